@@ -1,0 +1,162 @@
+import { SkillError } from "../shared/error.ts";
+import { byText, nearest } from "../shared/text.ts";
+import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
+import type { Form } from "../skill/frame.ts";
+import { SCOPES, type Scope, type Skill } from "../skill/skill.ts";
+import type { Loaded, Source } from "../source/source.ts";
+
+export interface SourceSummary {
+  name: string;
+  scope: Scope;
+  path?: string;
+  skills: number;
+}
+
+/** What a model is told of a skill it may use. */
+export interface Definition {
+  name: string;
+  description: string;
+  input_schema?: object;
+}
+
+/** An immutable snapshot of all skills: who won each name, whom they shadow, and what is wrong. */
+export interface Catalog {
+  /** The winners, by name. */
+  readonly skills: readonly Skill[];
+  /** Copies that a nearer one of the same name hides. */
+  readonly shadowed: readonly Skill[];
+  readonly diagnostics: readonly Diagnostic[];
+  readonly sources: readonly SourceSummary[];
+  /** The skill of this name, or of `name@source` (a source's name or a scope). */
+  find(name: string): Skill | undefined;
+  /** As `find`, but throws a SkillError that names the nearest one. */
+  get(name: string): Skill;
+  has(name: string): boolean;
+  names(): string[];
+  /** All copies of a name, the winner first. */
+  copies(name: string): readonly Skill[];
+  /** The skills that `isDenied` says nothing against. */
+  available(isDenied?: (skill: Skill) => unknown): readonly Skill[];
+  definitions(isDenied?: (skill: Skill) => unknown): Definition[];
+  /** Reads all sources again and gives the new snapshot. */
+  reload(): Promise<Catalog>;
+}
+
+/** Reads the sources and merges them: the nearer scope wins, and within a scope the later source. */
+export async function openCatalog(sources: readonly Source[]): Promise<Catalog> {
+  const ordered = [...sources].sort((a, b) => SCOPES.indexOf(a.scope) - SCOPES.indexOf(b.scope));
+  const loaded: Loaded[] = [];
+  for (const source of ordered) loaded.push(await loadSafely(source));
+  const byName = new Map<string, Skill[]>();
+  for (const { skills } of loaded) addSource(byName, skills);
+  const winners: Skill[] = [];
+  const shadowed: Skill[] = [];
+  for (const name of [...byName.keys()].sort()) {
+    const copies = byName.get(name) ?? [];
+    if (copies[0]) winners.push(copies[0]);
+    if (copies.length > 1) shadowed.push(...copies.slice(1));
+  }
+  const diagnostics = loaded.flatMap((result) => result.diagnostics as Diagnostic[]);
+  const find = (name: string) => findSkill(byName, name);
+  const available: Catalog["available"] = (isDenied) =>
+    isDenied ? winners.filter((skill) => !isDenied(skill)) : winners;
+  return {
+    skills: winners,
+    shadowed,
+    diagnostics: [...diagnostics, ...caseClashes(winners)],
+    sources: ordered.map(({ name, scope, path }, index) => ({
+      name,
+      scope,
+      ...(path === undefined ? {} : { path }),
+      skills: loaded[index]?.skills.length ?? 0,
+    })),
+    find,
+    get(name) {
+      const skill = find(name);
+      if (skill) return skill;
+      throw notFound(name, byName.keys());
+    },
+    has: (name) => find(name) !== undefined,
+    names: () => winners.map((skill) => skill.name),
+    copies: (name) => byName.get(name) ?? [],
+    available,
+    definitions: (isDenied) => available(isDenied).map(definition),
+    reload: () => openCatalog(sources),
+  };
+}
+
+async function loadSafely(source: Source): Promise<Loaded> {
+  try {
+    return await source.load();
+  } catch (error) {
+    const message = `the source "${source.name}" failed: ${error instanceof Error ? error.message : String(error)}`;
+    return { skills: [], diagnostics: diagnose([{ code: "source-failed", message }], source.path ?? source.name) };
+  }
+}
+
+const FORMS: readonly Form[] = ["folder", "markdown", "yaml", "code"];
+
+/** Puts a source's skills before what is there. Within a source a folder goes before a flat file, then the path decides. */
+function addSource(byName: Map<string, Skill[]>, skills: readonly Skill[]): void {
+  const repeated = new Set<string>();
+  for (const skill of skills) {
+    const copies = byName.get(skill.name);
+    if (!copies) byName.set(skill.name, [skill]);
+    else {
+      copies.unshift(skill);
+      repeated.add(skill.name);
+    }
+  }
+  const own = new Set(repeated.size === 0 ? [] : skills);
+  for (const name of repeated) {
+    const copies = byName.get(name) ?? [];
+    const nearer = copies.filter((copy) => own.has(copy)).sort(byFormThenPath);
+    const farther = copies.filter((copy) => !own.has(copy) && !nearer.some((skill) => isSamePlace(skill, copy)));
+    byName.set(name, [...nearer, ...farther]);
+  }
+}
+
+function byFormThenPath({ origin: a }: Skill, { origin: b }: Skill): number {
+  return FORMS.indexOf(a.form) - FORMS.indexOf(b.form) || byText(a.file ?? "", b.file ?? "");
+}
+
+/** One real folder reached through two sources is one skill. */
+function isSamePlace(a: Skill, b: Skill): boolean {
+  return a.origin.folder !== undefined && a.origin.folder === b.origin.folder;
+}
+
+function findSkill(byName: Map<string, Skill[]>, name: string): Skill | undefined {
+  const at = name.indexOf("@");
+  if (at === -1) return byName.get(name)?.[0];
+  const place = name.slice(at + 1);
+  return byName.get(name.slice(0, at))?.find(({ origin }) => origin.source === place || origin.scope === place);
+}
+
+export function notFound(name: string, names: Iterable<string>): SkillError {
+  const meant = nearest(name, names);
+  return new SkillError("not-found", {
+    message: `Skill '${name}' not found`,
+    fix: meant ? `did you mean "${meant}"?` : "`skillet list` shows what there is",
+  });
+}
+
+function definition(skill: Skill): Definition {
+  const { inputSchema } = skill.manifest;
+  const { name, description } = skill;
+  return inputSchema ? { name, description, input_schema: inputSchema } : { name, description };
+}
+
+function caseClashes(winners: readonly Skill[]): Diagnostic[] {
+  const first = new Map<string, Skill>();
+  const diagnostics: Diagnostic[] = [];
+  for (const skill of winners) {
+    const folded = skill.name.toLowerCase();
+    const other = first.get(folded);
+    if (!other) first.set(folded, skill);
+    else {
+      const message = `the name "${skill.name}" differs from "${other.name}" (${other.origin.source}) only in capitals`;
+      diagnostics.push(...diagnose([{ code: "name-case-clash", message }], skill.origin.file ?? skill.name));
+    }
+  }
+  return diagnostics;
+}

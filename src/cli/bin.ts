@@ -1,0 +1,57 @@
+import { fstatSync, writeSync } from "node:fs";
+import type { Stream } from "./io.ts";
+import { main } from "./main.ts";
+
+/** The process around `main`: its streams, its signals, its exit code. */
+export function run(): void {
+  const io = {
+    stdout: output(1),
+    stderr: output(2),
+    env: process.env,
+    cwd: process.cwd(),
+    // Only a command that waits asks for it: the others end at a signal as any program does.
+    get signal() {
+      const abort = new AbortController();
+      for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => abort.abort());
+      return abort.signal;
+    },
+  };
+  main(process.argv.slice(2), io).then((code) => {
+    process.exitCode = code;
+  });
+}
+
+// A terminal gets Node's own stream. For a file or a pipe, loading it would cost a tenth of the start, and a long list would
+// still be on its way when the process ends.
+function output(fd: 1 | 2): Stream {
+  if (isTerminal(fd)) return fd === 1 ? process.stdout : process.stderr;
+  let isClosed = false;
+  return {
+    write(text) {
+      const bytes = Buffer.from(text);
+      for (let from = 0; from < bytes.length && !isClosed; ) {
+        try {
+          from += writeSync(fd, bytes, from);
+        } catch (error) {
+          const { code } = error as NodeJS.ErrnoException;
+          if (code === "EPIPE")
+            isClosed = true; // `skillet list | head` has enough.
+          else if (code === "EAGAIN") Atomics.wait(PAUSE, 0, 0, 1);
+          else throw error;
+        }
+      }
+    },
+  };
+}
+
+const PAUSE = new Int32Array(new SharedArrayBuffer(4));
+const NULL_DEVICE = 0x103;
+
+function isTerminal(fd: number): boolean {
+  try {
+    const stats = fstatSync(fd);
+    return stats.isCharacterDevice() && stats.rdev !== NULL_DEVICE;
+  } catch {
+    return false;
+  }
+}

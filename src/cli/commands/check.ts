@@ -1,0 +1,86 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { surroundings } from "../../host/discover.ts";
+import { count } from "../../shared/text.ts";
+import type { Diagnostic, Profile, Severity } from "../../skill/diagnostic.ts";
+import { type CheckResult, checkPath } from "../../source/check.ts";
+import { displayPath, locations, type Surroundings } from "../../source/locations.ts";
+import { githubLines, sarifOf } from "../formats.ts";
+import { discoverFor, printDiagnostic } from "../found.ts";
+import { type Io, printer, printJson } from "../io.ts";
+import { EXIT } from "../main.ts";
+import type { CommonOptions, Context } from "../program.ts";
+
+interface CheckOptions {
+  profile?: Profile;
+  format?: "text" | "json" | "sarif" | "github";
+  fix?: boolean;
+  strict?: boolean;
+}
+
+export async function check({ io, options, args }: Context<CheckOptions>): Promise<number> {
+  const { profile = "load", fix = false, strict = false } = options;
+  const format = options.json ? "json" : (options.format ?? "text");
+  const around = surroundings({
+    workspace: resolve(io.cwd, options.workspace ?? (io.env["AGENT_WORKSPACE_ROOT"] || ".")),
+    env: io.env,
+  });
+  const paths = args.length > 0 ? await named(io, options, args) : workspaceFolders(around);
+  const results = paths.map((path) => checkPath(path, { profile, fix }));
+  const files = results.flatMap((result) => result.files);
+  const diagnostics = results.flatMap((result) => [
+    ...result.diagnostics,
+    ...result.files.flatMap((file) => file.diagnostics),
+  ]);
+  if (format === "json") printJson(io.stdout, { profile, files, diagnostics });
+  else if (format === "sarif") printJson(io.stdout, sarifOf(diagnostics, around.workspace));
+  else if (format === "github") io.stdout.write(githubLines(diagnostics, around.workspace));
+  else printText(io, results, around);
+  if (files.length === 0 && diagnostics.length === 0) {
+    const where = args.length > 0 ? args.join(", ") : "this workspace";
+    printer(io.stderr, io.env).line`no skills in ${where}: \`skillet new NAME\` makes one`;
+  }
+  const failing: readonly Severity[] = strict ? ["error", "warning"] : ["error"];
+  return diagnostics.some(({ severity }) => failing.includes(severity)) ? EXIT.findings : EXIT.fine;
+}
+
+/** Paths as they are; what is no path may be the name of a skill. */
+async function named(io: Io, options: CommonOptions, args: readonly string[]): Promise<string[]> {
+  const paths: string[] = [];
+  for (const arg of args) {
+    const path = resolve(io.cwd, arg);
+    const skill =
+      existsSync(path) || arg.includes("/") ? undefined : (await discoverFor(io, options)).catalog.find(arg);
+    paths.push(skill?.origin.folder ?? skill?.origin.file ?? path);
+  }
+  return paths;
+}
+
+function workspaceFolders(around: Surroundings): string[] {
+  return locations(around)
+    .filter(({ scope, path }) => scope === "workspace" && existsSync(path))
+    .map(({ path }) => path);
+}
+
+function printText(io: Io, results: readonly CheckResult[], around: Surroundings): void {
+  const out = printer(io.stdout, io.env);
+  const totals: Record<Severity, number> = { error: 0, warning: 0, info: 0 };
+  const print = (diagnostics: readonly Diagnostic[]) => {
+    for (const diagnostic of diagnostics) {
+      totals[diagnostic.severity]++;
+      printDiagnostic(out, diagnostic, around);
+    }
+  };
+  for (const result of results) {
+    print(result.diagnostics);
+    for (const file of result.files) {
+      if (file.fixed.length > 0)
+        out.line`${out.green("✓")} ${displayPath(file.file, around)} fixed: ${file.fixed.join(", ")}`;
+      if (file.diagnostics.length === 0) out.line`${out.green("✓")} ${displayPath(file.file, around)}`;
+      print(file.diagnostics);
+    }
+  }
+  const files = results.reduce((total, result) => total + result.files.length, 0);
+  if (files === 0 && totals.error + totals.warning + totals.info === 0) return;
+  out.line`\n${count(files, "skill")}: ${count(totals.error, "error")}, ${count(totals.warning, "warning")}, ${count(totals.info, "hint")} ${out.dim(`profile ${results[0]?.profile ?? ""}`)}`;
+}

@@ -1,0 +1,71 @@
+import { accessSync, constants, existsSync } from "node:fs";
+import { undeclaredVariables } from "../../host/discover.ts";
+import { packageVersion } from "../../package.ts";
+import { count } from "../../shared/text.ts";
+import { displayPath } from "../../source/locations.ts";
+import { discoverFor, printDiagnostic } from "../found.ts";
+import { printer, printJson } from "../io.ts";
+import { EXIT } from "../main.ts";
+import type { Context } from "../program.ts";
+
+/** Where skills are looked for and what is found there, the configuration, the machine, and what is wrong. */
+export async function doctor({ io, options }: Context<object>): Promise<number> {
+  const found = await discoverFor(io, options);
+  const { catalog, around, configuration } = found;
+  const extra = configuration.settings.sources.map(({ name, path }) => ({ scope: "user" as const, name, path }));
+  const folders = [...found.locations, ...extra].map((location) => ({
+    ...location,
+    exists: existsSync(location.path),
+    skills: catalog.sources.find(({ name, path }) => name === location.name && path === location.path)?.skills ?? 0,
+  }));
+  const diagnostics = [...configuration.diagnostics, ...undeclaredVariables(found), ...catalog.diagnostics];
+  const errors = diagnostics.filter(({ severity }) => severity === "error");
+  const code = configuration.isBroken ? EXIT.usage : errors.length > 0 ? EXIT.findings : EXIT.fine;
+  const machine = {
+    skillet: packageVersion(),
+    node: process.version,
+    platform: `${process.platform}-${process.arch}`,
+    executable: process.execPath,
+  };
+  if (options.json) {
+    printJson(io.stdout, {
+      ...machine,
+      workspace: around.workspace,
+      home: around.skilletHome,
+      folders,
+      configuration: configuration.files,
+      diagnostics,
+    });
+    return code;
+  }
+  const out = printer(io.stdout, io.env);
+  out.line`${out.bold("Machine")}`;
+  out.line`  skillet ${machine.skillet}, Node ${machine.node} on ${machine.platform}`;
+  out.line`  ${around.skilletHome} ${out.dim(canWrite(around.skilletHome) ? "can be written to" : "is made when first needed, or cannot be written to")}`;
+  out.line`\n${out.bold("Folders")} ${out.dim("far to near: a later one overrides")}`;
+  const widest = Math.max(...folders.map(({ name }) => name.length));
+  for (const { scope, name, path, exists, skills, sameAs } of folders.map((folder) => ({
+    sameAs: undefined,
+    ...folder,
+  }))) {
+    const state = sameAs !== undefined ? `the same folder as ${sameAs}` : exists ? count(skills, "skill") : "not there";
+    const shown = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}  ${out.dim(displayPath(path, around) === name ? "" : path)}`;
+    out.line`${exists ? shown : out.dim(shown)}`;
+  }
+  out.line`\n${out.bold("Configuration")}`;
+  for (const { path, exists } of configuration.files)
+    out.line`  ${displayPath(path, around)}  ${out.dim(exists ? "read" : "not there")}`;
+  out.line`\n${out.bold("Findings")}`;
+  for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
+  out.line`${diagnostics.length === 0 ? out.green("✓ nothing is wrong") : out.text`\n${count(diagnostics.length, "finding")}, ${count(errors.length, "error")}`}`;
+  return code;
+}
+
+function canWrite(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

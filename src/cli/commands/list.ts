@@ -1,0 +1,132 @@
+import type { Discovered } from "../../host/discover.ts";
+import { firstDenial } from "../../policy/policy.ts";
+import { count, oneLine } from "../../shared/text.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { displayPath } from "../../source/locations.ts";
+import { discoverFor, printDiagnostic, warnOfConfiguration } from "../found.ts";
+import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
+import { EXIT } from "../main.ts";
+import type { Context } from "../program.ts";
+
+interface ListOptions {
+  all?: boolean;
+  watch?: boolean;
+}
+
+export async function list(context: Context<ListOptions>): Promise<number> {
+  const { io, options } = context;
+  if (options.watch) return (await import("./watch.ts")).watchList(context);
+  const found = await discoverFor(io, options);
+  const isConfigured = warnOfConfiguration(io, found);
+  const isDenied = (skill: Skill) => firstDenial(skill, found);
+  const available = found.catalog.available(isDenied);
+  if (options.json) printJson(io.stdout, await asJson(found, isDenied, options.all ?? false));
+  else {
+    printSkills(io, available);
+    if (options.all) await printRest(io, found, isDenied);
+    else await printSummary(io, found, available.length);
+  }
+  return isConfigured ? EXIT.fine : EXIT.usage;
+}
+
+/** One line a skill: its name, what it is for, where it comes from. Written at once: ten thousand writes cost more than the search. */
+export function printSkills(io: Io, skills: readonly Skill[]): void {
+  const lines: string[] = [];
+  const { isTTY, columns } = io.stdout;
+  const out = printer({ isTTY, columns, write: (text) => lines.push(text) }, io.env);
+  const widest = Math.min(
+    32,
+    skills.reduce((width, skill) => Math.max(width, skill.name.length), 0),
+  );
+  const sources = new Map<string, Safe>();
+  for (const { name, description, origin } of skills) {
+    const source = sources.get(origin.source) ?? out.dim(origin.source);
+    sources.set(origin.source, source);
+    const room = Math.max(20, out.width - Math.max(widest, name.length) - origin.source.length - 5);
+    out.line`${out.bold(name.padEnd(widest))}  ${oneLine(description, Math.min(room, LONGEST))}  ${source}`;
+  }
+  io.stdout.write(lines.join(""));
+}
+
+const LONGEST = 160;
+
+async function printSummary(io: Io, found: Discovered, available: number): Promise<void> {
+  const { catalog, around } = found;
+  const error = printer(io.stderr, io.env);
+  if (catalog.skills.length === 0) {
+    error.line`no skills found in ${displayPath(around.workspace, around)} or your home folder: \`skillet new NAME\` makes one, \`skillet doctor\` shows where they are looked for`;
+  }
+  const broken = new Set(catalog.diagnostics.filter(({ severity }) => severity === "error").map(({ file }) => file))
+    .size;
+  const disabled = catalog.skills.length - available;
+  const shadowed = catalog.shadowed.length === 0 ? 0 : (await realShadows(found)).length;
+  const rest = [
+    broken > 0 && `${count(broken, "file")} not loaded`,
+    disabled > 0 && `${disabled} disabled`,
+    shadowed > 0 && `${shadowed} shadowed`,
+  ].filter(Boolean);
+  if (rest.length > 0) error.line`${error.yellow("!")} ${rest.join(", ")}: \`skillet list --all\` says why`;
+}
+
+async function printRest(
+  io: Io,
+  found: Discovered,
+  isDenied: (skill: Skill) => { message: string; fix: string } | undefined,
+): Promise<void> {
+  const out = printer(io.stdout, io.env);
+  const { catalog, around } = found;
+  section(out, "Disabled", catalog.skills, (skill) => {
+    const denial = isDenied(skill);
+    if (denial) return out.text`${skill.name}  ${denial.message}; ${denial.fix}`;
+  });
+  section(out, "Shadowed by a nearer copy", await realShadows(found), (skill) => {
+    const winner = catalog.copies(skill.name)[0];
+    return out.text`${skill.name}@${skill.origin.source}  by ${winner?.origin.source ?? ""}`;
+  });
+  if (catalog.diagnostics.length > 0) out.line``;
+  for (const diagnostic of catalog.diagnostics) printDiagnostic(out, diagnostic, around);
+}
+
+function section<T>(
+  out: Printer,
+  title: string,
+  items: readonly T[],
+  show: (item: T) => ReturnType<Printer["text"]> | undefined,
+): void {
+  const lines = items.flatMap((item) => show(item) ?? []);
+  if (lines.length === 0) return;
+  out.line`\n${out.bold(title)}`;
+  for (const text of lines) out.line`  ${text}`;
+}
+
+/** A copy that is the same to the byte is nothing to tell anybody about. */
+async function realShadows(found: Discovered): Promise<Skill[]> {
+  const { isCopy } = await import("../../source/digest.ts");
+  const { catalog } = found;
+  return catalog.shadowed.filter((skill) => {
+    const winner = catalog.copies(skill.name)[0];
+    return !winner || !isCopy(winner, skill);
+  });
+}
+
+async function asJson(
+  found: Discovered,
+  isDenied: (skill: Skill) => object | undefined,
+  all: boolean,
+): Promise<object> {
+  const { catalog } = found;
+  const visible = all ? catalog.skills : catalog.available(isDenied);
+  const skills = visible.map((skill) => {
+    const denial = isDenied(skill);
+    return denial ? { ...describe(skill), denial } : describe(skill);
+  });
+  if (!all) return { skills };
+  const shadowed = (await realShadows(found)).map(describe);
+  return { skills, shadowed, diagnostics: catalog.diagnostics, configuration: found.configuration.diagnostics };
+}
+
+export function describe(skill: Skill): object {
+  const { name, description, manifest, origin } = skill;
+  const { scope, source, form, file } = origin;
+  return { name, description, version: manifest.version, tags: manifest.tags, scope, source, form, path: file };
+}

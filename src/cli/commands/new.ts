@@ -1,0 +1,104 @@
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { surroundings } from "../../host/discover.ts";
+import { SkillError } from "../../shared/error.ts";
+import { defineSkill } from "../../skill/define.ts";
+import { LONGEST_NAME, STANDARD_NAME, unusableName } from "../../skill/name.ts";
+import { renderDocument } from "../../skill/render.ts";
+import { displayPath, locations } from "../../source/locations.ts";
+import { printer, printJson } from "../io.ts";
+import { EXIT } from "../main.ts";
+import type { Context } from "../program.ts";
+
+interface NewOptions {
+  description?: string;
+  in?: string;
+  user?: boolean;
+}
+
+export async function newSkill({ io, options, args: [name = ""] }: Context<NewOptions>): Promise<number> {
+  if (!STANDARD_NAME.test(name) || name.length > LONGEST_NAME || unusableName(name)) {
+    throw new SkillError("name-unusable", {
+      message: `"${name}" cannot be a skill's name`,
+      fix: `use up to ${LONGEST_NAME} lower-case letters, digits and single hyphens: ${suggestion(name)}`,
+    });
+  }
+  const around = surroundings({
+    workspace: resolve(io.cwd, options.workspace ?? (io.env["AGENT_WORKSPACE_ROOT"] || ".")),
+    env: io.env,
+  });
+  const parent = options.in
+    ? resolve(io.cwd, options.in)
+    : options.user
+      ? join(around.skilletHome, "skills")
+      : (locations(around).at(-1)?.path ?? "");
+  const folder = join(parent, name);
+  if (existsSync(folder)) {
+    throw new SkillError("exists", {
+      message: `${displayPath(folder, around)} is already there`,
+      fix: "choose another name, or edit what is there",
+    });
+  }
+  const description =
+    options.description ??
+    `${titleOf(name)}: say here in a sentence what it does. Use when the user asks for it by name.`;
+  defineSkill({ name, description, instructions: "checked before anything is written" });
+  const file = join(folder, "SKILL.md");
+  const draft = join(parent, `.${name}.${process.pid}`);
+  try {
+    mkdirSync(draft, { recursive: true });
+    writeFileSync(join(draft, "SKILL.md"), skillText(name, description));
+    renameSync(draft, folder);
+  } catch (error) {
+    rmSync(draft, { recursive: true, force: true });
+    throw new SkillError("unwritable", {
+      message: `${displayPath(folder, around)} cannot be made`,
+      fix: `check that ${dirname(folder)} can be written to`,
+      cause: error,
+    });
+  }
+  if (options.json) printJson(io.stdout, { name, path: file });
+  else {
+    const out = printer(io.stdout, io.env);
+    out.line`${out.green("✓")} ${displayPath(file, around)}`;
+    out.line`  edit it, then: ${out.cyan(`skillet check ${displayPath(folder, around)}`)}`;
+  }
+  return EXIT.fine;
+}
+
+function skillText(name: string, description: string): string {
+  const title = titleOf(name);
+  return renderDocument(
+    { name, description, metadata: { version: "0.1.0", tags: [name.split("-")[0] ?? name] } },
+    [
+      `# ${title}`,
+      "",
+      "State the goal in one sentence, so that the agent knows when it is done.",
+      "",
+      "## Steps",
+      "",
+      "1. Say what to look at first.",
+      "2. Say what to do, with the exact commands.",
+      "3. Say how to verify the result.",
+      "",
+      "## Good to know",
+      "",
+      "- What usually goes wrong, and what to do then.",
+      "- Long details belong in files beside this one: name them here, and they are read only when needed.",
+    ].join("\n"),
+  );
+}
+
+function titleOf(name: string): string {
+  const words = name.replaceAll("-", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+function suggestion(name: string): string {
+  const slug = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-+|-+$/g, "")
+    .slice(0, LONGEST_NAME);
+  return slug === "" || unusableName(slug) ? "for example `release-notes`" : `for example \`${slug}\``;
+}

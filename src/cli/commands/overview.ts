@@ -1,0 +1,42 @@
+import { firstDenial } from "../../policy/policy.ts";
+import { count } from "../../shared/text.ts";
+import { SCOPES } from "../../skill/skill.ts";
+import { displayPath } from "../../source/locations.ts";
+import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { printer, printJson } from "../io.ts";
+import { EXIT } from "../main.ts";
+import type { Context } from "../program.ts";
+import { describe, printSkills } from "./list.ts";
+
+const SHOWN = 12;
+
+/** `skillet` alone: what is here, and what to do next. */
+export async function overview({ io, options }: Context<object>): Promise<number> {
+  const found = await discoverFor(io, options);
+  const isConfigured = warnOfConfiguration(io, found);
+  const { catalog, around } = found;
+  const skills = catalog.available((skill) => firstDenial(skill, found));
+  if (options.json) {
+    printJson(io.stdout, { workspace: around.workspace, skills: skills.map(describe), sources: catalog.sources });
+    return isConfigured ? EXIT.fine : EXIT.usage;
+  }
+  const out = printer(io.stdout, io.env);
+  const scopes = SCOPES.map((scope) => [scope, skills.filter((skill) => skill.origin.scope === scope).length] as const);
+  const parts = scopes.filter(([, number]) => number > 0).map(([scope, number]) => `${number} ${scope}`);
+  out.line`${out.bold("skillet")}: ${count(skills.length, "skill")} for ${displayPath(around.workspace, { ...around, workspace: "" })}${parts.length > 0 ? ` (${parts.join(", ")})` : ""}`;
+  out.line``;
+  printSkills(io, skills.slice(0, SHOWN));
+  if (skills.length > SHOWN) out.line`${out.dim(`… and ${skills.length - SHOWN} more`)}`;
+  const broken = catalog.diagnostics.filter(({ severity }) => severity === "error").length;
+  const next: [string, string][] = [];
+  if (broken > 0) next.push(["skillet list --all", `see why ${count(broken, "file")} did not load`]);
+  const [first] = skills;
+  if (first) next.push([`skillet show ${first.name}`, "what it tells a model, its files, where it comes from"]);
+  next.push(["skillet new my-skill", "make a skill of your own"]);
+  next.push(["skillet check", "check the skills of this workspace"]);
+  next.push(["skillet doctor", "where skills are looked for, and what is wrong"]);
+  out.line`\n${out.bold("Next")}`;
+  const widest = Math.max(...next.map(([command]) => command.length));
+  for (const [command, what] of next) out.line`  ${out.cyan(command.padEnd(widest))}  ${what}`;
+  return isConfigured ? EXIT.fine : EXIT.usage;
+}

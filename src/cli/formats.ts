@@ -1,0 +1,82 @@
+import { relative, sep } from "node:path";
+import { pathToFileURL } from "node:url";
+import { packageVersion } from "../package.ts";
+import { isInside } from "../shared/inside.ts";
+import { CODES, type Code } from "../skill/codes.ts";
+import type { Diagnostic, Severity } from "../skill/diagnostic.ts";
+
+const LEVELS: Record<Severity, "error" | "warning" | "note"> = { error: "error", warning: "warning", info: "note" };
+
+/** SARIF 2.1.0, as code scanning takes it. */
+export function sarifOf(diagnostics: readonly Diagnostic[], root: string): object {
+  const codes = [...new Set(diagnostics.map(({ code }) => code))].sort();
+  return {
+    $schema: "https://json.schemastore.org/sarif-2.1.0.json",
+    version: "2.1.0",
+    runs: [
+      {
+        tool: {
+          driver: {
+            name: "skillet",
+            semanticVersion: packageVersion(),
+            rules: codes.map(rule),
+          },
+        },
+        originalUriBaseIds: { ROOT: { uri: `${pathToFileURL(root).href}/` } },
+        columnKind: "utf16CodeUnits",
+        results: diagnostics.map((diagnostic) => ({
+          ruleId: diagnostic.code,
+          ruleIndex: codes.indexOf(diagnostic.code),
+          level: LEVELS[diagnostic.severity],
+          message: { text: `${diagnostic.message}. To mend it: ${diagnostic.fix}.` },
+          locations: [
+            { physicalLocation: { artifactLocation: artifact(diagnostic.file, root), ...region(diagnostic) } },
+          ],
+        })),
+      },
+    ],
+  };
+}
+
+/** Workflow commands: GitHub shows each on the line it is about. */
+export function githubLines(diagnostics: readonly Diagnostic[], root: string): string {
+  const lines = diagnostics.map(({ severity, file, line, column, code, message, fix }) => {
+    const properties = {
+      file: isInside(root, file) ? relative(root, file).split(sep).join("/") : file,
+      ...(line === undefined ? {} : { line }),
+      ...(column === undefined ? {} : { col: column }),
+      title: `skillet ${code}`,
+    };
+    const list = Object.entries(properties).map(([key, value]) => `${key}=${escapeProperty(String(value))}`);
+    return `::${severity === "info" ? "notice" : severity} ${list.join(",")}::${escapeData(`${message}\n${fix}`)}\n`;
+  });
+  return lines.join("");
+}
+
+function rule(code: Code): object {
+  const { means, fix } = CODES[code];
+  return { id: code, shortDescription: { text: means }, help: { text: `To mend it: ${fix}.` } };
+}
+
+function artifact(file: string, root: string): object {
+  if (!isInside(root, file)) return { uri: pathToFileURL(file).href };
+  const uri = relative(root, file).split(sep).map(encodeURIComponent).join("/");
+  return { uri: uri === "" ? "." : uri, uriBaseId: "ROOT" };
+}
+
+function region({ line, column }: Diagnostic): object {
+  if (line === undefined) return {};
+  return { region: { startLine: line, ...(column === undefined ? {} : { startColumn: column }) } };
+}
+
+function escapeData(text: string): string {
+  return text
+    .replaceAll("%", "%25")
+    .replaceAll("\r", "%0D")
+    .replaceAll("\n", "%0A")
+    .replace(/[\x00-\x1f\x7f-\x9f]/g, " ");
+}
+
+function escapeProperty(text: string): string {
+  return escapeData(text).replaceAll(":", "%3A").replaceAll(",", "%2C");
+}

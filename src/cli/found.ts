@@ -1,0 +1,28 @@
+import { resolve } from "node:path";
+import { type Discovered, discover } from "../host/discover.ts";
+import type { Diagnostic } from "../skill/diagnostic.ts";
+import { displayPath, type Surroundings } from "../source/locations.ts";
+import { type Io, type Printer, printer, type Safe } from "./io.ts";
+import type { CommonOptions } from "./program.ts";
+
+/** Discovers for a command: in its workspace, with the environment it was given. */
+export async function discoverFor(io: Io, options: CommonOptions): Promise<Discovered> {
+  const workspace = resolve(io.cwd, options.workspace ?? (io.env["AGENT_WORKSPACE_ROOT"] || "."));
+  return discover({ workspace, env: io.env });
+}
+
+/** `skills/x/SKILL.md:3:1 error yaml-syntax`, then what and how to mend it. */
+export function printDiagnostic(out: Printer, diagnostic: Diagnostic, around: Surroundings): void {
+  const { severity, code, line: row, column, message, fix } = diagnostic;
+  const mark: Safe = severity === "error" ? out.red("✗") : severity === "warning" ? out.yellow("!") : out.dim("·");
+  const place = row === undefined ? "" : `:${row}${column === undefined ? "" : `:${column}`}`;
+  out.line`${mark} ${displayPath(diagnostic.file, around)}${place} ${message} ${out.dim(code)}`;
+  out.line`    ${fix}`;
+}
+
+/** What is wrong with the configuration goes to stderr. Contract: false when defaults stand in for a file that cannot be read. */
+export function warnOfConfiguration(io: Io, found: Discovered): boolean {
+  const error = printer(io.stderr, io.env);
+  for (const diagnostic of found.configuration.diagnostics) printDiagnostic(error, diagnostic, found.around);
+  return !found.configuration.isBroken;
+}

@@ -1,0 +1,88 @@
+import { reveal } from "../shared/hidden.ts";
+
+export interface Stream {
+  write(text: string): unknown;
+  isTTY?: boolean | undefined;
+  columns?: number | undefined;
+}
+
+/** Everything the command line touches, so that it can be called as a function. */
+export interface Io {
+  stdout: Stream;
+  stderr: Stream;
+  env: Readonly<Record<string, string | undefined>>;
+  cwd: string;
+  /** Ends commands that would go on for ever. */
+  signal?: AbortSignal;
+}
+
+/** Text that has been made safe for a terminal, with the colours of ours that are in it. */
+class Safe {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+export type { Safe };
+
+type Shown = string | number | Safe;
+
+/** Writes lines. What is interpolated is data: it can neither move the cursor nor start a line of its own. */
+export interface Printer {
+  line(strings: TemplateStringsArray, ...values: Shown[]): void;
+  text(strings: TemplateStringsArray, ...values: Shown[]): Safe;
+  bold(value: Shown): Safe;
+  dim(value: Shown): Safe;
+  red(value: Shown): Safe;
+  yellow(value: Shown): Safe;
+  green(value: Shown): Safe;
+  cyan(value: Shown): Safe;
+  readonly width: number;
+}
+
+export function printer(stream: Stream, env: Io["env"]): Printer {
+  const isColoured = env["NO_COLOR"]
+    ? false
+    : Boolean(env["FORCE_COLOR"]) || (stream.isTTY === true && env["TERM"] !== "dumb");
+  const paint = (code: number) => (value: Shown) =>
+    new Safe(isColoured ? `\x1b[${code}m${safe(value)}\x1b[0m` : safe(value));
+  const join = (strings: TemplateStringsArray, values: Shown[]) => {
+    let text = strings[0] ?? "";
+    for (let index = 0; index < values.length; index++) text += safe(values[index] ?? "") + strings[index + 1];
+    return text;
+  };
+  return {
+    line: (strings, ...values) => void stream.write(`${join(strings, values)}\n`),
+    text: (strings, ...values) => new Safe(join(strings, values)),
+    bold: paint(1),
+    dim: paint(2),
+    red: paint(31),
+    yellow: paint(33),
+    green: paint(32),
+    cyan: paint(36),
+    width: stream.isTTY ? (stream.columns ?? 80) : Number.POSITIVE_INFINITY,
+  };
+}
+
+/** JSON in which no character can act on a terminal; what it stands for is unchanged. */
+export function printJson(stream: Stream, value: unknown): void {
+  stream.write(`${asciiControls(JSON.stringify(value, null, 2))}\n`);
+}
+
+/** JSON for a stream of lines. */
+export function printJsonLine(stream: Stream, value: unknown): void {
+  stream.write(`${asciiControls(JSON.stringify(value))}\n`);
+}
+
+function safe(value: Shown): string {
+  return value instanceof Safe ? value.text : reveal(String(value));
+}
+
+function asciiControls(json: string): string {
+  return json.replace(
+    /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udfff]/g,
+    (found) =>
+      [...Array(found.length).keys()].map((at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
+  );
+}

@@ -1,0 +1,174 @@
+import { Command, Option } from "commander";
+import { packageVersion } from "../package.ts";
+import { PROFILES } from "../skill/diagnostic.ts";
+import type { Io } from "./io.ts";
+
+/** Options that every command takes. */
+export interface CommonOptions {
+  workspace?: string;
+  json?: boolean;
+}
+export interface Context<Options> {
+  io: Io;
+  options: Options & CommonOptions;
+  args: string[];
+}
+type Run = (context: Context<never>) => Promise<number>;
+interface Entry {
+  define(command: Command): Command;
+  /** What a command does is imported only when it is called. */
+  load?(): Promise<Run>;
+  commands?: Record<string, Entry>;
+}
+
+const LIST: Entry = {
+  define: (command) =>
+    command
+      .description("list the skills that are found")
+      .option("-a, --all", "also what is shadowed, disabled or broken, with the reasons")
+      .option("-w, --watch", "stay, and show changes as they happen")
+      .addHelpText(
+        "after",
+        examples("skillet list", "skillet list --all", "skillet list --json | jq '.skills[].name'"),
+      ),
+  load: async () => (await import("./commands/list.ts")).list,
+};
+
+/** Every command, one row each. */
+const COMMANDS: Record<string, Entry> = {
+  list: LIST,
+  show: {
+    define: (command) =>
+      command
+        .description("show one skill: what it costs, where it comes from, its files and findings")
+        .argument("<name>", "a skill, or `name@source` for a shadowed copy")
+        .argument("[file]", "one of its files: print it")
+        .option("--body", "print the instructions")
+        .addHelpText(
+          "after",
+          examples(
+            "skillet show skillmaker",
+            "skillet show skillmaker@bundled",
+            "skillet show skillmaker quality-checklist.md",
+          ),
+        ),
+    load: async () => (await import("./commands/show.ts")).show,
+  },
+  check: {
+    define: (command) =>
+      command
+        .description("check skill files and say what is wrong, where, and how to mend it")
+        .argument(
+          "[path...]",
+          "skill folders, skill files, folders of skills, or names; the workspace's skills when left out",
+        )
+        .addOption(new Option("-p, --profile <name>", "what to check against").choices(PROFILES).default("load"))
+        .addOption(
+          new Option("-f, --format <name>", "how to print the findings")
+            .choices(["text", "json", "sarif", "github"])
+            .default("text"),
+        )
+        .option("--fix", "mend what can be mended safely")
+        .option("--strict", "warnings count as errors")
+        .addHelpText(
+          "after",
+          examples(
+            "skillet check skills/deploy",
+            "skillet check skills --profile agentskills",
+            "skillet check skills --fix",
+            "skillet check --format sarif > skills.sarif",
+          ),
+        ),
+    load: async () => (await import("./commands/check.ts")).check,
+  },
+  new: {
+    define: (command) =>
+      command
+        .description("make a new skill that passes every check")
+        .argument("<name>", "lower-case letters, digits and hyphens")
+        .option("-d, --description <text>", "what it does and when to use it")
+        .addOption(new Option("--in <folder>", "the folder for it").default(undefined, "<workspace>/skills"))
+        .addOption(new Option("--user", "make it in your own skills, ~/.skillet/skills").conflicts("in"))
+        .addHelpText(
+          "after",
+          examples(
+            "skillet new release-notes",
+            'skillet new deploy --description "Deploys the app. Use when asked to ship."',
+          ),
+        ),
+    load: async () => (await import("./commands/new.ts")).newSkill,
+  },
+  doctor: {
+    define: (command) =>
+      command
+        .description("show the folders that are searched, the configuration, and what is wrong")
+        .addHelpText("after", examples("skillet doctor", "skillet doctor --json")),
+    load: async () => (await import("./commands/doctor.ts")).doctor,
+  },
+  skill: {
+    define: (command) => command.description("the same under other names: skill list, skill validate"),
+    commands: {
+      list: LIST,
+      validate: {
+        define: (command) =>
+          command
+            .description("say whether a path is a valid skill; as `skillet check PATH`")
+            .argument("<path>", "a skill folder or file")
+            .addHelpText("after", examples("skillet skill validate skills/deploy")),
+        load: async () => (await import("./commands/check.ts")).check,
+      },
+    },
+  },
+};
+
+/** The program for these arguments. Only the command they name is built, unless they name none. */
+export function buildProgram(io: Io, argv: readonly string[], done: (code: number) => void): Command {
+  const program = new Command("skillet")
+    .description("Skills for any agent: find them, check them, and see what a model is told about them.")
+    .usage("[command] [options]")
+    .version(packageVersion(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "show help for a command")
+    .helpCommand("help [command]", "show help for a command")
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void io.stdout.write(text),
+      writeErr: (text) => void io.stderr.write(text),
+      getOutHelpWidth: () => io.stdout.columns ?? 100,
+      getErrHelpWidth: () => io.stderr.columns ?? 100,
+    })
+    .showHelpAfterError("(`skillet --help` shows the commands)");
+  const attach = (command: Command, entry: Entry) => {
+    entry.define(command).copyInheritedSettings(program);
+    for (const [name, inner] of Object.entries(entry.commands ?? {})) attach(command.command(name), inner);
+    if (!entry.load) return;
+    const { load } = entry;
+    common(command).action(async (...received) => {
+      const args = received
+        .slice(0, -2)
+        .flat()
+        .filter((arg): arg is string => arg !== undefined);
+      const run = await load();
+      done(await run({ io, options: command.opts() as never, args }));
+    });
+  };
+  attach(program, {
+    define: (command) => command,
+    load: async () => (await import("./commands/overview.ts")).overview,
+  });
+  const [named] = argv;
+  for (const [name, entry] of Object.entries(COMMANDS)) {
+    if (name === named || named === undefined || !Object.hasOwn(COMMANDS, named)) attach(program.command(name), entry);
+  }
+  return program;
+}
+
+function common(command: Command): Command {
+  return command
+    .option("-C, --workspace <folder>", "the workspace (else $AGENT_WORKSPACE_ROOT, else the current folder)")
+    .option("--json", "print JSON");
+}
+
+function examples(...lines: string[]): string {
+  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`;
+}

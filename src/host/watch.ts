@@ -1,0 +1,81 @@
+import type { Catalog } from "../catalog/catalog.ts";
+import { isInside } from "../shared/inside.ts";
+import type { Diagnostic } from "../skill/diagnostic.ts";
+import type { Skill } from "../skill/skill.ts";
+import { type Watcher, watchFolders } from "../source/watch.ts";
+
+export interface CatalogChange {
+  catalog: Catalog;
+  added: readonly Skill[];
+  changed: readonly Skill[];
+  removed: readonly Skill[];
+  /** Files that became worse than they were. */
+  diagnostics: readonly Diagnostic[];
+}
+
+/** Reloads the catalog when something changes in its folders, and tells what did. A file that is half-written is waited for. */
+export async function watchCatalog(first: Catalog, onChange: (change: CatalogChange) => void): Promise<Watcher> {
+  const folders = first.sources.flatMap(({ path }) => path ?? []);
+  let catalog = first;
+  let isClosed = false;
+  let work: Promise<void> = Promise.resolve();
+  let watcher: Watcher | undefined;
+  const update = async (paths: ReadonlySet<string>) => {
+    let next = await catalog.reload();
+    for (let tries = 0; tries < PATIENCE && hasBrokenSkill(catalog, next); tries++) {
+      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+      next = await catalog.reload();
+    }
+    if (isClosed) return;
+    const change = compare(catalog, next, paths);
+    catalog = next;
+    // A folder that came into being is watched from now on.
+    if ([...paths].some((path) => folders.some((folder) => isInside(path, folder)))) await restart();
+    if (change.added.length + change.changed.length + change.removed.length + change.diagnostics.length > 0)
+      onChange(change);
+  };
+  const restart = async () => {
+    const old = watcher;
+    watcher = await watchFolders(folders, (paths) => {
+      work = work.then(() => update(paths));
+    });
+    await old?.close();
+  };
+  await restart();
+  return {
+    async close() {
+      isClosed = true;
+      await watcher?.close();
+      await work;
+    },
+  };
+}
+
+const PATIENCE = 2;
+const PAUSE = 200;
+
+/** A file that was a skill and now cannot be read is probably being written. */
+function hasBrokenSkill(before: Catalog, after: Catalog): boolean {
+  const broken = new Set(after.diagnostics.filter(({ severity }) => severity === "error").map(({ file }) => file));
+  return broken.size > 0 && before.skills.some(({ origin }) => origin.file !== undefined && broken.has(origin.file));
+}
+
+function compare(before: Catalog, after: Catalog, paths: ReadonlySet<string>): CatalogChange {
+  const isTouched = ({ origin }: Skill) =>
+    [...paths].some((path) => path === origin.file || (origin.folder !== undefined && isInside(origin.folder, path)));
+  const said = new Set(before.diagnostics.map(asText));
+  return {
+    catalog: after,
+    added: after.skills.filter(({ name }) => !before.has(name)),
+    removed: before.skills.filter(({ name }) => !after.has(name)),
+    changed: after.skills.filter((skill) => {
+      const old = before.find(skill.name);
+      return old !== undefined && (old.origin.file !== skill.origin.file || isTouched(skill));
+    }),
+    diagnostics: after.diagnostics.filter((diagnostic) => !said.has(asText(diagnostic))),
+  };
+}
+
+function asText({ file, code, line, message }: Diagnostic): string {
+  return JSON.stringify([file, code, line, message]);
+}

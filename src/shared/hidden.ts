@@ -1,0 +1,121 @@
+/** A character a reader cannot see, or that changes what a terminal or a reader makes of the text around it. */
+export interface Hidden {
+  index: number;
+  codePoint: number;
+  kind: "control" | "hidden";
+}
+
+/** All hidden and control characters in `text`, except those that emoji and scripts need where they need them. */
+export function findHidden(text: string): Hidden[] {
+  if (PLAIN.test(text)) return [];
+  const found: Hidden[] = [];
+  for (const match of text.matchAll(SUSPECT())) {
+    const codePoint = match[0].codePointAt(0) ?? 0;
+    if (isControl(codePoint)) found.push({ index: match.index, codePoint, kind: "control" });
+    else if (!isNeeded(text, match.index, codePoint)) found.push({ index: match.index, codePoint, kind: "hidden" });
+  }
+  return found;
+}
+
+/** The same text with every hidden or control character written out as `\u{202e}`: safe on a terminal and in a log line. */
+export function reveal(text: string): string {
+  if (ONE_PLAIN_LINE.test(text)) return text;
+  let shown = "";
+  let from = 0;
+  for (const { index, codePoint } of findHidden(text)) {
+    shown += text.slice(from, index) + spell(codePoint);
+    from = index + (codePoint > 0xffff ? 2 : 1);
+  }
+  return (shown + text.slice(from)).replace(/[\n\r\t]/g, (character) => WHITE[character] ?? character);
+}
+
+export function spell(codePoint: number): string {
+  return `\\u{${codePoint.toString(16)}}`;
+}
+
+const WHITE: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+const PLAIN = /^[\t\n\r\x20-\x7e]*$/;
+const ONE_PLAIN_LINE = /^[\x20-\x7e]*$/;
+
+// Unicode's default-ignorable and format characters, C0 and C1 controls, line separators, lone surrogates.
+const SUSPECT = lazy(
+  "[\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f" +
+    "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb" +
+    "\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}\\p{Surrogate}]",
+  "gu",
+);
+
+function isControl(codePoint: number): boolean {
+  return (
+    codePoint < 0xa0 || codePoint === 0x2028 || codePoint === 0x2029 || (codePoint >= 0xd800 && codePoint <= 0xdfff)
+  );
+}
+
+const JOINING_SCRIPT = lazy(
+  `[${scripts("Arabic Syriac Mandaic Nko Mongolian Devanagari Bengali Gurmukhi Gujarati Oriya Tamil Telugu Kannada Malayalam Sinhala Khmer Myanmar Tibetan")}]`,
+);
+const RIGHT_TO_LEFT = lazy(`[${scripts("Hebrew Arabic Syriac Thaana Nko")}]`);
+const PICTURE = lazy("[\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\p{Regional_Indicator}\\ufe0f]");
+const TAKES_VARIATION = lazy(`[\\p{Extended_Pictographic}\\p{Emoji}\\p{Sm}\\p{So}${scripts("Han Mongolian")}]`);
+const MONGOLIAN = lazy(scripts("Mongolian"));
+const HAN = lazy(scripts("Han"));
+
+/** Contract: `codePoint` stands at `index` of `text`. True where the character does the job it was made for. */
+function isNeeded(text: string, index: number, codePoint: number): boolean {
+  const before = characterBefore(text, index);
+  const after = characterAt(text, index + (codePoint > 0xffff ? 2 : 1));
+  if (codePoint === 0x200d) {
+    return (PICTURE().test(before) && PICTURE().test(after)) || JOINING_SCRIPT().test(before);
+  }
+  if (codePoint === 0x200c) return JOINING_SCRIPT().test(before) && after !== "\u200c";
+  if (codePoint === 0x200e || codePoint === 0x200f || codePoint === 0x061c) {
+    return RIGHT_TO_LEFT().test(before) || RIGHT_TO_LEFT().test(after);
+  }
+  if (codePoint >= 0xfe00 && codePoint <= 0xfe0f) return TAKES_VARIATION().test(before);
+  if (codePoint >= 0x180b && codePoint <= 0x180f) return MONGOLIAN().test(before) && codePoint !== 0x180e;
+  if (codePoint >= 0xe0100 && codePoint <= 0xe01ef) return HAN().test(before);
+  if (codePoint >= 0xe0020 && codePoint <= 0xe007f) return isInSubdivisionFlag(text, index);
+  return false;
+}
+
+// A black flag, the two letters of a country, one to three of a part of it, the end: anything longer carries hidden text.
+const SUBDIVISION_FLAG = lazy(
+  "\\u{1f3f4}[\\u{e0061}-\\u{e007a}]{2}[\\u{e0030}-\\u{e0039}\\u{e0061}-\\u{e007a}]{1,3}\\u{e007f}",
+  "gu",
+);
+const LONGEST_FLAG = 14;
+
+function isInSubdivisionFlag(text: string, index: number): boolean {
+  const start = Math.max(0, index - LONGEST_FLAG);
+  for (const flag of text.slice(start, index + LONGEST_FLAG).matchAll(SUBDIVISION_FLAG())) {
+    const from = start + flag.index;
+    if (from < index && index < from + flag[0].length) return true;
+  }
+  return false;
+}
+
+// Building Unicode classes takes milliseconds of every start, and plain text never needs them.
+function lazy(pattern: string, flags = "u"): () => RegExp {
+  let expression: RegExp | undefined;
+  return () => {
+    expression ??= new RegExp(pattern, flags);
+    return expression;
+  };
+}
+
+function scripts(names: string): string {
+  return names
+    .split(" ")
+    .map((name) => `\\p{Script=${name}}`)
+    .join("");
+}
+
+function characterBefore(text: string, index: number): string {
+  const low = text.charCodeAt(index - 1);
+  return text.slice(low >= 0xdc00 && low <= 0xdfff ? index - 2 : Math.max(0, index - 1), index);
+}
+
+function characterAt(text: string, index: number): string {
+  const codePoint = text.codePointAt(index);
+  return codePoint === undefined ? "" : String.fromCodePoint(codePoint);
+}

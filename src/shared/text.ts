@@ -1,0 +1,72 @@
+/** Characters / 4: within a tenth of what tokenizers say for the median skill, and shown as `~`. */
+export function estimateTokens(text: string): number {
+  return Math.ceil(text.length / 4);
+}
+
+/** White space folded, at most `limit` characters, cut at a character and marked. */
+export function oneLine(text: string, limit = Number.POSITIVE_INFINITY): string {
+  const line = FOLDED.test(text) ? text : text.replace(/\s+/gu, " ").trim();
+  if (line.length <= limit) return line;
+  return `${line.slice(0, limit - 1).replace(/[\ud800-\udbff]$/, "")}…`;
+}
+
+const FOLDED = /^(?:[!-~]+(?: [!-~]+)*)?$/;
+
+export function firstSentence(text: string): string {
+  const line = oneLine(text);
+  const end = /[.!?](?=\s+["'“‘(]*[\p{Lu}\p{N}])|[。！？]/u.exec(line);
+  return end ? line.slice(0, end.index + end[0].length) : line;
+}
+
+/** The candidate that `word` was probably meant to be, or nothing when none is near. */
+export function nearest(word: string, candidates: Iterable<string>): string | undefined {
+  const wanted = word.toLowerCase();
+  const allowed = Math.max(1, Math.floor(wanted.length / 3));
+  let best: string | undefined;
+  let bestDistance = allowed + 1;
+  for (const candidate of candidates) {
+    if (Math.abs(candidate.length - word.length) >= bestDistance) continue;
+    const distance = editDistance(wanted, candidate.toLowerCase(), bestDistance);
+    if (distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+export function count(number: number, noun: string, plural = `${noun}s`): string {
+  return `${number.toLocaleString("en-US")} ${number === 1 ? noun : plural}`;
+}
+
+/** Code units in order: the same on every machine, whatever its locale. */
+export function byText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Edits (insert, delete, replace, swap of neighbours) between two words; gives up at `limit`. */
+function editDistance(a: string, b: string, limit: number): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row];
+    let smallest = row;
+    for (let column = 1; column <= b.length; column++) {
+      const same = a[row - 1] === b[column - 1];
+      let cost = Math.min(
+        (last[column] ?? 0) + 1,
+        (current[column - 1] ?? 0) + 1,
+        (last[column - 1] ?? 0) + (same ? 0 : 1),
+      );
+      if (row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]) {
+        cost = Math.min(cost, (beforeLast[column - 2] ?? 0) + 1);
+      }
+      current.push(cost);
+      smallest = Math.min(smallest, cost);
+    }
+    if (smallest >= limit) return limit;
+    beforeLast = last;
+    last = current;
+  }
+  return last[b.length] ?? limit;
+}

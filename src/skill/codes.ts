@@ -1,0 +1,272 @@
+/** One row a code. `weigh` has a letter a profile (load, agentskills, shipped, claude-upload, vscode): e, w, i or - for not said. */
+interface Row {
+  weigh: string;
+  means: string;
+  fix: string;
+}
+
+// In the first column, `e` means exactly that the file is not loaded as a skill.
+export const CODES = {
+  // The file
+  "not-found": row("eeeee", "Nothing is there.", "check the path"),
+  unreadable: row("eeeee", "The file or folder cannot be read.", "give yourself read permission"),
+  "not-a-file": row(
+    "eeeee",
+    "The name belongs to a folder, pipe, socket or device.",
+    "put a regular file in its place",
+  ),
+  "not-a-folder": row("eeeee", "The name belongs to a file, not to a folder of skills.", "put a folder in its place"),
+  "link-broken": row("eeeee", "A link points to nothing.", "remove the link or restore what it points to"),
+  "link-loop": row("eeeee", "A link leads back to itself.", "remove the link"),
+  "link-outside": row(
+    "wwewe",
+    "A link in the skill's folder leaves it; the file is not served.",
+    "copy the file into the skill's folder",
+  ),
+  "file-skipped": row(
+    "wwewe",
+    "Something in the skill's folder is no readable regular file; it is not served.",
+    "remove it, or put a regular file in its place",
+  ),
+  "file-too-large": row("eeeee", "A skill file is larger than 1 MiB.", "move the bulk into files beside it"),
+  "not-utf8": row("eeeee", "The file is not UTF-8 text.", "save it as UTF-8 (`--fix` converts UTF-16)"),
+  "body-encoding": row(
+    "weeee",
+    "The instructions are not UTF-8 text; what cannot be read is replaced.",
+    "save the file as UTF-8",
+  ),
+  "file-case": row(
+    "weeee",
+    "The file is not called exactly SKILL.md, so other clients do not see it.",
+    "rename it to SKILL.md",
+  ),
+  "file-name": row(
+    "weeee",
+    "A folder has no SKILL.md but a file that looks like it was meant to be one.",
+    "rename it to SKILL.md",
+  ),
+  "file-mode": row("wwewe", "A file has its set-user-id or set-group-id bit set.", "clear it: chmod ug-s"),
+  "too-many-files": row(
+    "wwewe",
+    "The skill's folder holds more files than are listed.",
+    "keep only what the skill needs beside SKILL.md",
+  ),
+  "source-failed": row("eeeee", "A source of skills could not be read at all.", "see the message"),
+  "too-deep": row("wwwww", "Folders are nested deeper than the search goes.", "move the skills nearer to the top"),
+  "too-many-skills": row(
+    "wwwww",
+    "The folder holds more than the search takes.",
+    "split it, or name its parts as sources of their own",
+  ),
+
+  // The frontmatter's frame
+  "byte-order-mark": row(
+    "iwwww",
+    "The file starts with a byte order mark; many loaders then see no frontmatter.",
+    "save it without one (`--fix` removes it)",
+  ),
+  "line-ends": row("iwwww", "Lines end the Windows way.", "save it with plain line feeds (`--fix` does)"),
+  "leading-blank": row("weeee", "Blank lines stand before the frontmatter.", "start the file with --- (`--fix` does)"),
+  "delimiter-blanks": row("iwwww", "A --- line has blanks after it.", "remove them (`--fix` does)"),
+  "frontmatter-missing": row(
+    "eeeee",
+    "The file does not start with a --- line, so it has no frontmatter.",
+    "start it with ---, description: …, ---",
+  ),
+  "frontmatter-unclosed": row(
+    "eeeee",
+    "The frontmatter has no closing --- line.",
+    "add a line --- before the instructions",
+  ),
+  "frontmatter-language": row(
+    "eeeee",
+    "The opening line names a language; only YAML is read and nothing is ever run.",
+    "write the opening line as ---",
+  ),
+  "frontmatter-too-large": row(
+    "eeeee",
+    "The frontmatter is larger than 64 KiB.",
+    "move text into the instructions or into files",
+  ),
+  "frontmatter-type": row(
+    "eeeee",
+    "The frontmatter is not a list of `key: value` lines.",
+    "write it as key: value lines",
+  ),
+  "yaml-syntax": row("eeeee", "The YAML cannot be read.", "mend the line; quote values with special characters"),
+  "yaml-repaired": row(
+    "weeee",
+    "A value needed quotes; it was read as text, but other loaders refuse the file.",
+    "quote the value (`--fix` does)",
+  ),
+  "yaml-duplicate": row("weeee", "A key stands twice; the last one counts.", "remove one of them"),
+  "yaml-alias": row("eeeee", "Anchors and aliases are not accepted.", "write the value out"),
+  "yaml-tag": row("eeeee", "YAML tags are not accepted.", "remove the tag"),
+  "yaml-limit": row(
+    "eeeee",
+    "The frontmatter is nested deeper than 16 levels or has more than 256 keys in one place.",
+    "make it smaller",
+  ),
+  "yaml-documents": row("eeeee", "The file holds several YAML documents.", "keep one"),
+  "value-cut": row(
+    "wwwww",
+    "A # after a blank starts a comment, so the rest of the line is not part of the value.",
+    "quote the value if the # belongs to it",
+  ),
+  "control-character": row("eeeee", "The frontmatter holds a control character.", "remove it"),
+  "hidden-text": row("eeeee", "The frontmatter holds invisible or direction-changing characters.", "remove them"),
+
+  // Fields
+  "name-missing": row(
+    "-eeee",
+    "There is no name; the folder or file name serves.",
+    "add name: with the folder's name (`--fix` does)",
+  ),
+  "name-type": row("weeee", "The name is not text.", "quote it"),
+  "name-unusable": row(
+    "weeee",
+    "The name cannot be used; the folder or file name serves in its place.",
+    "use lower-case letters, digits and hyphens",
+  ),
+  "name-none": row(
+    "eeeee",
+    "Neither the name nor the folder or file name can be used.",
+    "add a name of lower-case letters, digits and hyphens",
+  ),
+  "name-reserved": row("weeee", "The name is reserved.", "choose another name"),
+  "name-lookalike": row(
+    "weeee",
+    "The name mixes scripts or uses letters that look like others.",
+    "write it with plain letters a to z",
+  ),
+  "name-format": row(
+    "ieeee",
+    "The name is not lower-case letters, digits and single hyphens.",
+    "rename it, for example `my-skill`",
+  ),
+  "name-device": row(
+    "-wewe",
+    "The name is a device on Windows, so the folder cannot exist there.",
+    "choose another name",
+  ),
+  "name-vendor": row("---e-", "Uploads refuse names that hold `claude` or `anthropic`.", "choose another name"),
+  "name-differs": row(
+    "ieewe",
+    "The name differs from the folder's; some clients refuse the skill.",
+    "make them equal (`--fix` takes the folder's name)",
+  ),
+  "name-case-clash": row(
+    "wwwww",
+    "Two skills' names differ only in capitals; they collide on some file systems.",
+    "rename one",
+  ),
+  "description-missing": row(
+    "eeeee",
+    "There is no description, so no model could know when to use the skill.",
+    "add description: what it does and when to use it",
+  ),
+  "description-type": row("weeee", "The description is not text.", "write it as one quoted sentence"),
+  "description-too-long": row(
+    "weeee",
+    "The description is longer than 1024 characters.",
+    "shorten it; details belong in the instructions",
+  ),
+  "description-long": row(
+    "iwwww",
+    "The description is longer than 500 characters; every client pays for it in every conversation.",
+    "shorten it",
+  ),
+  "description-markup": row("iwwew", "The description holds angle brackets.", "write it as plain text"),
+  "compatibility-too-long": row("-eewe", "compatibility is longer than 500 characters.", "shorten it"),
+  "body-missing": row("eeeee", "There are no instructions.", "write them below the closing --- line"),
+  "field-type": row("weeee", "A field has the wrong type and is left out.", "write it as the message says"),
+  "field-value": row("weeee", "A field's value is out of range and is left out.", "write it as the message says"),
+  "key-unknown": row("ieeew", "No client knows this key; it is kept as data.", "put it under metadata:"),
+  "key-misspelled": row("weeee", "The key looks like a misspelling and has no effect.", "correct it (`--fix` does)"),
+  "key-twice": row(
+    "wwwww",
+    "Two spellings of one field stand in the file; the first in order of preference counts.",
+    "keep one",
+  ),
+  "key-client": row(
+    "-e-e-",
+    "The key is one that some clients know, but not the standard.",
+    "put it under metadata:, or leave it out there",
+  ),
+  "key-extension": row(
+    "-e-ew",
+    "The key is skillet's or another client's extension of the standard.",
+    "put it under metadata:, or leave it out there",
+  ),
+  "version-missing": row("--e--", "There is no version under metadata.", "add metadata: version: 1.0.0"),
+  "version-format": row("iwewi", "The version is not major.minor.patch.", "write it like 1.0.0"),
+  "tags-missing": row("--e--", "There are no tags under metadata.", "add metadata: tags: [a, b]"),
+  "capability-format": row(
+    "weeee",
+    "A capability id has no namespace, so no host can grant it.",
+    "write it like gog.email",
+  ),
+  "provider-wiring": row(
+    "wwwww",
+    "Provider wiring in a skill is never read: it belongs to whoever runs the skill.",
+    "put it into config.toml under [skills.NAME.capability_provider]",
+  ),
+  "schema-reference": row(
+    "weeee",
+    "input_schema refers to another address; nothing is ever fetched, so the schema is left out.",
+    "write the referenced schema under $defs",
+  ),
+
+  // The configuration
+  "config-syntax": row(
+    "eeeee",
+    "A configuration file cannot be read as TOML; defaults are used in its place.",
+    "mend the line",
+  ),
+  "config-unknown": row("wwwww", "The configuration has no such key.", "remove or correct it"),
+  "config-type": row(
+    "wwwww",
+    "A configuration value has the wrong type and is left out.",
+    "write it as the message says",
+  ),
+  "config-refused": row("eeeee", "A workspace's configuration may not set this.", "put it into your own config.toml"),
+  "config-undeclared": row(
+    "wwwww",
+    "A variable is set for a skill that does not declare it; it is not given to the skill.",
+    "add it to the skill's env:, or remove it",
+  ),
+  "config-readable": row(
+    "wwwww",
+    "A configuration file with values of skills can be read by other users.",
+    "chmod 600 it",
+  ),
+
+  // Style of the instructions
+  "hidden-text-body": row("wwewe", "The instructions hold invisible or direction-changing characters.", "remove them"),
+  "dead-link": row(
+    "wweww",
+    "A link in the instructions points to a file that is not there.",
+    "correct the link or add the file",
+  ),
+  tab: row("iiiii", "A line is indented with tabs.", "indent with spaces"),
+  "long-line": row("iiiii", "A line is longer than 500 characters.", "break it"),
+  "open-task": row("wweww", "The instructions still hold a TODO.", "finish or remove it"),
+  "no-cue": row("iiwii", "The description does not say when to use the skill.", 'add "Use when …"'),
+  "body-long": row(
+    "iwwww",
+    "The instructions are longer than 500 lines or about 5,000 tokens.",
+    "move details into files that the instructions name",
+  ),
+  "absolute-path": row(
+    "iwwww",
+    "The instructions name a path of one machine.",
+    "use a path relative to the skill's folder",
+  ),
+  "tool-unknown": row("iiiii", "No client has a tool of this name.", "check the spelling"),
+} as const satisfies Record<string, Row>;
+
+export type Code = keyof typeof CODES;
+
+function row(weigh: string, means: string, fix: string): Row {
+  return { weigh, means, fix };
+}

@@ -1,0 +1,47 @@
+import { CODES, type Code } from "./codes.ts";
+
+export const PROFILES = ["load", "agentskills", "shipped", "claude-upload", "vscode"] as const;
+export type Profile = (typeof PROFILES)[number];
+export type Severity = "error" | "warning" | "info";
+
+export interface Position {
+  line: number;
+  column: number;
+}
+
+/** What a parser or a rule saw, before anybody said how much it matters. */
+export interface Finding extends Partial<Position> {
+  code: Code;
+  message: string;
+  /** What to do, when it is more precise than what the code's own row says. */
+  fix?: string;
+  /** The top-level key it is about, and the one that was probably meant. */
+  key?: string;
+  meant?: string;
+}
+
+/** A finding in a file, weighed by a profile. Discovery, check and lint all speak it. */
+export interface Diagnostic extends Finding {
+  severity: Severity;
+  file: string;
+  fix: string;
+}
+
+export function severityOf(code: Code, profile: Profile): Severity | undefined {
+  return SEVERITY[CODES[code].weigh[PROFILES.indexOf(profile)] ?? "-"];
+}
+
+export function diagnose(findings: readonly Finding[], file: string, profile: Profile = "load"): Diagnostic[] {
+  const diagnostics: Diagnostic[] = [];
+  for (const finding of findings) {
+    const severity = severityOf(finding.code, profile);
+    if (severity) diagnostics.push({ ...finding, severity, file, fix: finding.fix ?? CODES[finding.code].fix });
+  }
+  return diagnostics;
+}
+
+export function hasErrors(findings: readonly Finding[], profile: Profile = "load"): boolean {
+  return findings.some((finding) => severityOf(finding.code, profile) === "error");
+}
+
+const SEVERITY: Record<string, Severity | undefined> = { e: "error", w: "warning", i: "info", "-": undefined };

@@ -1,0 +1,213 @@
+import { oneLine } from "../shared/text.ts";
+import type { Code } from "./codes.ts";
+import { type Data, isData } from "./data.ts";
+
+/** Contract: the message goes on where `"key"` stops, as in `must be text`. */
+export type Problem = (code: Code, message: string) => void;
+/** Reads one value, leniently: what can be understood is taken and said; what cannot is left out and said. */
+export type Read<T> = (value: unknown, problem: Problem) => T | undefined;
+
+export interface Script {
+  path: string;
+  name?: string;
+  description?: string;
+}
+
+export interface Triggers {
+  keywords: readonly string[];
+  verbs: readonly string[];
+  patterns: readonly string[];
+  /** Queries that the skill is for. */
+  examples: readonly string[];
+  /** Words that speak against the skill. */
+  negative: readonly string[];
+}
+
+export const text: Read<string> = (value, problem) => {
+  if (typeof value === "string") return value.trim() === "" ? undefined : value;
+  if (value === null) return undefined;
+  if (typeof value === "number" || typeof value === "boolean") {
+    problem("field-type", `must be text: quote it, "${value}"`);
+    return String(value);
+  }
+  problem("field-type", "must be text");
+  return undefined;
+};
+
+/** `[file]` is how people write a hint, and a list to YAML. */
+export const hint: Read<string> = (value, problem) => {
+  if (Array.isArray(value) && value.every((item) => typeof item !== "object")) return `[${value.join(", ")}]`;
+  return text(value, problem);
+};
+
+export const anything: Read<unknown> = (value) => value;
+
+/** YAML reads an unquoted version such as 1.0 as a number; everybody writes it so. */
+export const version: Read<string> = (value, problem) => {
+  const written = typeof value === "number" ? String(value) : text(value, problem);
+  if (written !== undefined && !SEMVER.test(written)) problem("version-format", `is "${oneLine(written, 40)}"`);
+  return written;
+};
+
+export const description: Read<string> = (value, problem) => {
+  const written = descriptionText(value, problem);
+  if (written === undefined) return undefined;
+  const { length } = written;
+  if (length > 1024) problem("description-too-long", `has ${length} characters, more than 1024`);
+  else if (length > 500) problem("description-long", `has ${length} characters`);
+  if (/[<>]/.test(written)) problem("description-markup", "holds angle brackets");
+  return written;
+};
+
+export const compatibility: Read<string> = (value, problem) => {
+  const written = text(value, problem);
+  if (written && written.length > 500)
+    problem("compatibility-too-long", `has ${written.length} characters, more than 500`);
+  return written;
+};
+
+export const flag: Read<boolean> = (value, problem) => {
+  if (typeof value === "boolean") return value;
+  if (value === null) return undefined;
+  const word = typeof value === "string" ? WORDS.get(value.toLowerCase()) : undefined;
+  problem("field-type", "must be true or false");
+  return word;
+};
+
+export const steps: Read<number> = (value, problem) => {
+  if (value === null) return undefined;
+  let number = value;
+  if (typeof value === "string" && /^\d{1,6}$/.test(value.trim())) {
+    problem("field-type", "must be a number without quotes");
+    number = Number(value);
+  }
+  if (typeof number === "number" && Number.isInteger(number) && number >= 1 && number <= 1000) return number;
+  problem("field-value", "must be a whole number from 1 to 1000");
+  return undefined;
+};
+
+/** A list, or one text with commas between its items. */
+export const list: Read<readonly string[]> = (value, problem) => readItems(value, problem, /,/);
+
+/** As `list`, and blanks separate too: names of variables, packages and capabilities hold none. */
+export const names: Read<readonly string[]> = (value, problem) => readItems(value, problem, /[,\s]+/);
+
+/** A list, or one text with commas or blanks between tools; what stands in parentheses belongs to its tool. */
+export const tools: Read<readonly string[]> = (value, problem) => {
+  if (typeof value === "string") return value.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? [];
+  return readItems(value, problem, /(?!)/);
+};
+
+export const capabilities: Read<readonly string[]> = (value, problem) => {
+  const ids = names(value, problem);
+  for (const id of ids ?? []) {
+    if (!CAPABILITY.test(id))
+      problem("capability-format", `lists "${oneLine(id, 64)}", which is not of the form namespace.name`);
+  }
+  return ids;
+};
+
+export const mapping: Read<Data> = (value, problem) => {
+  if (isData(value)) return value;
+  if (value !== null) problem("field-type", "must hold key: value lines");
+  return undefined;
+};
+
+export const access: Read<{ chatTypes?: readonly string[] }> = (value, problem) => {
+  const data = mapping(value, problem);
+  const chatTypes = data?.["chat_types"] === undefined ? undefined : names(data["chat_types"], problem);
+  return chatTypes ? { chatTypes } : undefined;
+};
+
+export const triggers: Read<Triggers> = (value, problem) => {
+  const data = mapping(value, problem);
+  if (!data) return undefined;
+  const read = (key: string) =>
+    data[key] === undefined
+      ? []
+      : (readItems(data[key], (code, message) => problem(code, `${key}: ${message}`), /(?!)/) ?? []);
+  return {
+    keywords: read("keywords"),
+    verbs: read("verbs"),
+    patterns: read("patterns"),
+    examples: read("examples"),
+    negative: read("negative"),
+  };
+};
+
+export const scripts: Read<readonly Script[]> = (value, problem) => {
+  if (value === null) return undefined;
+  const found: Script[] = [];
+  for (const item of Array.isArray(value) ? value : [value]) {
+    const entry: Data = isData(item) ? item : { path: item };
+    const { path, name, description } = entry;
+    if (typeof path !== "string" || path === "") {
+      problem("field-type", "must list paths, or entries with a path");
+      continue;
+    }
+    found.push({
+      path,
+      ...(typeof name === "string" ? { name } : {}),
+      ...(typeof description === "string" ? { description } : {}),
+    });
+  }
+  return found;
+};
+
+export const schema: Read<Data> = (value, problem) => {
+  const data = mapping(value, problem);
+  if (data && refersElsewhere(data)) {
+    problem("schema-reference", "refers to another address");
+    return undefined;
+  }
+  return data;
+};
+
+const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
+const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/;
+const WORDS = new Map([
+  ["true", true],
+  ["yes", true],
+  ["on", true],
+  ["false", false],
+  ["no", false],
+  ["off", false],
+]);
+
+function descriptionText(value: unknown, problem: Problem): string | undefined {
+  if (typeof value === "string") return value.trim() === "" ? undefined : value.trim();
+  if (value === null || value === undefined) return undefined;
+  if (Array.isArray(value) && value.every((item) => typeof item !== "object")) {
+    problem("description-type", "is a list; its items were joined");
+    return value.join(", ") || undefined;
+  }
+  problem("description-type", "is not text");
+  return typeof value === "object" ? undefined : String(value);
+}
+
+function readItems(value: unknown, problem: Problem, separator: RegExp): readonly string[] | undefined {
+  if (value === null) return undefined;
+  const items = typeof value === "string" ? value.split(separator) : value;
+  if (!Array.isArray(items)) {
+    if (typeof value === "number" || typeof value === "boolean") return [String(value)];
+    problem("field-type", "must be a list");
+    return undefined;
+  }
+  const found: string[] = [];
+  for (const item of items) {
+    if (item === null || typeof item === "object") problem("field-type", "must be a list of texts");
+    else if (String(item).trim() !== "") found.push(String(item).trim());
+  }
+  return found;
+}
+
+function refersElsewhere(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(refersElsewhere);
+  if (!isData(value)) return false;
+  for (const key in value) {
+    const item = value[key];
+    if ((key === "$ref" || key === "$dynamicRef") && typeof item === "string" && !item.startsWith("#")) return true;
+    if (refersElsewhere(item)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,93 @@
+import type { Finding, Position } from "./diagnostic.ts";
+
+export type Form = "folder" | "markdown" | "yaml" | "code";
+
+/** Contract: `text` may be the head of a file. `closed` says whether the frontmatter's end was in it. */
+export interface Frame {
+  /** Offsets into the text with its line ends normalised. */
+  text: string;
+  start: number;
+  end: number;
+  bodyStart: number;
+  firstLine: number;
+  closed: boolean;
+  findings: Finding[];
+}
+
+/** Finds the lines `---` around the frontmatter. Nothing when the text does not start with one. */
+export function findFrame(raw: string): Frame | { text: string; findings: Finding[] } {
+  const findings: Finding[] = [];
+  const text = plainText(raw, findings);
+  const opening = OPENING.exec(text);
+  if (!opening) return { text, findings: [...findings, missing(text)] };
+  const [whole, blank = "", after = ""] = opening;
+  const firstLine = newlines(blank) + 2;
+  if (blank !== "") {
+    findings.push({ code: "leading-blank", message: "blank lines stand before the frontmatter", line: 1, column: 1 });
+  }
+  if (after !== "") findings.push(blanksAfter(firstLine - 1));
+  const start = whole.length;
+  CLOSING.lastIndex = start - 1;
+  const closing = CLOSING.exec(text);
+  if (!closing) {
+    return { text, start, end: text.length, bodyStart: text.length, firstLine, closed: false, findings };
+  }
+  const end = closing.index + 1;
+  if (closing[1]) findings.push(blanksAfter(firstLine + newlines(text.slice(start, end))));
+  return { text, start, end, bodyStart: CLOSING.lastIndex, firstLine, closed: true, findings };
+}
+
+/** The instructions of a Markdown skill file, as they stand. */
+export function bodyOf(raw: string): string {
+  const frame = findFrame(raw);
+  return "start" in frame ? frame.text.slice(frame.bodyStart) : frame.text;
+}
+
+/** Blank lines before and white space after a body say nothing. */
+export function trimBody(body: string): string {
+  return body
+    .replaceAll("\r\n", "\n")
+    .replace(/^(?:[ \t]*\n)+/, "")
+    .trimEnd();
+}
+
+/** The text without a byte order mark and with plain line feeds; each said. */
+export function plainText(raw: string, findings: Finding[]): string {
+  let text = raw;
+  if (text.charCodeAt(0) === 0xfeff) {
+    findings.push({ code: "byte-order-mark", message: "starts with a byte order mark", line: 1, column: 1 });
+    text = text.slice(1);
+  }
+  if (!text.includes("\r\n")) return text;
+  findings.push({ code: "line-ends", message: "lines end with CR LF", line: 1, column: 1 });
+  return text.replaceAll("\r\n", "\n");
+}
+
+export function positionAt(text: string, index: number, firstLine: number): Position {
+  const before = text.slice(0, index);
+  return { line: firstLine + newlines(before), column: index - (before.lastIndexOf("\n") + 1) + 1 };
+}
+
+export function newlines(text: string): number {
+  let total = 0;
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) total++;
+  return total;
+}
+
+const OPENING = /^((?:[ \t]*\n)*)---([ \t]*)(?:\n|$)/;
+const CLOSING = /\n---([ \t]*)(?:\n|$)/g;
+
+function missing(text: string): Finding {
+  const first = /^\s*(-{3,}\S*|-{2}[ \t]*$)/m.exec(text.slice(0, 200));
+  if (first?.[1] && /^---[a-z]/i.test(first[1])) {
+    return { code: "frontmatter-language", message: "the opening line must be --- alone", line: 1, column: 4 };
+  }
+  const message = first
+    ? "has no frontmatter: the opening line is not exactly ---"
+    : "has no frontmatter: it does not start with a line ---";
+  return { code: "frontmatter-missing", message, line: 1, column: 1 };
+}
+
+function blanksAfter(line: number): Finding {
+  return { code: "delimiter-blanks", message: "blanks follow the ---", line, column: 4 };
+}

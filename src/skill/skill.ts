@@ -1,0 +1,46 @@
+import type { Finding } from "./diagnostic.ts";
+import type { Form } from "./frame.ts";
+import type { Manifest } from "./manifest.ts";
+
+/** Far to near: a later scope overrides an earlier one. */
+export const SCOPES = ["bundled", "integration", "installed", "user", "workspace", "inline"] as const;
+export type Scope = (typeof SCOPES)[number];
+
+export interface Origin {
+  readonly scope: Scope;
+  /** The name of the source, as `name@source` takes it. */
+  readonly source: string;
+  readonly form: Form;
+  /** The skill's file as it was found; absent for a skill defined in code. */
+  readonly file?: string;
+  /** The real path of the skill's folder; only skills in the folder form have one. */
+  readonly folder?: string;
+}
+
+export interface SkillFile {
+  /** Relative to the skill's folder, with `/` between its parts. */
+  path: string;
+  size: number;
+  executable: boolean;
+}
+
+export interface FileList {
+  files: readonly SkillFile[];
+  findings: readonly Finding[];
+}
+
+/** One skill, whatever it was written as and wherever it came from. */
+export interface Skill {
+  readonly name: string;
+  readonly description: string;
+  readonly manifest: Manifest;
+  readonly origin: Origin;
+  /** What its source saw while reading it. */
+  readonly findings: readonly Finding[];
+  /** The instructions: read when asked for, kept until the file changes. */
+  body(): string;
+  /** The files beside SKILL.md: listed when first asked for. */
+  files(): FileList;
+  /** A listed file's bytes. Throws a SkillError for anything else. */
+  read(path: string): Uint8Array;
+}

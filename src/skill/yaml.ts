@@ -1,0 +1,218 @@
+import {
+  CORE_SCHEMA,
+  constructFromEvents,
+  DUMP_SCHEMA,
+  defineMappingTag,
+  defineScalarTag,
+  dump,
+  EVENT_ID,
+  type Event,
+  floatCoreTag,
+  intCoreTag,
+  NOT_RESOLVED,
+  parseEvents,
+  YAMLException,
+} from "js-yaml";
+import { type Data, emptyData } from "./data.ts";
+import type { Finding } from "./diagnostic.ts";
+import { readSimpleYaml } from "./simple-yaml.ts";
+
+export interface ReadYaml {
+  data: Data;
+  findings: Finding[];
+}
+
+/** Reads one YAML mapping. Aliases, tags, deep nesting and floods of keys are refused; a duplicate key is said. */
+export function readYaml(source: string, firstLine: number): ReadYaml {
+  const simple = readSimpleYaml(source);
+  return simple ? { data: simple, findings: [] } : readAnyYaml(source, firstLine);
+}
+
+/** As `readYaml`, always with the real parser. */
+export function readAnyYaml(source: string, firstLine: number): ReadYaml {
+  const findings: Finding[] = [];
+  const fail = (finding: Finding): ReadYaml => ({ data: emptyData(), findings: [...findings, finding] });
+  try {
+    const events = parseEvents(source, LIMITS);
+    const refused = refusedEvent(events, source, firstLine);
+    if (refused) return fail(refused);
+    const documents = construct(events, source, firstLine, findings);
+    if (documents.length > 1) {
+      return fail({ code: "yaml-documents", message: "holds several YAML documents", line: firstLine, column: 1 });
+    }
+    const [data] = documents;
+    if (data === undefined || data === null) return { data: emptyData(), findings };
+    if (typeof data === "object" && !Array.isArray(data)) return { data: data as Data, findings };
+    const message = `is ${Array.isArray(data) ? "a list" : "one value"}, not key: value lines`;
+    return fail({ code: "frontmatter-type", message, line: firstLine, column: 1 });
+  } catch (error) {
+    return fail(explain(error, firstLine));
+  }
+}
+
+/** Writes data so that `readYaml` (and YAML 1.1 readers) give the same data back. */
+export function writeYaml(data: Data): string {
+  return dump(data, { schema: DUMP_SCHEMA, lineWidth: -1, noRefs: true, quoteStyle: "double" });
+}
+
+/**
+ * Quotes, line by line, what kept YAML from being read: an unquoted `: `, a value that starts with `@` or a bracket,
+ * a quote that is not closed, tabs as indentation. Nothing when that does not help.
+ */
+export function mend(source: string, firstLine: number): { text: string; result: ReadYaml } | undefined {
+  const findings: Finding[] = [];
+  const lines: string[] = [];
+  for (const block of topLevelBlocks(source)) {
+    const mended = mendBlock(block.lines);
+    for (const [offset, key] of mended.changed) {
+      const message = `the value of "${key}" is not valid YAML as it stands; it was read as text`;
+      findings.push({ code: "yaml-repaired", message, line: firstLine + block.start + offset, column: 1 });
+    }
+    lines.push(...mended.lines);
+  }
+  if (findings.length === 0) return undefined;
+  const text = lines.join("\n");
+  const result = readYaml(text, firstLine);
+  if (result.findings.some((finding) => finding.code !== "yaml-duplicate")) return undefined;
+  return { text, result: { data: result.data, findings: [...findings, ...result.findings] } };
+}
+
+const LIMITS = { maxDepth: 16 };
+const MOST_KEYS = 256;
+const TOO_MANY_KEYS = `more than ${MOST_KEYS} keys in one place`;
+
+const SCHEMA = CORE_SCHEMA.withTags(
+  // `.inf`, `.nan` and 1e999 have no place in a skill and none in JSON: they stay the text they were written as.
+  [intCoreTag, floatCoreTag].map((tag) =>
+    defineScalarTag(tag.tagName, {
+      ...tag,
+      resolve(source, isExplicit, tagName) {
+        const value = tag.resolve(source, isExplicit, tagName);
+        return typeof value === "number" && !Number.isFinite(value) ? NOT_RESOLVED : value;
+      },
+    }),
+  ),
+  defineMappingTag<{ data: Data; size: number }, Data>("tag:yaml.org,2002:map", {
+    create: () => ({ data: emptyData(), size: 0 }),
+    addPair(carrier, key, value) {
+      if (key !== null && typeof key === "object") return "a list or mapping as a key";
+      if (++carrier.size > MOST_KEYS) return TOO_MANY_KEYS;
+      carrier.data[String(key)] = value;
+      return "";
+    },
+    has: (carrier, key) => String(key) in carrier.data,
+    keys: (data) => Object.keys(data),
+    get: (data, key) => data[String(key)],
+    finalize: (carrier) => carrier.data,
+    identify: (data) => data !== null && typeof data === "object" && !Array.isArray(data),
+  }),
+);
+
+function construct(events: Event[], source: string, firstLine: number, findings: Finding[]): unknown[] {
+  try {
+    return constructFromEvents(events, { source, schema: SCHEMA, maxAliases: 0 });
+  } catch (error) {
+    if (!(error instanceof YAMLException) || !error.reason.includes("duplicated mapping key")) throw error;
+    findings.push({ code: "yaml-duplicate", message: "a key stands twice", ...place(error, firstLine) });
+    return constructFromEvents(events, { source, schema: SCHEMA, maxAliases: 0, json: true });
+  }
+}
+
+function refusedEvent(events: Event[], source: string, firstLine: number): Finding | undefined {
+  for (const event of events) {
+    if (event.type === EVENT_ID.POP || event.type === EVENT_ID.DOCUMENT) continue;
+    if (event.anchorStart !== -1) {
+      const message = "uses an anchor or alias (& or *)";
+      return { code: "yaml-alias", message, ...positionIn(source, event.anchorStart, firstLine) };
+    }
+    if (event.type !== EVENT_ID.ALIAS && event.tagStart !== -1) {
+      const message = "uses a YAML tag (!)";
+      return { code: "yaml-tag", message, ...positionIn(source, event.tagStart, firstLine) };
+    }
+  }
+  return undefined;
+}
+
+// The parser's own message quotes the file, which may be a link to something that is no skill: only its reason is used.
+function explain(error: unknown, firstLine: number): Finding {
+  if (!(error instanceof YAMLException)) {
+    return { code: "yaml-syntax", message: "cannot be read as YAML", line: firstLine, column: 1 };
+  }
+  const limit = error.reason.includes(TOO_MANY_KEYS) || /depth/i.test(error.reason);
+  const why = error.reason.replace(/["<][^">]*[">]/g, "…");
+  return limit
+    ? { code: "yaml-limit", message: "is nested too deep or has too many keys", ...place(error, firstLine) }
+    : { code: "yaml-syntax", message: `is not valid YAML: ${why}`, ...place(error, firstLine) };
+}
+
+function place(error: YAMLException, firstLine: number): { line: number; column: number } {
+  return { line: firstLine + (error.mark?.line ?? 0), column: (error.mark?.column ?? 0) + 1 };
+}
+
+function positionIn(source: string, index: number, firstLine: number): { line: number; column: number } {
+  const before = source.slice(0, index).split("\n");
+  return { line: firstLine + before.length - 1, column: (before.at(-1)?.length ?? 0) + 1 };
+}
+
+interface Block {
+  start: number;
+  lines: string[];
+}
+
+function topLevelBlocks(source: string): Block[] {
+  const blocks: Block[] = [];
+  for (const [index, line] of source.split("\n").entries()) {
+    const last = blocks.at(-1);
+    if (!last || KEY_LINE.test(line)) blocks.push({ start: index, lines: [line] });
+    else last.lines.push(line);
+  }
+  return blocks;
+}
+
+const KEY_LINE = /^["']?[A-Za-z_$][\w.$-]*["']?:/;
+const FIRST_LINE = /^(["']?[A-Za-z_$][\w.$-]*["']?):[ \t]*(.*)$/;
+const NESTED_LINE = /^([ \t]+(?:- +)?(["']?[\w.$-]+["']?):[ \t]+|[ \t]*- +)(.*)$/;
+
+interface MendedBlock {
+  lines: string[];
+  /** Offset of each line that was changed, and the key it belongs to. */
+  changed: [number, string][];
+}
+
+function mendBlock(lines: string[]): MendedBlock {
+  const [first = "", ...rest] = lines;
+  const parts = FIRST_LINE.exec(first);
+  if (!parts || isValid(lines.join("\n"))) return { lines, changed: [] };
+  const [, key = "", value = ""] = parts;
+  if (value !== "" && !/^[|>]/.test(value)) {
+    if (rest.some((line) => /^\S/.test(line))) return { lines, changed: [] };
+    const blank = lines.length - lines.findLastIndex((line) => line.trim() !== "") - 1;
+    const folded = [value, ...rest.map((line) => line.trim()).filter(Boolean)].join(" ");
+    return { lines: [`${key}: ${quote(folded)}`, ...Array(blank).fill("")], changed: [[0, key]] };
+  }
+  const changed: [number, string][] = [];
+  const mended = rest.map((line, index) => {
+    const spaced = line.replace(/^\t+/, (tabs) => "  ".repeat(tabs.length));
+    const nested = NESTED_LINE.exec(spaced);
+    const [, lead = "", , text = ""] = nested ?? [];
+    const quoted = nested && !isValid(`x: ${text}`) && !/^[|>&]/.test(text) ? lead + quote(text) : spaced;
+    if (quoted !== line) changed.push([index + 1, key]);
+    return quoted;
+  });
+  return { lines: [first, ...mended], changed };
+}
+
+/** Only bad syntax is mended: what breaks a limit or uses an alias stays refused. */
+function isValid(text: string): boolean {
+  return !readYaml(text, 1).findings.some(
+    (finding) => finding.code === "yaml-syntax" || finding.code === "frontmatter-type",
+  );
+}
+
+function quote(value: string): string {
+  const text = value.replace(/[ \t]+#.*$/, "").trim();
+  const mark = text[0];
+  if (mark !== '"' && mark !== "'") return JSON.stringify(text);
+  const inner = text.slice(1);
+  return JSON.stringify(inner.endsWith(mark) ? inner.slice(0, -1) : inner.includes(mark) ? text : inner);
+}

@@ -1,0 +1,169 @@
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import type { Code } from "../skill/codes.ts";
+import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
+import { parseMarkdown, parseYaml } from "../skill/document.ts";
+import { fixDocument } from "../skill/fix.ts";
+import { lint } from "../skill/lint.ts";
+import { readManifest } from "../skill/manifest.ts";
+import { readSkill } from "../skill/read.ts";
+import { fromUtf16, openFinding, readText } from "./file.ts";
+import { listFiles } from "./file-list.ts";
+import { type Candidate, walk } from "./walk.ts";
+
+export interface CheckOptions {
+  profile?: Profile;
+  /** Mend in place what can be mended safely. */
+  fix?: boolean;
+}
+
+export interface CheckedFile {
+  file: string;
+  name: string;
+  /** Whether the profile accepts it. */
+  isValid: boolean;
+  diagnostics: readonly Diagnostic[];
+  fixed: readonly Code[];
+}
+
+export interface CheckResult {
+  profile: Profile;
+  files: readonly CheckedFile[];
+  /** What is wrong beside the skill files: folders that cannot be read, links to nothing, a path that is not there. */
+  diagnostics: readonly Diagnostic[];
+}
+
+/**
+ * Checks a skill folder, a skill file, or every skill below a folder, with the parser and the rules that discovery uses. Only
+ * the weight of a finding differs by profile.
+ */
+export function checkPath(path: string, options: CheckOptions = {}): CheckResult {
+  const { profile = "load", fix = false } = options;
+  const files: CheckedFile[] = [];
+  const diagnostics: Diagnostic[] = [];
+  const take = (candidate: Candidate) => {
+    const checked = checkFile(candidate, profile, fix);
+    if (checked) files.push(checked);
+    return checked !== undefined;
+  };
+  const say = (file: string, finding: Finding) => diagnostics.push(...diagnose([finding], file, profile));
+  const root = resolve(path);
+  const single = singleCandidate(root);
+  if (single === "folder") walk({ root, recursive: true, take, say });
+  else if ("code" in single) say(root, single);
+  else if (!take(single)) say(single.file, { code: "not-found", message: "is not there" });
+  return { profile, files, diagnostics };
+}
+
+/** Whether a skill file has the form of a skill, and the first reason why not. */
+export function validateSkillFile(path: string): { isValid: boolean; error?: string } {
+  const { files, diagnostics } = checkPath(path);
+  const errors = [...diagnostics, ...files.flatMap((file) => file.diagnostics)].filter(
+    ({ severity }) => severity === "error",
+  );
+  if (errors[0]) return { isValid: false, error: `${errors[0].file}: ${errors[0].message}` };
+  return files.length > 0 ? { isValid: true } : { isValid: false, error: `${path}: there is no skill here` };
+}
+
+/** The one file that a path means, `folder` when it is a folder of skills, or what is wrong with it. */
+function singleCandidate(path: string): Candidate | "folder" | Finding {
+  try {
+    if (statSync(path).isDirectory()) {
+      const own = readdirSync(path).find((name) => /^skill\.md$/i.test(name));
+      return own === undefined
+        ? "folder"
+        : folderCandidate(path, existsSync(join(path, "SKILL.md")) ? "SKILL.md" : own);
+    }
+  } catch (error) {
+    return openFinding(error);
+  }
+  const name = basename(path);
+  if (/^skill\.md$/i.test(name)) return folderCandidate(dirname(path), name);
+  const form = /\.ya?ml$/i.test(name) ? "yaml" : "markdown";
+  return { file: path, path: name, form, stem: name.replace(/\.[^.]*$/, ""), findings: [], isDoubtful: false };
+}
+
+function folderCandidate(folder: string, name: string): Candidate {
+  const findings: Finding[] =
+    name === "SKILL.md" ? [] : [{ code: "file-case", message: `is called "${name}", not SKILL.md` }];
+  const file = join(folder, name);
+  return {
+    file,
+    path: name,
+    form: "folder",
+    stem: basename(folder),
+    folder: realpathSync(folder),
+    findings,
+    isDoubtful: false,
+  };
+}
+
+function checkFile(candidate: Candidate, profile: Profile, fix: boolean): CheckedFile | undefined {
+  const { file, form, stem, folder } = candidate;
+  const place = { form, stem, profile };
+  const fixed = fix ? fixFile(candidate, profile) : [];
+  const read = readText(file);
+  const result = (name: string, findings: readonly Finding[]): CheckedFile => ({
+    file,
+    name,
+    isValid: !hasErrors(findings, profile),
+    diagnostics: diagnose([...candidate.findings, ...findings], file, profile).sort(
+      (a, b) => (a.line ?? 0) - (b.line ?? 0),
+    ),
+    fixed,
+  });
+  if ("finding" in read) {
+    if (read.finding.code === "not-found") return undefined;
+    return candidate.isDoubtful ? undefined : result(stem, [read.finding]);
+  }
+  const document = form === "yaml" ? parseYaml(read.text) : parseMarkdown(read.text);
+  const judged = readSkill(document, place);
+  if (candidate.isDoubtful && !judged.isUsable && !("description" in judged.data)) return undefined;
+  const beside = folder === undefined ? undefined : listFiles(folder, basename(file));
+  const subject = {
+    document,
+    manifest: readManifest(judged.data),
+    ...(beside ? { files: [...beside.files.map(({ path }) => path), basename(file)] } : {}),
+  };
+  return result(judged.name, [
+    ...read.findings,
+    ...judged.findings,
+    ...(beside?.findings ?? []),
+    ...lint(subject, profile),
+  ]);
+}
+
+function fixFile(candidate: Candidate, profile: Profile): readonly Code[] {
+  const { file, form, stem } = candidate;
+  const read = readText(file);
+  const isUtf16 = "finding" in read && read.finding.code === "not-utf8" && read.finding.message.includes("UTF-16");
+  if ("finding" in read && !isUtf16) return [];
+  const converted = isUtf16 ? fromUtf16(readFileSync(file)) : undefined;
+  const text = converted ?? ("text" in read && read.findings.length === 0 ? read.text : undefined);
+  if (text === undefined) return [];
+  const result = fixDocument(text, { form, stem, profile });
+  if (result.fixed.length === 0 && converted === undefined) return [];
+  replaceFile(realpathSync(file), result.text);
+  return converted === undefined ? result.fixed : ["not-utf8", ...result.fixed];
+}
+
+/** The file is the old or the new one at every moment, and keeps its permissions. */
+function replaceFile(path: string, text: string): void {
+  const draft = `${path}.${process.pid}.tmp`;
+  try {
+    writeFileSync(draft, text, { mode: statSync(path).mode & 0o777, flag: "wx" });
+    renameSync(draft, path);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  }
+}

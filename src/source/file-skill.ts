@@ -1,0 +1,97 @@
+import { statSync } from "node:fs";
+import { basename } from "node:path";
+import { SkillError } from "../shared/error.ts";
+import { readInside } from "../shared/inside.ts";
+import { type Data, emptyData, isData } from "../skill/data.ts";
+import type { Finding } from "../skill/diagnostic.ts";
+import { bodyOf, trimBody } from "../skill/frame.ts";
+import { type Manifest, readManifest } from "../skill/manifest.ts";
+import type { FileList, Origin, Skill } from "../skill/skill.ts";
+import { isSameStamp, readText, type Stamp, stampOf } from "./file.ts";
+import { listFiles } from "./file-list.ts";
+
+export interface FileSkillParts {
+  name: string;
+  description: string;
+  origin: Origin & { file: string };
+  findings: readonly Finding[];
+  /** The frontmatter as JSON. */
+  data: string;
+  /** The instructions in the file's text. */
+  bodyIn?: (text: string) => string;
+}
+
+export const LARGEST_RESOURCE = 8 * 1024 * 1024;
+
+/** A skill that lives in a file. A class, because ten thousand of these share what they do and keep only what differs. */
+export class FileSkill implements Skill {
+  readonly name: string;
+  readonly description: string;
+  readonly origin: Origin & { file: string };
+  readonly findings: readonly Finding[];
+  readonly #data: string;
+  readonly #bodyIn: (text: string) => string;
+  #manifest: Manifest | undefined;
+  #body: { text: string; stamp: Stamp } | undefined;
+  #files: FileList | undefined;
+
+  constructor(parts: FileSkillParts) {
+    this.name = parts.name;
+    this.description = parts.description;
+    this.origin = parts.origin;
+    this.findings = parts.findings;
+    this.#data = parts.data;
+    this.#bodyIn = parts.bodyIn ?? markdownBody;
+  }
+
+  get manifest(): Manifest {
+    this.#manifest ??= readManifest(withoutPrototypes(JSON.parse(this.#data)) as Data);
+    return this.#manifest;
+  }
+
+  body(): string {
+    const { file } = this.origin;
+    const stats = statSync(file, { throwIfNoEntry: false });
+    if (this.#body && stats && isSameStamp(this.#body.stamp, stampOf(stats))) return this.#body.text;
+    const read = readText(file);
+    if ("finding" in read) {
+      const message = `The instructions of skill "${this.name}" cannot be read: ${file} ${read.finding.message}`;
+      throw new SkillError(read.finding.code, { message });
+    }
+    this.#body = { text: this.#bodyIn(read.text), stamp: read.stamp };
+    return this.#body.text;
+  }
+
+  files(): FileList {
+    const { folder, file } = this.origin;
+    this.#files ??= folder === undefined ? { files: [], findings: [] } : listFiles(folder, basename(file));
+    return this.#files;
+  }
+
+  read(path: string): Uint8Array {
+    const { folder } = this.origin;
+    const { files } = this.files();
+    if (folder === undefined || !files.some((file) => file.path === path)) {
+      const names = files.slice(0, 10).map((file) => file.path);
+      throw new SkillError("resource-unlisted", {
+        message: `Skill "${this.name}" has no file "${path}"`,
+        fix: names.length === 0 ? "it has no files beside its instructions" : `it has: ${names.join(", ")}`,
+      });
+    }
+    const result = readInside(folder, path, LARGEST_RESOURCE);
+    if ("bytes" in result) return result.bytes;
+    throw new SkillError(`resource-${result.code}`, { message: `Skill "${this.name}": ${result.message}` });
+  }
+}
+
+function markdownBody(text: string): string {
+  return trimBody(bodyOf(text));
+}
+
+function withoutPrototypes(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutPrototypes);
+  if (!isData(value)) return value;
+  const data = emptyData();
+  for (const key of Object.keys(value)) data[key] = withoutPrototypes(value[key]);
+  return data;
+}

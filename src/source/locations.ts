@@ -1,0 +1,122 @@
+import { existsSync, realpathSync } from "node:fs";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { packageRoot } from "../package.ts";
+import { isInside } from "../shared/inside.ts";
+import type { Scope } from "../skill/skill.ts";
+
+export interface Surroundings {
+  /** Where the user works: the folder with the project's own skills. */
+  workspace: string;
+  /** The user's home folder. */
+  home: string;
+  /** Where skillet keeps what is its own: `~/.skillet`, or what SKILLET_HOME says. */
+  skilletHome: string;
+  env: Readonly<Record<string, string | undefined>>;
+}
+
+export interface Location {
+  scope: Scope;
+  /** What `name@source` takes. */
+  name: string;
+  path: string;
+  /** The name of an earlier location that is the same folder; this one is then not searched. */
+  sameAs?: string;
+}
+
+interface Row {
+  scope: Scope;
+  base: "package" | "skillet" | "home" | "project" | "workspace";
+  path: string;
+  name?: string;
+  /** A variable that puts another folder in this one's place. */
+  env?: string;
+}
+
+/** Where skills are looked for, far to near: what comes later overrides. `project` stands for each folder from the repository's root down to the workspace. */
+const LOCATIONS: readonly Row[] = [
+  { scope: "bundled", base: "package", path: "skills", name: "bundled", env: "SKILLS_DIR" },
+  { scope: "installed", base: "skillet", path: "installed", name: "installed" },
+  { scope: "user", base: "home", path: ".claude/skills" },
+  { scope: "user", base: "home", path: ".agents/skills" },
+  { scope: "user", base: "home", path: ".ash/skills" },
+  { scope: "user", base: "home", path: ".agent/skills" },
+  { scope: "user", base: "skillet", path: "skills" },
+  { scope: "workspace", base: "project", path: ".claude/skills" },
+  { scope: "workspace", base: "project", path: ".agents/skills" },
+  { scope: "workspace", base: "project", path: ".agent/skills" },
+  { scope: "workspace", base: "project", path: ".skillet/skills" },
+  { scope: "workspace", base: "workspace", path: "workspace/skills" },
+  { scope: "workspace", base: "workspace", path: "skills", env: "CUSTOM_SKILLS_DIR" },
+];
+
+/** The standard locations, expanded for these surroundings, whether they exist or not. */
+export function locations(around: Surroundings): Location[] {
+  const project = projectFolders(around.workspace);
+  const expanded = LOCATIONS.flatMap((row) =>
+    row.base === "project"
+      ? project.map((folder, index) => ({ row, folder, nearness: index + 1 }))
+      : [{ row, folder: baseOf(row, around), nearness: row.base === "workspace" ? Number.POSITIVE_INFINITY : 0 }],
+  );
+  expanded.sort((a, b) => (a.nearness === b.nearness ? 0 : a.nearness - b.nearness));
+  return markRepeated(expanded.map(({ row, folder }) => place(row, folder, around)));
+}
+
+/** How a path is shown and named: from the workspace when it is in it, from the home folder when it is there. */
+export function displayPath(path: string, around: Pick<Surroundings, "workspace" | "home">): string {
+  const { workspace, home } = around;
+  if (isInside(workspace, path)) return relative(workspace, path) || ".";
+  if (isInside(home, path)) return join("~", relative(home, path));
+  return isInside(dirname(workspace), path) ? relative(workspace, path) : path;
+}
+
+function place(row: Row, base: string, around: Surroundings): Location {
+  const given = row.env === undefined ? undefined : around.env[row.env];
+  const path = given ? resolve(around.workspace, given) : join(base, row.path);
+  return { scope: row.scope, name: row.name ?? displayPath(path, around), path };
+}
+
+function baseOf(row: Row, around: Surroundings): string {
+  const bases = {
+    package: packageRoot,
+    skillet: around.skilletHome,
+    home: around.home,
+    project: around.workspace,
+    workspace: around.workspace,
+  };
+  return bases[row.base];
+}
+
+/** From the repository's root down to the workspace; only the workspace outside a repository. */
+function projectFolders(workspace: string): string[] {
+  const folders = [workspace];
+  for (let folder = workspace; !existsSync(join(folder, ".git")); folder = dirname(folder)) {
+    if (dirname(folder) === folder) return [workspace];
+    folders.unshift(dirname(folder));
+  }
+  return folders;
+}
+
+// A workspace may be the home folder, or have a link for a folder: what is the user's own stays the user's.
+function markRepeated(all: Location[]): Location[] {
+  const first = new Map<string, string>();
+  return all.map((location) => {
+    const real = realPath(location.path);
+    const sameAs = real === undefined ? undefined : first.get(real);
+    if (real !== undefined && sameAs === undefined) first.set(real, location.name);
+    return sameAs === undefined ? location : { ...location, sameAs };
+  });
+}
+
+function realPath(path: string): string | undefined {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** `~/x` and relative paths in a configuration. */
+export function expandPath(path: string, around: Pick<Surroundings, "home">, base: string): string {
+  if (path === "~" || path.startsWith("~/")) return join(around.home, path.slice(1));
+  return isAbsolute(path) ? path : resolve(base, path);
+}

@@ -1,0 +1,75 @@
+import type { Finding, Profile } from "../skill/diagnostic.ts";
+import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/document.ts";
+import { findFrame, trimBody } from "../skill/frame.ts";
+import { readSkill } from "../skill/read.ts";
+import { encodingFinding, HEAD, readBytes, type Stamp, withFile } from "./file.ts";
+import type { Candidate } from "./walk.ts";
+
+/** What a file turned out to be. */
+export interface Reading {
+  skill?: {
+    name: string;
+    description: string;
+    /** The frontmatter as JSON. */
+    data: string;
+  };
+  findings: readonly Finding[];
+  stamp?: Stamp;
+}
+
+/** Reads and judges a file. Nothing when it is not there. */
+export function readCandidate(candidate: Candidate, profile: Profile): Reading | undefined {
+  const { form, stem, isDoubtful } = candidate;
+  const file = readHead(candidate.file, form === "yaml");
+  if ("finding" in file) {
+    if (file.finding.code === "not-found") return undefined;
+    return { findings: isDoubtful ? [] : [...candidate.findings, file.finding] };
+  }
+  const judged = readSkill(file.document, { form, stem, profile });
+  const { name, description, data, isUsable } = judged;
+  const isSilent = isDoubtful && !isUsable && !("description" in data);
+  const findings = isSilent
+    ? []
+    : candidate.findings.length === 0
+      ? judged.findings
+      : [...candidate.findings, ...judged.findings];
+  delete data["instructions"];
+  const { stamp } = file;
+  return isUsable ? { skill: { name, description, data: JSON.stringify(data) }, findings, stamp } : { findings, stamp };
+}
+
+/** The instructions in the text of a YAML skill file. */
+export function yamlBody(text: string): string {
+  return trimBody(parseYaml(text).body);
+}
+
+/**
+ * Reads as much of a skill file as discovery needs: the frontmatter, and enough to know whether anything follows it.
+ * Contract: the document's body is then the beginning of the instructions.
+ */
+function readHead(path: string, isYaml: boolean): { document: Document; stamp: Stamp } | { finding: Finding } {
+  return withFile(path, (fd, stamp) => {
+    if (isYaml) return parseBytes(readBytes(fd, stamp.size), stamp, parseYaml);
+    const head = readBytes(fd, Math.min(HEAD, stamp.size));
+    const closing = head.indexOf(CLOSING, 3);
+    const frame = findFrame(
+      head.toString("utf8", 0, closing === -1 ? head.length : Math.min(head.length, closing + ENOUGH_BODY)),
+    );
+    if (head.length < stamp.size && !isEnough(frame))
+      return parseBytes(readBytes(fd, stamp.size), stamp, parseMarkdown);
+    if (!isEnough(frame) || frame.text.includes("\ufffd")) return parseBytes(head, stamp, parseMarkdown);
+    return { document: parseFrame(frame), stamp };
+  });
+}
+
+const ENOUGH_BODY = 64;
+const CLOSING = Buffer.from("\n---");
+
+function isEnough(frame: ReturnType<typeof findFrame>): frame is Extract<typeof frame, { start: number }> {
+  return "start" in frame && frame.closed && /\S/.test(frame.text.slice(frame.bodyStart));
+}
+
+function parseBytes(bytes: Buffer, stamp: Stamp, parse: (text: string) => Document): ReturnType<typeof readHead> {
+  const finding = encodingFinding(bytes);
+  return finding ? { finding } : { document: parse(bytes.toString("utf8")), stamp };
+}

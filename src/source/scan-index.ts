@@ -1,0 +1,160 @@
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Finding } from "../skill/diagnostic.ts";
+import type { Stamp } from "./file.ts";
+
+/** What a folder that is no skill holds, as far as the search cares. */
+export interface Listing {
+  folders: string[];
+  files: string[];
+  links: string[];
+}
+export interface IndexedFile {
+  /** Absent for a file that is no skill. */
+  skill?: { name: string; description: string; data: string };
+  findings: readonly Finding[];
+}
+
+/**
+ * What was seen at an earlier start, kept in one file, so that the next start reads only what changed. It is a cache of the
+ * user's own: never read from a skill folder, and anything odd about it makes it empty.
+ */
+export class ScanIndex {
+  readonly #file: string;
+  readonly #key: string;
+  readonly #writtenAt: number = 0;
+  readonly #folders: Map<string, { mtimeMs: number; ino: number; listing: Listing }> = new Map();
+  readonly #files: Map<string, string> = new Map();
+  readonly #lines: string[] = [];
+  readonly #seenFolders: [string, number, number, Listing][] = [];
+  #isChanged = false;
+
+  /** Contract: `key` names everything that the result of a scan depends on beside the files themselves. */
+  constructor(file: string, key: string) {
+    this.#file = file;
+    this.#key = key;
+    const lines = readLines(file);
+    if (lines.pop() !== END) return;
+    const header = lines.shift();
+    const head = header === undefined ? undefined : parseHeader(header);
+    if (head?.key !== key) return;
+    this.#writtenAt = head.writtenAt;
+    for (const [path, mtimeMs, ino, listing] of head.folders) this.#folders.set(path, { mtimeMs, ino, listing });
+    for (const line of lines) if (line !== "") this.#files.set(line.slice(0, line.indexOf("\t")), line);
+  }
+
+  /** Nothing was seen before. */
+  get isEmpty(): boolean {
+    return this.#writtenAt === 0;
+  }
+
+  folder(path: string, stamp: { mtimeMs: number; ino: number }): Listing | undefined {
+    const known = this.#folders.get(path);
+    if (!known || known.mtimeMs !== stamp.mtimeMs || known.ino !== stamp.ino || this.#isRecent(stamp)) return undefined;
+    this.#seenFolders.push([path, stamp.mtimeMs, stamp.ino, known.listing]);
+    return known.listing;
+  }
+
+  isKnownFolder(path: string): boolean {
+    return this.#folders.has(path);
+  }
+
+  isKnownFile(path: string): boolean {
+    return this.#files.has(path);
+  }
+
+  file(path: string, stamp: Stamp): IndexedFile | undefined {
+    const line = this.#files.get(path);
+    if (line === undefined || this.#isRecent(stamp)) return undefined;
+    const [, mtimeMs, size, ino, ...rest] = line.split("\t");
+    if (Number(mtimeMs) !== stamp.mtimeMs || Number(size) !== stamp.size || Number(ino) !== stamp.ino) return undefined;
+    this.#lines.push(line);
+    return fromColumns(rest);
+  }
+
+  addFolder(path: string, stamp: { mtimeMs: number; ino: number }, listing: Listing): void {
+    this.#isChanged = true;
+    this.#seenFolders.push([path, stamp.mtimeMs, stamp.ino, listing]);
+  }
+
+  /** Keeps what was read. What comes back says the same in less memory: its texts are parts of the index's own line. */
+  addFile(path: string, stamp: Stamp, file: IndexedFile): IndexedFile {
+    this.#isChanged = true;
+    if (/[\t\n\r]/.test(path)) return file;
+    const { skill, findings } = file;
+    const said = findings.length === 0 ? "" : JSON.stringify(findings);
+    const what = skill
+      ? `${JSON.stringify(skill.name)}\t${JSON.stringify(skill.description)}\t${said}\t${skill.data}`
+      : `\t\t${said}\t`;
+    const line = `${path}\t${stamp.mtimeMs}\t${stamp.size}\t${stamp.ino}\t${what}`;
+    this.#lines.push(line);
+    return fromColumns(line.split("\t").slice(4));
+  }
+
+  /** Writes what this scan saw, if it differs from what was there. A folder that cannot be written to is no error. */
+  save(now: number): void {
+    const isSame = this.#lines.length === this.#files.size && this.#seenFolders.length === this.#folders.size;
+    if (!this.#isChanged && isSame) return;
+    const header = JSON.stringify({ key: this.#key, writtenAt: now, folders: this.#seenFolders });
+    const draft = `${this.#file}.${process.pid}`;
+    try {
+      mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
+      const fd = openSync(draft, "w", 0o600);
+      writeSync(fd, header);
+      // In portions: one text of all lines would be the largest thing in memory.
+      for (let at = 0; at < this.#lines.length; at += PORTION)
+        writeSync(fd, `\n${this.#lines.slice(at, at + PORTION).join("\n")}`);
+      writeSync(fd, `\n${END}`);
+      closeSync(fd);
+      renameSync(draft, this.#file);
+    } catch {
+      rmSync(draft, { force: true });
+    }
+  }
+
+  // A file changed twice within the clock's tick keeps its stamp: what was young when the index was written is read again.
+  #isRecent(stamp: { mtimeMs: number }): boolean {
+    return stamp.mtimeMs > this.#writtenAt - CLOCK_TICK;
+  }
+}
+
+const CLOCK_TICK = 2000;
+const PORTION = 200;
+/** The last line: without it the file was not written to its end. */
+const END = ".";
+const NO_FINDINGS: readonly Finding[] = [];
+
+interface Header {
+  key: string;
+  writtenAt: number;
+  folders: [string, number, number, Listing][];
+}
+
+function readLines(file: string): string[] {
+  try {
+    const text = readFileSync(file, "utf8");
+    return text.split("\n");
+  } catch {
+    return [];
+  }
+}
+
+function parseHeader(line: string): Header | undefined {
+  try {
+    const header = JSON.parse(line);
+    return Array.isArray(header.folders) && typeof header.writtenAt === "number" ? header : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function fromColumns([name = "", description = "", findings = "", data = ""]: string[]): IndexedFile {
+  return {
+    ...(name === "" ? {} : { skill: { name: unquote(name), description: unquote(description), data } }),
+    findings: findings === "" ? NO_FINDINGS : JSON.parse(findings),
+  };
+}
+
+function unquote(text: string): string {
+  return text.includes("\\") ? JSON.parse(text) : text.slice(1, -1);
+}

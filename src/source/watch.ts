@@ -1,0 +1,66 @@
+import { existsSync, statSync } from "node:fs";
+import { dirname, sep } from "node:path";
+import { isInside } from "../shared/inside.ts";
+import { SKIPPED_FOLDERS } from "./file-list.ts";
+
+export interface Watcher {
+  close(): Promise<void>;
+}
+
+/**
+ * Calls back, a moment after things have calmed down, with the paths that changed in these folders. Folders that are not there yet
+ * are watched for too. Contract: resolves when changes from now on are seen.
+ */
+export async function watchFolders(
+  folders: readonly string[],
+  onChange: (paths: ReadonlySet<string>) => void,
+  calm = 100,
+): Promise<Watcher> {
+  const { watch } = await import("chokidar");
+  const changed = new Set<string>();
+  let timer: NodeJS.Timeout | undefined;
+  const note = (path: string) => {
+    changed.add(path);
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const paths = new Set(changed);
+      changed.clear();
+      onChange(paths);
+    }, calm);
+  };
+  const start = async (paths: readonly string[], depth: number, isWanted: (path: string) => boolean) => {
+    const watcher = watch([...paths], {
+      ignoreInitial: true,
+      depth,
+      ignored: (path) => SKIPPED_FOLDERS.has(path.slice(path.lastIndexOf(sep) + 1)),
+      ignorePermissionErrors: true,
+    });
+    watcher.on("all", (_event, path) => {
+      if (isWanted(path)) note(path);
+    });
+    watcher.on("error", () => {}); // A folder that cannot be watched is said when it is read.
+    await new Promise<void>((ready) => watcher.on("ready", ready));
+    return watcher;
+  };
+  const there = folders.filter((folder) => existsSync(folder));
+  const missing = folders.filter((folder) => !existsSync(folder));
+  const ancestors = [...new Set(missing.map(nearestFolder))];
+  const watchers = await Promise.all([
+    start(there, DEEPEST, () => true),
+    start(ancestors, 0, (path) => missing.some((folder) => isInside(path, folder))),
+  ]);
+  return {
+    async close() {
+      clearTimeout(timer);
+      await Promise.all(watchers.map((watcher) => watcher.close()));
+    },
+  };
+}
+
+const DEEPEST = 13;
+
+function nearestFolder(path: string): string {
+  let folder = path;
+  while (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) folder = dirname(folder);
+  return folder;
+}

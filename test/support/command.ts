@@ -1,0 +1,48 @@
+import type { Io } from "../../src/cli/io.ts";
+import { main } from "../../src/cli/main.ts";
+import { temporaryFolder } from "./folder.ts";
+
+export interface Ran {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+export interface RunOptions {
+  cwd?: string;
+  env?: Record<string, string>;
+  isTTY?: boolean;
+  columns?: number;
+  signal?: AbortSignal;
+  onOutput?: (text: string) => void;
+}
+
+/** Calls the command line as a function, in a home of its own and with nothing of this machine's environment. */
+export async function skillet(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  const home = options.env?.["HOME"] ?? temporaryFolder();
+  let stdout = "";
+  let stderr = "";
+  const { isTTY = false, columns = 100 } = options;
+  const io: Io = {
+    stdout: {
+      isTTY,
+      columns,
+      write(text) {
+        stdout += text;
+        options.onOutput?.(text);
+      },
+    },
+    stderr: {
+      isTTY,
+      columns,
+      write(text) {
+        stderr += text;
+      },
+    },
+    env: { HOME: home, ...options.env },
+    cwd: options.cwd ?? home,
+    ...(options.signal ? { signal: options.signal } : {}),
+  };
+  const code = await main(args, io);
+  return { code, stdout, stderr };
+}
