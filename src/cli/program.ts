@@ -1,5 +1,7 @@
 import { Command, Option } from "commander";
 import { packageVersion } from "../package.ts";
+import { reveal } from "../shared/hidden.ts";
+import { nearest } from "../shared/text.ts";
 import { PROFILES } from "../skill/diagnostic.ts";
 import type { Io } from "./io.ts";
 
@@ -130,6 +132,7 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
     .helpOption("-h, --help", "show help for a command")
     .helpCommand("help [command]", "show help for a command")
     .enablePositionalOptions()
+    .allowExcessArguments() // `unknownCommand` knows what was meant.
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
@@ -139,7 +142,8 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
     })
     .showHelpAfterError("(`skillet --help` shows the commands)");
   const attach = (command: Command, entry: Entry) => {
-    entry.define(command).copyInheritedSettings(program);
+    entry.define(command);
+    if (command !== program) command.copyInheritedSettings(program).allowExcessArguments(false);
     for (const [name, inner] of Object.entries(entry.commands ?? {})) attach(command.command(name), inner);
     if (!entry.load) return;
     const { load } = entry;
@@ -148,6 +152,7 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
         .slice(0, -2)
         .flat()
         .filter((arg): arg is string => arg !== undefined);
+      if (command === program && command.args.length > 0) unknownCommand(program);
       const run = await load();
       done(await run({ io, options: command.opts() as never, args }));
     });
@@ -161,6 +166,12 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
     if (name === named || named === undefined || !Object.hasOwn(COMMANDS, named)) attach(program.command(name), entry);
   }
   return program;
+}
+
+function unknownCommand(program: Command): never {
+  const [name = ""] = program.args;
+  const meant = nearest(name, Object.keys(COMMANDS));
+  program.error(`error: unknown command '${reveal(name)}'${meant ? `\nDid you mean ${meant}?` : ""}`);
 }
 
 function common(command: Command): Command {

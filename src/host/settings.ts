@@ -88,11 +88,13 @@ interface Key {
   /** `*` stands for any name, `UPPER_CASE` for a variable. */
   path: string;
   type: keyof typeof TYPES;
+  means: string;
+  set: SetKey;
   /** A workspace may set it too. */
-  workspace?: true;
-  // biome-ignore lint/suspicious/noExplicitAny: the row's type says what the value is
-  set(values: Values, name: string, value: any, key: string): void;
+  isForWorkspace: boolean;
 }
+/** Contract: `value` is of the row's type, `name` the key's second part, `last` its last. */
+type SetKey = (values: Values, name: string, value: unknown, last: string) => unknown;
 
 const TYPES = {
   text: { is: (value: unknown) => typeof value === "string", say: 'text in quotes, "…"' },
@@ -104,37 +106,54 @@ const TYPES = {
 };
 
 /** Every key of the configuration, one row each. */
-export const KEYS: readonly Key[] = [
-  { path: "skills.defaults.allow_chat_ids", type: "texts", set: (values, _, ids) => void (values.defaults = ids) },
-  {
-    path: "skills.*.enabled",
-    type: "flag",
-    workspace: true,
-    set: (values, name, on) => void (skillOf(values, name).enabled = on),
-  },
-  {
-    path: "skills.*.model",
-    type: "text",
-    workspace: true,
-    set: (values, name, model) => void (skillOf(values, name).model = model),
-  },
-  {
-    path: "skills.*.allow_chat_ids",
-    type: "texts",
-    set: (values, name, ids) => void (skillOf(values, name).allowChatIds = ids),
-  },
-  {
-    path: "skills.*.UPPER_CASE",
-    type: "text",
-    set: (values, name, value, key) => void skillOf(values, name).variables.set(key, value),
-  },
-  { path: "sources.*.path", type: "text", set: (values, name, path) => void (sourceOf(values, name).path = path) },
-  {
-    path: "sources.*.recursive",
-    type: "flag",
-    set: (values, name, on) => void (sourceOf(values, name).recursive = on),
-  },
+const KEYS: readonly Key[] = [
+  key("skills.*.enabled", "flag", "whether the skill is there at all", "workspace", (values, name, enabled) =>
+    Object.assign(skillOf(values, name), { enabled }),
+  ),
+  key(
+    "skills.*.model",
+    "text",
+    "the model for it, in place of the skill's own choice",
+    "workspace",
+    (values, name, model) => Object.assign(skillOf(values, name), { model }),
+  ),
+  key("skills.*.allow_chat_ids", "texts", "the only chats that may use it", "user", (values, name, ids) =>
+    Object.assign(skillOf(values, name), { allowChatIds: ids }),
+  ),
+  key(
+    "skills.*.UPPER_CASE",
+    "text",
+    "the value of a variable that the skill declares under `env`",
+    "user",
+    (values, name, value, last) => skillOf(values, name).variables.set(last, String(value)),
+  ),
+  key(
+    "skills.defaults.allow_chat_ids",
+    "texts",
+    "the same for every skill that has none of its own",
+    "user",
+    (values, _, ids) => Object.assign(values, { defaults: ids }),
+  ),
+  key("sources.*.path", "text", "a further folder of skills; `~` is your home folder", "user", (values, name, path) =>
+    Object.assign(sourceOf(values, name), { path }),
+  ),
+  key(
+    "sources.*.recursive",
+    "flag",
+    "whether to look below folders that are no skills",
+    "user",
+    (values, name, recursive) => Object.assign(sourceOf(values, name), { recursive }),
+  ),
 ];
+
+/** The keys for people to read. */
+export function settingsTable(): { path: string; type: string; means: string; isForWorkspace: boolean }[] {
+  return KEYS.map(({ path, type, means, isForWorkspace }) => ({ path, type: TYPES[type].say, means, isForWorkspace }));
+}
+
+function key(path: string, type: Key["type"], means: string, owner: Owner, set: SetKey): Key {
+  return { path, type, means, set, isForWorkspace: owner === "workspace" };
+}
 
 const LARGEST_CONFIG = 1024 * 1024;
 
@@ -189,8 +208,8 @@ interface Reading {
 
 function readKey(parts: readonly string[], value: unknown, { owner, values, say }: Reading): void {
   const shown = `"${oneLine(parts.join("."), 120)}"`;
-  const row = KEYS.find((key) => fits(key.path, parts));
-  if (owner === "workspace" && !row?.workspace) {
+  const row = KEYS.findLast(({ path }) => fits(path, parts));
+  if (owner === "workspace" && !row?.isForWorkspace) {
     say(parts, { code: "config-refused", message: `${shown} may not be set by a workspace` });
     return;
   }
@@ -221,7 +240,7 @@ function fitsPart(wanted: string, part: string): boolean {
 /** The known key that differs from this one in one part only, and there only a little. */
 function nearestKey(parts: readonly string[]): string | undefined {
   for (const [index, part] of parts.entries()) {
-    const candidates = KEYS.map((key) => key.path.split("."))
+    const candidates = KEYS.map(({ path }) => path.split("."))
       .filter((wanted) => wanted.every((other, at) => at >= index || fitsPart(other, parts[at] ?? "")))
       .map((wanted) => wanted[index] ?? "");
     if (candidates.some((wanted) => fitsPart(wanted, part))) continue;

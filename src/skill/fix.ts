@@ -15,6 +15,7 @@ export interface Fixed {
 export function fixDocument(raw: string, place: Place): Fixed {
   const before = judge(raw, place);
   const codes = new Set(before.skill.findings.map((finding) => finding.code));
+  if (codes.has("frontmatter-missing")) return { text: raw, fixed: [] }; // Not a skill, so not ours to change.
   const fixed: Code[] = [];
   let text = raw;
   for (const [code, apply] of Object.entries(FIXES) as [Code, Fix][]) {
@@ -74,11 +75,15 @@ function inSource(text: string, place: Place, change: (source: string) => string
 function keepsMeaning(before: string, after: string, place: Place, code: Code): boolean {
   const [was, is] = [judge(before, place), judge(after, place)];
   if (was.document.body !== is.document.body) return false;
-  if (code === "key-misspelled") return is.skill.findings.length < was.skill.findings.length;
+  if (code === "key-misspelled") return countOf(is, code) < countOf(was, code);
   const { name: _was, ...rest } = was.document.data;
   const { name, ...others } = is.document.data;
   if (code.startsWith("name-") && name !== place.stem) return false;
   return JSON.stringify(rest) === JSON.stringify(others);
+}
+
+function countOf({ skill }: ReturnType<typeof judge>, code: Code): number {
+  return skill.findings.filter((finding) => finding.code === code).length;
 }
 
 function judge(text: string, place: Place): { document: Document; skill: SkillText } {

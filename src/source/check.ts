@@ -9,6 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import { isInside } from "../shared/inside.ts";
 import type { Code } from "../skill/codes.ts";
 import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
 import { parseMarkdown, parseYaml } from "../skill/document.ts";
@@ -50,13 +51,14 @@ export function checkPath(path: string, options: CheckOptions = {}): CheckResult
   const { profile = "load", fix = false } = options;
   const files: CheckedFile[] = [];
   const diagnostics: Diagnostic[] = [];
+  const root = resolve(path);
   const take = (candidate: Candidate) => {
-    const checked = checkFile(candidate, profile, fix);
+    const fixed = fix && isBelow(root, candidate.file) ? fixFile(candidate, profile) : [];
+    const checked = checkFile(candidate, profile, fixed);
     if (checked) files.push(checked);
     return checked !== undefined;
   };
   const say = (file: string, finding: Finding) => diagnostics.push(...diagnose([finding], file, profile));
-  const root = resolve(path);
   const single = singleCandidate(root);
   if (single === "folder") walk({ root, recursive: true, take, say });
   else if ("code" in single) say(root, single);
@@ -107,10 +109,19 @@ function folderCandidate(folder: string, name: string): Candidate {
   };
 }
 
-function checkFile(candidate: Candidate, profile: Profile, fix: boolean): CheckedFile | undefined {
+// A link may lead to somebody else's file: what was not named is read, but never written.
+function isBelow(root: string, file: string): boolean {
+  try {
+    const real = realpathSync.native(root);
+    return isInside(statSync(real).isDirectory() ? real : dirname(real), realpathSync.native(file));
+  } catch {
+    return false;
+  }
+}
+
+function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[]): CheckedFile | undefined {
   const { file, form, stem, folder } = candidate;
   const place = { form, stem, profile };
-  const fixed = fix ? fixFile(candidate, profile) : [];
   const read = readText(file);
   const result = (name: string, findings: readonly Finding[]): CheckedFile => ({
     file,

@@ -65,14 +65,19 @@ export function locations(around: Surroundings): Location[] {
 export function displayPath(path: string, around: Pick<Surroundings, "workspace" | "home">): string {
   const { workspace, home } = around;
   if (isInside(workspace, path)) return relative(workspace, path) || ".";
-  if (isInside(home, path)) return join("~", relative(home, path));
-  return isInside(dirname(workspace), path) ? relative(workspace, path) : path;
+  return shortPath(path, home);
+}
+
+/** A path with the home folder as `~`. */
+export function shortPath(path: string, home: string): string {
+  return isInside(home, path) ? join("~", relative(home, path)) : path;
 }
 
 function place(row: Row, base: string, around: Surroundings): Location {
   const given = row.env === undefined ? undefined : around.env[row.env];
   const path = given ? resolve(around.workspace, given) : join(base, row.path);
-  return { scope: row.scope, name: row.name ?? displayPath(path, around), path };
+  const shown = row.base === "project" ? relative(around.workspace, path) : displayPath(path, around);
+  return { scope: row.scope, name: row.name ?? shown, path };
 }
 
 function baseOf(row: Row, around: Surroundings): string {

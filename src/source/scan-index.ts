@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Finding } from "../skill/diagnostic.ts";
 import type { Stamp } from "./file.ts";
@@ -99,16 +99,10 @@ export class ScanIndex {
     const draft = `${this.#file}.${process.pid}`;
     try {
       mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
-      const fd = openSync(draft, "w", 0o600);
-      writeSync(fd, header);
-      // In portions: one text of all lines would be the largest thing in memory.
-      for (let at = 0; at < this.#lines.length; at += PORTION)
-        writeSync(fd, `\n${this.#lines.slice(at, at + PORTION).join("\n")}`);
-      writeSync(fd, `\n${END}`);
-      closeSync(fd);
+      writeLines(draft, header, this.#lines);
       renameSync(draft, this.#file);
     } catch {
-      rmSync(draft, { force: true });
+      if (existsSync(draft)) rmSync(draft, { force: true });
     }
   }
 
@@ -128,6 +122,18 @@ interface Header {
   key: string;
   writtenAt: number;
   folders: [string, number, number, Listing][];
+}
+
+// In portions: one text of all lines would be the largest thing in memory.
+function writeLines(file: string, header: string, lines: readonly string[]): void {
+  const fd = openSync(file, "w", 0o600);
+  try {
+    writeSync(fd, header);
+    for (let at = 0; at < lines.length; at += PORTION) writeSync(fd, `\n${lines.slice(at, at + PORTION).join("\n")}`);
+    writeSync(fd, `\n${END}`);
+  } finally {
+    closeSync(fd);
+  }
 }
 
 function readLines(file: string): string[] {

@@ -20,6 +20,10 @@ export function writeFiles(folder: string, files: Record<string, string | Uint8A
 
 /** A skill file that is right in every respect. */
 export function skillText(name: string, options: { description?: string; body?: string; more?: string } = {}): string {
-  const { description = `Does ${name}. Use when asked for ${name}.`, body = `# ${name}\n\nDo it.`, more = "" } = options;
+  const {
+    description = `Does ${name}. Use when asked for ${name}.`,
+    body = `# ${name}\n\nDo it.`,
+    more = "",
+  } = options;
   return `---\nname: ${name}\ndescription: ${description}\n${more}---\n\n${body}\n`;
 }

@@ -1,7 +1,7 @@
 import { firstDenial } from "../../policy/policy.ts";
 import { count } from "../../shared/text.ts";
 import { SCOPES } from "../../skill/skill.ts";
-import { displayPath } from "../../source/locations.ts";
+import { shortPath } from "../../source/locations.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { printer, printJson } from "../io.ts";
 import { EXIT } from "../main.ts";
@@ -23,7 +23,7 @@ export async function overview({ io, options }: Context<object>): Promise<number
   const out = printer(io.stdout, io.env);
   const scopes = SCOPES.map((scope) => [scope, skills.filter((skill) => skill.origin.scope === scope).length] as const);
   const parts = scopes.filter(([, number]) => number > 0).map(([scope, number]) => `${number} ${scope}`);
-  out.line`${out.bold("skillet")}: ${count(skills.length, "skill")} for ${displayPath(around.workspace, { ...around, workspace: "" })}${parts.length > 0 ? ` (${parts.join(", ")})` : ""}`;
+  out.line`${out.bold("skillet")}: ${count(skills.length, "skill")} for ${shortPath(around.workspace, around.home)}${parts.length > 0 ? ` (${parts.join(", ")})` : ""}`;
   out.line``;
   printSkills(io, skills.slice(0, SHOWN));
   if (skills.length > SHOWN) out.line`${out.dim(`… and ${skills.length - SHOWN} more`)}`;

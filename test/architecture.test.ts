@@ -1,0 +1,116 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join, posix } from "node:path";
+import { describe, expect, it } from "vitest";
+
+const root = join(import.meta.dirname, "..");
+const source = join(root, "src");
+
+/** Each layer may import from those before it, and from itself. */
+const LAYERS = [
+  ["package.ts"],
+  ["shared"],
+  ["skill"],
+  ["source"],
+  ["catalog"],
+  ["host"],
+  ["policy"],
+  ["sandbox", "capability", "model"],
+  ["run"],
+  ["session"],
+  ["prompt"],
+  ["install"],
+  ["ai", "claude", "mcp"],
+  ["cli", "index.ts"],
+];
+
+/** Who alone may import a package. */
+const ONLY: Record<string, RegExp> = {
+  "js-yaml": /^skill\/yaml\.ts$/,
+  "smol-toml": /^host\/settings\.ts$/,
+  chokidar: /^source\/watch\.ts$/,
+  commander: /^cli\//,
+};
+
+interface Import {
+  from: string;
+  to: string;
+}
+
+const files = readdirSync(source, { recursive: true, encoding: "utf8" })
+  .map((path) => path.replaceAll("\\", "/"))
+  .filter((path) => path.endsWith(".ts"));
+const textOf = (path: string) => readFileSync(join(source, path), "utf8");
+const imports: Import[] = files.flatMap((from) =>
+  [...textOf(from).matchAll(/(?:^import |^} from |^(?:import|export) .* from |\bimport\()"([^"\s]+)"/gm)].map(
+    ([, to = ""]) => ({ from, to }),
+  ),
+);
+
+const layerOf = (path: string) => LAYERS.findIndex((names) => names.includes(path.split("/")[0] ?? ""));
+const resolved = ({ from, to }: Import) => posix.normalize(posix.join(posix.dirname(from), to));
+
+describe("architecture", () => {
+  it("puts every file into a layer", () => {
+    expect(files.filter((path) => layerOf(path) === -1)).toEqual([]);
+  });
+
+  it("lets a layer import only from those below it", () => {
+    const wrong = imports.filter((entry) => entry.to.startsWith(".") && layerOf(resolved(entry)) > layerOf(entry.from));
+    expect(wrong).toEqual([]);
+  });
+
+  it("keeps layers of one rank apart", () => {
+    const wrong = imports.filter((entry) => {
+      const [own, other] = [entry.from.split("/")[0], resolved(entry).split("/")[0]];
+      return (
+        entry.to.startsWith(".") &&
+        own !== other &&
+        own !== "index.ts" &&
+        layerOf(resolved(entry)) === layerOf(entry.from)
+      );
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  it("imports a package only where it belongs", () => {
+    const packages = imports.filter(({ to }) => !to.startsWith(".") && !to.startsWith("node:"));
+    expect(packages.filter(({ from, to }) => !ONLY[to]?.test(from))).toEqual([]);
+  });
+
+  it("does no input or output where things are decided", () => {
+    const pure = /^(?:skill|catalog|policy)\//;
+    expect(imports.filter(({ from, to }) => pure.test(from) && to.startsWith("node:"))).toEqual([]);
+    const clock = files.filter(
+      (path) => pure.test(path) && /\bprocess\.|Date\.now|new Date\(|Math\.random/.test(textOf(path)),
+    );
+    expect(clock).toEqual([]);
+  });
+
+  it("writes to the terminal only from the command line, and never ends the process", () => {
+    const wrong = files.filter(
+      (path) => !path.startsWith("cli/") && /\bconsole\.|process\.std(?:out|err)/.test(textOf(path)),
+    );
+    expect(wrong).toEqual([]);
+    expect(files.filter((path) => /process\.exit\(/.test(textOf(path)))).toEqual([]);
+  });
+
+  it("compares paths only in the one guard", () => {
+    const wrong = files.filter(
+      (path) => path !== "shared/inside.ts" && /startsWith\([^)]*(?:\bsep\b|[rR]oot|[fF]older)/.test(textOf(path)),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("keeps files short enough to read", () => {
+    expect(files.filter((path) => textOf(path).split("\n").length > 350)).toEqual([]);
+  });
+
+  it("loads nothing heavy when the library is imported", () => {
+    const script = `await import(${JSON.stringify(join(source, "index.ts"))}); console.log(JSON.stringify(process.moduleLoadList ?? []))`;
+    const loaded = execFileSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+    expect(loaded).not.toMatch(/NativeModule http2|NativeModule sqlite|NativeModule worker_threads"/);
+    const packages = imports.filter(({ to }) => /^(?:ai|@ai-sdk|@modelcontextprotocol|@anthropic-ai)/.test(to));
+    expect(packages).toEqual([]);
+  });
+});

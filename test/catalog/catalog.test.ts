@@ -1,0 +1,136 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openCatalog } from "../../src/catalog/catalog.ts";
+import { promptListing } from "../../src/catalog/listing.ts";
+import { defineSkill } from "../../src/skill/define.ts";
+import type { Scope } from "../../src/skill/skill.ts";
+import { directorySource } from "../../src/source/directory.ts";
+import { inlineSource } from "../../src/source/source.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+
+const source = (root: string, name: string, scope: Scope) => directorySource({ path: join(root, name), name, scope });
+
+describe("openCatalog", () => {
+  it("[S-01, P-03] lets the nearer scope win, whatever order the sources come in, and keeps what it shadows", async () => {
+    const scopes = ["bundled", "integration", "installed", "user", "workspace"] as const;
+    const root = temporaryFolder(
+      Object.fromEntries(
+        scopes.map((scope) => [`${scope}/same/SKILL.md`, skillText("same", { description: `From ${scope}` })]),
+      ),
+    );
+    const sources = scopes.map((scope) => source(root, scope, scope));
+    for (const order of [sources, [...sources].reverse()]) {
+      const catalog = await openCatalog(order);
+      expect(catalog.get("same").description).toBe("From workspace");
+      expect(catalog.shadowed.map(({ origin }) => origin.scope)).toEqual([
+        "user",
+        "installed",
+        "integration",
+        "bundled",
+      ]);
+      expect(catalog.copies("same")).toHaveLength(5);
+    }
+  });
+
+  it("[W-06] answers get, has, names and definitions, and names the nearest when a skill is absent", async () => {
+    const root = temporaryFolder({
+      "s/summarize/SKILL.md": skillText("summarize", { more: "input_schema:\n  type: object\n" }),
+      "s/explain/SKILL.md": skillText("explain"),
+    });
+    const catalog = await openCatalog([source(root, "s", "workspace")]);
+    expect(catalog.names()).toEqual(["explain", "summarize"]);
+    expect(catalog.has("summarize")).toBe(true);
+    expect(catalog.has("sumarize")).toBe(false);
+    expect(() => catalog.get("sumarize")).toThrow(
+      expect.objectContaining({ message: "Skill 'sumarize' not found", fix: 'did you mean "summarize"?' }),
+    );
+    expect(catalog.definitions()).toEqual([
+      { name: "explain", description: "Does explain. Use when asked for explain." },
+      {
+        name: "summarize",
+        description: "Does summarize. Use when asked for summarize.",
+        input_schema: { type: "object" },
+      },
+    ]);
+  });
+
+  it("finds a shadowed copy as name@source and name@scope", async () => {
+    const root = temporaryFolder({
+      "far/a/SKILL.md": skillText("a", { description: "far" }),
+      "near/a/SKILL.md": skillText("a", { description: "near" }),
+    });
+    const catalog = await openCatalog([source(root, "far", "user"), source(root, "near", "workspace")]);
+    expect(catalog.get("a").description).toBe("near");
+    expect(catalog.get("a@far").description).toBe("far");
+    expect(catalog.get("a@user").description).toBe("far");
+    expect(catalog.find("a@bundled")).toBeUndefined();
+  });
+
+  it("prefers a folder to flat Markdown to YAML within one source, then the first path", async () => {
+    const root = temporaryFolder({
+      "s/a.md": skillText("a", { description: "flat" }),
+      "s/a.yaml": "name: a\ndescription: yaml\ninstructions: x\n",
+      "s/b/SKILL.md": skillText("a", { description: "second folder" }),
+      "s/a/SKILL.md": skillText("a", { description: "first folder" }),
+    });
+    const catalog = await openCatalog([source(root, "s", "workspace")]);
+    expect(catalog.copies("a").map(({ description }) => description)).toEqual([
+      "first folder",
+      "second folder",
+      "flat",
+      "yaml",
+    ]);
+  });
+
+  it("takes one real folder that two sources lead to as one skill", async () => {
+    const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
+    const catalog = await openCatalog([
+      source(root, "s", "user"),
+      directorySource({ path: join(root, "s"), name: "again", scope: "workspace" }),
+    ]);
+    expect(catalog.shadowed).toEqual([]);
+  });
+
+  it("says when two names differ only in capitals", async () => {
+    const root = temporaryFolder({ "s/a/SKILL.md": skillText("deploy"), "s/b/SKILL.md": skillText("Deploy") });
+    const catalog = await openCatalog([source(root, "s", "user")]);
+    expect(catalog.names()).toEqual(["Deploy", "deploy"]);
+    expect(catalog.diagnostics.map(({ code }) => code)).toContain("name-case-clash");
+  });
+
+  it("[S-33] takes integration skills from sources that a program registers, and survives one that fails", async () => {
+    const skill = defineSkill({ name: "mail", description: "Mail.", instructions: "Do mail." });
+    const catalog = await openCatalog([
+      inlineSource([skill], { name: "mail-integration", scope: "integration" }),
+      { name: "broken", scope: "integration", load: () => Promise.reject(new Error("no connection")) },
+    ]);
+    expect(catalog.get("mail@mail-integration").origin.scope).toBe("integration");
+    expect(catalog.diagnostics).toMatchObject([
+      { code: "source-failed", message: expect.stringContaining("no connection") },
+    ]);
+    expect(catalog.sources).toEqual([
+      { name: "mail-integration", scope: "integration", skills: 1 },
+      { name: "broken", scope: "integration", skills: 0 },
+    ]);
+  });
+
+  it("gives a new snapshot on reload and leaves the old one as it was", async () => {
+    const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
+    const before = await openCatalog([source(root, "s", "user")]);
+    writeFiles(root, { "s/b/SKILL.md": skillText("b") });
+    expect((await before.reload()).names()).toEqual(["a", "b"]);
+    expect(before.names()).toEqual(["a"]);
+  });
+});
+
+describe("promptListing", () => {
+  it("[P-07] lists the skills, each on one line, and is empty when there are none", async () => {
+    const root = temporaryFolder({
+      "s/a/SKILL.md": "---\ndescription: |\n  One\n  two\n---\nx\n",
+      "s/b/SKILL.md": skillText("b"),
+    });
+    const catalog = await openCatalog([source(root, "s", "user")]);
+    expect(promptListing(catalog.skills)).toBe("- a: One two\n- b: Does b. Use when asked for b.");
+    expect(promptListing([])).toBe("");
+  });
+});

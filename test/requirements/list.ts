@@ -1,0 +1,286 @@
+/** Every line that the product must satisfy. A test that proves one has its id in its title: `[W-01] …`. */
+export const REQUIREMENTS: Readonly<Record<string, string>> = {
+  "W-01": "Skills are found in `<workspace>/skills/`.",
+  "W-02": "Directory form `skills/<name>/SKILL.md` (preferred).",
+  "W-03": "Flat form `skills/<name>.md`.",
+  "W-04": "Pure YAML form `skills/<name>.yaml` and `.yml`, with the body under `instructions:`.",
+  "W-05":
+    "A definition carries name, description, instructions, preferred_model, required_tools, input_schema, max_iterations. Reading: `preferred_model` is a spelling of `model`; when both stand, `model` wins and lint says so.",
+  "W-06": "A registry discovers skills and answers get (error if absent), has, list names, definitions for a model.",
+  "W-07": "Execution is a sub-agent loop whose system prompt is the skill's instructions.",
+  "W-08": "`list_skills` and `use_skill` are offered to the model as tools.",
+  "W-09": "A skill names models by alias (`fast`, `default`), resolved in the configuration.",
+  "W-10": "Every tool in `required_tools` is checked before anything runs.",
+  "W-11": "The result goes back to the calling agent.",
+  "W-12": "`input_schema` (JSON Schema) validates the input; its `default` values are applied.",
+  "W-13": "`max_iterations` is per skill. Reading: default 10 (S-12), configurable globally.",
+  "W-14": "Each execution is logged with duration and iteration count.",
+  "W-15":
+    "An unknown model alias falls back to the default model, with a warning that names the alias and those that exist.",
+  "W-16": "The name defaults to the directory name or the file's stem.",
+  "W-17":
+    "A skill may call another through `use_skill`: depth is bounded, a cycle is refused with a clear error, budgets are shared.",
+  "W-18": "The skill folders are watched and reloaded on change.",
+  "W-19": "Usage statistics are kept per skill.",
+  "W-20":
+    "`list_skills` returns a JSON list of names and descriptions; an empty folder gives an empty list and no error. Reading: the entries also carry version and tags (P-09); people see the same formatted.",
+  "W-21": "At max_iterations the partial result comes back with a message that says the limit was reached.",
+  "W-22": "`Skill 'NAME' not found`.",
+  "W-23": "`Skill requires tool 'NAME' which is not available`.",
+  "W-24": "`Invalid input: DETAILS`.",
+  "W-25":
+    "Missing frontmatter, missing description, empty instructions: each a warning that names the file and the reason, and the skill is skipped; the others load.",
+  "W-26": '`chat "List available skills"` and `chat "Use the test skill"` work from the command line.',
+  "W-27":
+    "The caller's context (session id, user id, chat id, chat type) goes with each use, reaches policies, events and the run's record, and is never taken from the model's arguments.",
+  "W-28":
+    "Every use returns one shape: content, isError, iterations (and how it stopped); a refusal or failure is such a result, never an exception.",
+  "W-29":
+    "The workspace is `--workspace DIR`, else `AGENT_WORKSPACE_ROOT`, else the current folder; `./workspace/skills` is searched too, so that the document's verification commands work as written.",
+  "S-01":
+    "Sources in rising precedence: bundled, integration, installed, user, workspace. The later one overrides; what it shadows stays visible to the user.",
+  "S-02": "Bundled skills go through the same parser and rules as any other, with no privileged wiring.",
+  "S-03":
+    "A skill is invoked with `use_skill`; the main agent never needs to read its file. Reading: `load_skill` (P-10) is the second verb, for instructions that belong in the conversation.",
+  "S-04":
+    "Each run has an isolated session: it sees its own instructions and what the caller passed, not the caller's history.",
+  "S-05":
+    "`env:` names variables; the values come from `[skills.<name>]` in the configuration and exist only inside that run.",
+  "S-06": "A declared variable without a value is an error that says which key to add to which section of which file.",
+  "S-07":
+    "`allowed_tools` is a whitelist (empty = all). A call outside it is blocked with an error the sub-agent sees.",
+  "S-08": "`model` overrides the model; the configuration overrides the skill.",
+  "S-09": "`max_iterations` limits the loop; beyond it a partial result with the error flag set.",
+  "S-10": "`enabled = false` in the configuration hides the skill from prompts and makes it not invocable.",
+  "S-11":
+    "`use_skill` takes `skill`, `message`, `context`. Reading: also `input` (W-12); one tool, all optional but `skill`.",
+  "S-12": "max_iterations defaults to 10.",
+  "S-13":
+    "the result is structured for the model: an `<instruction>` block that says it comes from the named skill and that the user has not seen it, then `<output>`; with `iterations`. Text in the output cannot close or forge these tags.",
+  "S-14":
+    "the system prompt lists available skills: a heading, two sentences on when to invoke, then `- **name**: description`, with the sandbox path where one is mounted.",
+  "S-15":
+    "Frontmatter: description, authors, rationale, sensitive, access.chat_types, env, packages, capabilities, allowed_tools, model, max_iterations.",
+  "S-16": "`sensitive: true` means private chats only, unless `access.chat_types` says otherwise.",
+  "S-17": "`access.chat_types` is an allowlist of invoking chat types.",
+  "S-18": "`allow_chat_ids` per skill overrides `[skills.defaults].allow_chat_ids`.",
+  "S-19":
+    "Configuration is TOML: `[skills.<name>]` with model, enabled, allow_chat_ids, UPPER_CASE keys as variables (exact names, no case conversion), `capability_provider` table; `[skills.defaults]`.",
+  "S-20": "Capability ids are namespaced (`gog.email`); a bare id is refused by validation.",
+  "S-21":
+    "`[skills.<name>.capability_provider]` (enabled, namespace, command, timeout_seconds) wires a host-owned provider process; `[capabilities.providers.<ns>]` does so directly; explicit values override a preset's.",
+  "S-22": "`[skills.gog] enabled = true` is enough to wire the bundled `gog` skill and its provider.",
+  "S-23": "Before a run, every declared capability must be visible in the caller's context, else an error.",
+  "S-24":
+    "Inside a run, capabilities are invoked through a command in the sandbox; identity comes from a token the host issued for that run and verifies on each call; the skill never sees provider credentials.",
+  "S-25":
+    "Skills have no path into host hooks or internals: only tools, the capability contract and the sandbox command.",
+  "S-26": "`packages:` are system packages (apt) installed into the sandbox when it is built, not at run time.",
+  "S-27":
+    "Python scripts with inline dependencies (PEP 723) run with `uv run`; `uvx` runs Python tools. Reading: the sandbox uses them when `uv` is present and says clearly when it is not.",
+  "S-28": "`skill list` and `skill validate <path>` on the command line.",
+  "S-29":
+    "Registry: list_names includes unavailable skills, list_available does not (S-34), validate_skill_file checks without loading.",
+  "S-30": "Invocations are logged with iteration counts; usage statistics are kept.",
+  "S-31":
+    "The end-to-end check: a skill with `env: [TEST_API_KEY]`, `allowed_tools: [bash]`, the key in the configuration, and a run that prints `Key: test-secret-123`. Reading: outside the run the value is shown as `[TEST_API_KEY]`, and verbatim with `--show-secrets`; a workspace skill needs `skillet trust` first.",
+  "S-32":
+    "Errors for: not found, disabled, missing variable, capability unavailable, iteration limit, blocked tool: each its own, each actionable.",
+  "S-33":
+    "Integration skills come from Sources that the embedding program registers; installed ones live in `~/.skillet/installed/` and get there with `skillet add` from a folder, an archive or a repository; both are rows of the locations table and of `doctor`.",
+  "S-34":
+    "list_available leaves out what cannot run on this system (disabled, missing tool, interpreter, sandbox or package support, other OS), each with its reason in `list --all`.",
+  "S-35":
+    "Provider wiring in a skill's frontmatter is never read; a diagnostic says that it belongs in the configuration.",
+  "S-36":
+    "The terminal and stdio MCP are a `private` chat; over HTTP and in the library the host states type and id; where none is stated, a skill with `sensitive` or `access` is refused. `allow_chat_ids` absent means the defaults', empty means no restriction.",
+  "S-37": "`ash-sb` is a spelling of the sandbox command, `~/.ash/skills` a user location.",
+  "S-38":
+    "`defaults` is a reserved skill name; an UPPER_CASE key that the skill does not declare is not injected, and `config` says so.",
+  "S-39":
+    "`model:` takes a configured alias, a built-in one (`fast`, `haiku`, … of the detected provider) or `provider/model`; only then W-15.",
+  "P-01": "Discovery reads frontmatter only; instructions stay unloaded until asked for.",
+  "P-02":
+    "Two roots by environment: `SKILLS_DIR` replaces the shipped folder, `CUSTOM_SKILLS_DIR` (relative to `AGENT_WORKSPACE_ROOT`) replaces `<workspace>/skills`.",
+  "P-03": "Custom overrides shipped, deterministically.",
+  "P-04": "A source directory is scanned recursively by default; recursion can be turned off.",
+  "P-05":
+    "Parsing: delimiters are whole lines `---`; a `---` inside a value or the body is safe; no frontmatter gives empty metadata and the whole text.",
+  "P-06":
+    "A missing or empty directory is an empty result; a file that fails to parse is a warning, never an exception.",
+  "P-07": "A prompt fragment lists the discovered skills; it is the empty string when there are none.",
+  "P-08": "One call makes a toolset and its prompt fragment from directories.",
+  "P-09": "`list_skills` shows name, description, version, tags.",
+  "P-10": "`load_skill(name)` returns the full instructions, cached, and re-read when the file has changed.",
+  "P-11":
+    "`read_skill_resource(skill, resource)` reads only files listed at discovery; traversal, absolute paths and links out of the folder are refused.",
+  "P-12":
+    "`validate_skill(name)`: structure and metadata; supported top-level keys; extensions live under `metadata`. Reading: validation has profiles (the open standard, each client, this product's own); P's rules (`metadata.version`, `metadata.tags` required) are the `shipped` profile.",
+  "P-13": "`lint_skill(name)`: style problems in the instructions, each with a rule id, line and a way to fix it.",
+  "P-14": "Every skill tool carries the category `skills`.",
+  "P-15": "Where the `shipped` profile holds, a skill without `name` is refused; elsewhere W-16 holds.",
+  "P-16":
+    "Shipped skills meet their contract (non-empty SKILL.md, kebab-case name, description, SemVer version, tags, no dead internal references, parseable, toolset registers), proven by tests in CI.",
+  "P-17": "A shipped `skillmaker` skill with a template and a quality checklist.",
+  "P-18":
+    "Over MCP, a skill's tools are exposed per skill, mounted when the skill is activated and unmounted when it is deactivated, with the client notified.",
+  "P-19": "Tool names are prefixed with the skill's name, so two active skills never collide.",
+  "P-20": "Name mapping, schema normalisation and the result envelope are pure functions without I/O.",
+  "P-21": "Activation by topic: a topic activates the skills that match it.",
+  "P-22": "A shipped `github` skill whose outputs are marked as untrusted (taint) and cannot steer privileged calls.",
+  "P-23":
+    "version, tags and author are read from the top level or from `metadata`; `author` and `authors` are one field.",
+  "P-24": "A shipped skill's files cannot change without its `metadata.version`: a digest pin fails the tests.",
+  "P-25":
+    "An activated skill with scripts or a toolset mounts them as `<skill>.<tool>`; one that can be used mounts `<skill>.run`.",
+  "T-01":
+    "Manifest fields: name (letters, digits, hyphens, at most 64), description (at most 500; reading: a warning above 500, an error above the standard's 1024), version (SemVer), toolsets, scripts, triggers.keywords, triggers.verbs, triggers.patterns, default_enabled (true), brief_description (first sentence of the description if absent).",
+  "T-02":
+    "Keywords and verbs match on word boundaries, in any script and case; patterns are regular expressions that cannot hang the process.",
+  "T-03": "Rank: explicit mention, then exact phrase, then recent usage; deterministic ties.",
+  "T-04": "The top `max_skills` (default 3) are injected.",
+  "T-05":
+    'Tier 0: nothing, when no skill is visible. Reading: the document\'s "or no match" is T-06 where skills have triggers, T-07 where some have none.',
+  "T-06": "Tier 1: `[N skills available]`, when skills have triggers and none matches.",
+  "T-07":
+    "Tier 2: names and brief descriptions, when the user asks what there is, or nothing matches and a visible skill has no triggers.",
+  "T-08": "Tier 3: the full instructions of the skills that match.",
+  "T-09": "Budgets hold: about 10 tokens for tier 1, about 15 a skill for tier 2.",
+  "T-10":
+    "Sources: bundled, `~/.agent/skills/`, `./.agent/skills/`. Reading: these are user and workspace locations in the one precedence order.",
+  "T-11":
+    '`toolsets: ["path:Export"]` resolves inside the skill\'s folder, imports the module (TypeScript or JavaScript), takes the named export (an array of tools, or a class that gives one) and registers its tools.',
+  "T-12":
+    "`Tool.define(id, { description, parameters: zod, execute(args, ctx) → { title, metadata, output } })`; a toolset in a user's folder can import the tool helper and zod without installing anything.",
+  "T-13":
+    "A toolset that fails to load (missing file, missing export, throw, bad schema) disables that skill's tools with a clear diagnostic, nothing else.",
+  "T-14":
+    "Scripts run as isolated subprocesses (the document names Bun; ours by shebang or extension): 60 s, 1 MiB of output (both streams together), 100 arguments, 4096 bytes for all arguments together, working directory = the skill's folder; each limit enforced, reported and configurable.",
+  "T-15":
+    "`default_enabled: false` keeps a bundled skill out of prompts and uses until `[skills.<name>] enabled = true`.",
+  "T-16":
+    "A script's text never enters the context, only its name, description and usage; its dependencies are its own; a `scripts:` entry is a path or `{ path, name, description }`.",
+  "N-01":
+    "A skill can be defined in code: name, description, title, template, key, defaultParams, children, enabled, tools, acceptsOverrides, summary, visibility.",
+  "N-02":
+    "name `^[a-z0-9][a-z0-9-]{0,63}$`; description 1 to 1024 characters with no XML tags; title and template not empty: else a PromptValidationError at construction.",
+  "N-03": "The default summary is `[Skill: NAME] DESCRIPTION`.",
+  "N-04":
+    "Templates substitute `$name`, `${name}` and `$$` from typed parameters; a missing parameter is an error that names it.",
+  "N-05":
+    "toSkillMd(params) renders frontmatter and body; what it writes parses back to the same name, description and body.",
+  "N-06": "SkillRef(path, basePath, enabled): resolvedPath, skillMdPath, name, description, isEnabled, validate.",
+  "N-07":
+    "A ref is validated when constructed; a disabled one, when it becomes enabled. SkillRefError carries path, reason (not_found, not_directory, missing_skill_md, invalid_frontmatter), details.",
+  "N-08":
+    "SkillsSection holds inline skills and refs and answers allSkills, inlineSkills, referencedSkills, nativeSkills, promptSkills.",
+  "N-09": "Duplicate names, inline and referenced together, are a PromptValidationError.",
+  "N-10":
+    "installSkills writes native inline skills as SKILL.md and copies refs whole: permissions kept, links followed and copied as files; it returns the paths.",
+  "N-11": "Native and referenced skills are then absent from the prompt; skills with tools stay, as SUMMARY.",
+  "N-12":
+    "Without isolation everything renders as SUMMARY, nothing is installed, and the warning `Skills installation requires hermetic isolation` is logged; `installSkills: false` does the same without the warning.",
+  "N-13": "the SUMMARY suffix names the `open_sections` tool, the dotted key and the tools it unlocks.",
+  "N-14":
+    "`open_sections` raises VisibilityExpansionRequired; the session records it; the next render is FULL and exposes the tools.",
+  "N-15": "`open_sections` is injected exactly when something is summarised.",
+  "N-16": "enabledSkills filters by name.",
+  "N-17": "A skill's `enabled(params)` and a ref's `enabled()` decide at render time.",
+  "N-18": "Events SkillsInstalled and SkillExpanded carry the fields the document lists.",
+  "N-19":
+    "SkillInstallationError carries skillName, skillsDir, source (inline or ref), cause; a failed installation leaves nothing half-written.",
+  "N-20":
+    "The hermetic home holds `.claude/settings.json` (sandbox and network settings) and `.claude/skills/`; it is private, and removed afterwards.",
+  "N-21":
+    "Evaluated through the Claude Agent SDK: native skills are found by Claude itself, and tools of prompt skills are reached through MCP.",
+  "N-22": "All six user stories run as examples.",
+  "N-23":
+    "Defaults: visibility SUMMARY, acceptsOverrides true; `hasTools`; `summary` is a template. SkillsSection: title `Skills`, key `skills`, mixed `skills`, `skillRefs`, its own `enabled(params)`.",
+  "N-24": "Templates are dedented and trimmed before substitution.",
+  "N-25": "A ref's frontmatter must hold `name` (N-02's pattern) and `description`, else invalid_frontmatter.",
+  "N-26":
+    "promptTemplate({ ns, key, sections }), markdown(…), bind(params); an unbound section is an error that names it.",
+  "N-27":
+    "A tool handler gets typed parameters and a context and returns message and value; `value.render()` is what the model reads.",
+  "N-28": "Installed native skills cannot be changed by the evaluated agent.",
+  "N-29": "An isolated evaluation sees exactly the declared and enabled skills.",
+  "X-01":
+    "`disable-model-invocation: true` hides a skill from the model; a person can still invoke it by name. `user-invocable: false` is the reverse.",
+  "X-02":
+    "`$ARGUMENTS`, `$ARGUMENTS[N]`, `$1`…, named `arguments`, `${SKILL_DIR}` and `${CLAUDE_SKILL_DIR}` are substituted when a skill is loaded or used; substituted text is not expanded again; a literal `$5` in prose survives when no argument was given.",
+  "X-03":
+    "`context: fork` makes loading delegate to `use`; `agent`, `effort`, `disallowed-tools` are honoured or reported as not supported, never silently dropped.",
+  "X-04":
+    "`allowed-tools` in its three notations; `Bash(git:*)` is matched per sub-command: separators, pipes and substitutions cannot smuggle another one.",
+  "X-05":
+    "Requirements declared in `metadata.openclaw.requires` (bins, env, os) and `metadata.requires` are set-up denials with their fix.",
+  "X-06":
+    "Dynamic commands in a body (`` !`cmd` ``) run only for trusted skills where the operator allowed them, in the sandbox; otherwise the text says that they were not run.",
+  "X-07": "`paths` globs and `when_to_use` take part in matching and disclosure.",
+  "Q-01":
+    "A skill's process, its children, and every `/proc` entry it can read show only the declared variables plus a documented fixed set; no secret is on any command line",
+  "Q-02": "Two runs share no processes, no writable files, no IPC",
+  "Q-03":
+    "A secret or capability granted to a skill from one source is never given to a same-named skill from another without a new grant",
+  "Q-04": "Code of an untrusted workspace does not run; nothing in a workspace can grant trust or weaken the sandbox",
+  "Q-05": "Text in a skill cannot add tools, variables, capabilities, network or budget to its run",
+  "Q-06":
+    "Metadata put into a prompt is length-bounded, one line, escaped; output of a skill cannot forge the tags that wrap it",
+  "Q-07":
+    "Output of skills, resources and providers is labelled untrusted; it cannot by itself select a tool, a skill, a path or a mutating operation",
+  "Q-08":
+    "No invisible or direction-changing character reaches the model unannounced (emoji joiners, flags and Persian ZWNJ pass)",
+  "Q-09": "No read leaves the skill's folder, also under concurrent renames and links",
+  "Q-10":
+    "Any frontmatter up to 64 KiB is accepted or refused within 50 ms, without running code or touching global prototypes; a larger one is refused",
+  "Q-11": "Trigger matching is linear in the query's length",
+  "Q-12": "An installation writes inside its target only, wholly or not at all",
+  "Q-13":
+    "The isolation level stands in every result; it is never lowered silently; if the configured level is unavailable the run is refused with the remedy",
+  "Q-14": "No network inside a run, except what was granted",
+  "Q-15":
+    "On time-out, abort, output overflow or the host's death every descendant is dead within a second (strong level)",
+  "Q-16":
+    "Output is at most 1 MiB, truncation is flagged, always valid UTF-8; at most 100 arguments and 4096 bytes for all of them, no shell in between",
+  "Q-17":
+    "Memory, processes and disk are bounded: per tree where cgroups can be had, per process otherwise, and the result says which",
+  "Q-18":
+    "`packages` resolve to a lock of name, version and SHA-256; the host's own packages are never changed; package scripts run sandboxed and offline",
+  "Q-19":
+    "A broker call succeeds only if this skill declared the capability, the operator granted it, the caller's context allows it and the input fits its schema; identity comes from the run, never from a field of the request",
+  "Q-20": "A credential for one run, skill, audience or nonce is worthless for any other, and after the run",
+  "Q-21":
+    "Broker responses carry no credentials; a mutating operation runs at most once per approval and only with the approved arguments",
+  "Q-22":
+    "Declared secret values do not appear in logs, events, transcripts, errors or results: raw, base64, base64url, hex, percent- or JSON-escaped, also across chunk boundaries",
+  "Q-23": "Control bytes from skills never reach a terminal or forge a log line",
+  "Q-24": "Steps, nesting, cycles, sizes and counts are bounded by the host",
+  "Q-25": "What is written parses back to the same values; template values are never expanded again",
+  "Q-26":
+    "A workspace's configuration can set only a listed few keys (enabled, alias choice, disclosure and lower limits); an endpoint, key, command, provider, tool, network or sandbox entry there is refused with file and line",
+};
+
+/** What no test proves yet, and why. This list only shrinks: `MOST_OPEN` goes down with it and never up. */
+export const OPEN: readonly { reason: string; ids: string }[] = [
+  {
+    reason: "what a model is told, matching and loading are not there yet",
+    ids: "T-02 T-03 T-04 T-05 T-06 T-07 T-08 T-09 P-08 P-09 P-10 P-11 P-14 W-08 W-20 W-22 S-10 S-14 X-01 X-02 X-03 X-07 Q-06 Q-11",
+  },
+  {
+    reason: "nothing is run yet, so there is no sandbox",
+    ids: "T-14 T-16 S-26 S-27 Q-01 Q-02 Q-04 Q-13 Q-14 Q-15 Q-16 Q-17 Q-18 X-06",
+  },
+  {
+    reason: "skills are not used as sub-agents yet",
+    ids: "W-07 W-09 W-10 W-11 W-12 W-13 W-14 W-15 W-17 W-21 W-23 W-24 W-26 W-27 W-28 S-03 S-04 S-05 S-06 S-07 S-08 S-09 S-11 S-12 S-13 S-16 S-17 S-18 S-19 S-23 S-25 S-31 S-32 S-34 S-36 S-39 X-04 X-05 Q-03 Q-05 Q-07 Q-22 Q-24",
+  },
+  { reason: "toolsets and the journal of runs are not there yet", ids: "T-11 T-12 T-13 W-19 S-30" },
+  { reason: "nothing is served over MCP yet", ids: "P-18 P-19 P-20 P-21 P-25" },
+  { reason: "there are no capabilities yet", ids: "S-20 S-21 S-22 S-24 P-22 Q-19 Q-20 Q-21" },
+  {
+    reason: "prompt sections and native installation are not there yet",
+    ids: "N-01 N-03 N-04 N-06 N-07 N-08 N-09 N-10 N-11 N-12 N-13 N-14 N-15 N-16 N-17 N-18 N-19 N-20 N-21 N-22 N-23 N-24 N-25 N-26 N-27 N-28 N-29 Q-12",
+  },
+];
+
+export const MOST_OPEN = 127;

@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { PromptValidationError } from "../../src/shared/error.ts";
+import { defineSkill } from "../../src/skill/define.ts";
+import { parseMarkdown } from "../../src/skill/document.ts";
+import { toSkillMd } from "../../src/skill/render.ts";
+
+const valid = { name: "code-review", description: "Reviews code.", instructions: "Look at it." };
+
+describe("defineSkill", () => {
+  it.each([
+    ["an empty name", { name: "" }],
+    ["a name with capitals", { name: "Code-Review" }],
+    ["a name that starts with a hyphen", { name: "-review" }],
+    ["a name of 65 characters", { name: "a".repeat(65) }],
+    ["a reserved name", { name: "defaults" }],
+    ["an empty description", { description: " " }],
+    ["a description of 1025 characters", { description: "a".repeat(1025) }],
+    ["a description with tags", { description: "Does <b>this</b>" }],
+    ["a hidden character in the description", { description: "Does\u202ethis" }],
+    ["an empty title", { title: "" }],
+    ["empty instructions", { instructions: "\n" }],
+    ["a field of the wrong type", { frontmatter: { max_iterations: "many" } }],
+    ["a misspelt field", { frontmatter: { alowed_tools: ["bash"] } }],
+  ])("[N-02] refuses %s at once", (_, wrong) => {
+    expect(() => defineSkill({ ...valid, ...wrong })).toThrow(PromptValidationError);
+  });
+
+  it("[N-02] accepts the longest name and description", () => {
+    const skill = defineSkill({ ...valid, name: "a".repeat(64), description: "b".repeat(1024), title: "T" });
+    expect(skill.manifest.title).toBe("T");
+  });
+
+  it("says what is wrong and what to do", () => {
+    expect(() => defineSkill({ ...valid, name: "No" })).toThrow(
+      expect.objectContaining({
+        code: "definition-invalid",
+        message: 'Skill "No": the name cannot be used',
+        fix: expect.stringContaining("lower-case"),
+      }),
+    );
+  });
+
+  it("[N-05] renders a SKILL.md that parses back to the same name, description and body", () => {
+    const skill = defineSkill({
+      name: "tricky",
+      description: 'Quotes "all", colons: yes, # and - : {} [] | > % @ ` \' \\ no.',
+      instructions: "# Title\n\n---\n\nname: not frontmatter\n\n  indented\n",
+      frontmatter: { tags: ["yes", "no", "1.0", "~", "2024-01-01"], metadata: { version: "1.0.0" } },
+    });
+    const document = parseMarkdown(toSkillMd(skill));
+    expect(document.findings).toEqual([]);
+    expect(document.data).toEqual({
+      name: "tricky",
+      description: skill.description,
+      tags: ["yes", "no", "1.0", "~", "2024-01-01"],
+      metadata: { version: "1.0.0" },
+    });
+    expect(document.body.trim()).toBe(skill.body());
+  });
+});

@@ -1,0 +1,150 @@
+import { describe, expect, it } from "vitest";
+import { parseMarkdown } from "../../src/skill/document.ts";
+import { readManifest } from "../../src/skill/manifest.ts";
+
+function manifestOf(frontmatter: string) {
+  const problems: string[] = [];
+  const { data } = parseMarkdown(`---\n${frontmatter}\n---\nbody\n`);
+  const manifest = readManifest(data, (code, key) => problems.push(`${code} ${key}`));
+  return { manifest, problems: problems.filter((problem) => !/^key-(?:extension|client)/.test(problem)) };
+}
+
+describe("readManifest", () => {
+  it("[W-05] carries what an orchestrating skill says, preferred_model as a spelling of model", () => {
+    const { manifest, problems } = manifestOf(
+      "name: summarize\ndescription: Summarize text\npreferred_model: fast\nrequired_tools:\n  - bash\nmax_iterations: 3\n" +
+        "input_schema:\n  type: object\n  properties:\n    content: { type: string }\n  required: [content]",
+    );
+    expect(problems).toEqual([]);
+    expect(manifest).toMatchObject({
+      description: "Summarize text",
+      model: "fast",
+      tools: { required: ["bash"] },
+      maxSteps: 3,
+      inputSchema: { type: "object", required: ["content"] },
+    });
+  });
+
+  it("[W-05] takes model where model and preferred_model stand, and says so", () => {
+    const { manifest, problems } = manifestOf("description: d\npreferred_model: slow\nmodel: fast");
+    expect(manifest.model).toBe("fast");
+    expect(problems).toEqual(["key-twice preferred_model"]);
+  });
+
+  it("[S-15] reads every field of an isolated sub-agent", () => {
+    const { manifest, problems } = manifestOf(
+      "description: Research topics\nauthors:\n  - alice\n  - bob\nrationale: Less context\nsensitive: true\naccess:\n  chat_types:\n    - private\n" +
+        "env:\n  - PERPLEXITY_API_KEY\npackages:\n  - jq\n  - curl\ncapabilities: [gog.email]\nallowed_tools:\n  - bash\n  - web_search\nmodel: haiku\nmax_iterations: 10",
+    );
+    expect(problems).toEqual([]);
+    expect(manifest).toMatchObject({
+      authors: ["alice", "bob"],
+      rationale: "Less context",
+      sensitive: true,
+      access: { chatTypes: ["private"] },
+      env: ["PERPLEXITY_API_KEY"],
+      packages: ["jq", "curl"],
+      capabilities: ["gog.email"],
+      tools: { allowed: ["bash", "web_search"], preapproved: [] },
+      model: "haiku",
+      maxSteps: 10,
+    });
+  });
+
+  it("[S-35] never reads provider wiring, and says where it belongs", () => {
+    const { manifest, problems } = manifestOf("description: d\ncapability_provider:\n  command: [evil]");
+    expect(problems).toEqual(["provider-wiring capability_provider"]);
+    expect(JSON.stringify({ ...manifest, data: undefined })).not.toContain("evil");
+  });
+
+  it("[T-01] reads triggers, toolsets, scripts and default_enabled, and makes a brief description", () => {
+    const { manifest, problems } = manifestOf(
+      'name: hello\ndescription: Extended greetings. Says more than hello.\nversion: 1.0.0\ntoolsets:\n  - "toolsets/index:HelloToolset"\n' +
+        'scripts:\n  - run.sh\n  - { path: b.py, name: b, description: Does b }\ntriggers:\n  keywords: ["hello", "greet"]\n  verbs: ["say"]\n  patterns: ["greet\\\\s+\\\\w+"]\ndefault_enabled: false',
+    );
+    expect(problems).toEqual([]);
+    expect(manifest).toMatchObject({
+      version: "1.0.0",
+      briefDescription: "Extended greetings.",
+      toolsets: ["toolsets/index:HelloToolset"],
+      scripts: [{ path: "run.sh" }, { path: "b.py", name: "b", description: "Does b" }],
+      triggers: { keywords: ["hello", "greet"], verbs: ["say"], patterns: ["greet\\s+\\w+"] },
+      defaultEnabled: false,
+    });
+    expect(manifestOf("description: d\nbrief_description: short").manifest.briefDescription).toBe("short");
+    expect(manifestOf("description: d").manifest.defaultEnabled).toBe(true);
+  });
+
+  it("[T-01] warns of a description above 500 characters and names one above 1024 an error of the standard", () => {
+    expect(manifestOf(`description: ${"a".repeat(500)}`).problems).toEqual([]);
+    expect(manifestOf(`description: ${"a".repeat(501)}`).problems).toEqual(["description-long description"]);
+    expect(manifestOf(`description: ${"a".repeat(1025)}`).problems).toEqual(["description-too-long description"]);
+    expect(manifestOf("description: d\nversion: v2").problems).toEqual(["version-format version"]);
+  });
+
+  it.each(["version: 2.1.0\ntags: [a, b]\nauthor: ann", "metadata:\n  version: 2.1.0\n  tags: [a, b]\n  author: ann"])(
+    "[P-23] reads version, tags and author from the top or from metadata: %j",
+    (frontmatter) => {
+      const { manifest } = manifestOf(`description: d\n${frontmatter}`);
+      expect(manifest).toMatchObject({ version: "2.1.0", tags: ["a", "b"], authors: ["ann"] });
+    },
+  );
+
+  it("reads the three notations of tools, with what stands in parentheses", () => {
+    for (const written of ["Bash(git diff:*) Read", "Bash(git diff:*), Read", '["Bash(git diff:*)", Read]']) {
+      expect(manifestOf(`description: d\nallowed-tools: ${written}`).manifest.tools.preapproved).toEqual([
+        "Bash(git diff:*)",
+        "Read",
+      ]);
+    }
+  });
+
+  it("keeps what it does not know, verbatim, and guesses what was meant", () => {
+    const { manifest, problems } = manifestOf(
+      "description: d\nalowed_tools: [bash]\nx-my-thing:\n  deep: [1, true, null]",
+    );
+    expect(problems).toEqual(["key-misspelled alowed_tools", "key-unknown x-my-thing"]);
+    expect(manifest.data["x-my-thing"]).toEqual({ deep: [1, true, null] });
+    expect(manifest.tools.allowed).toEqual([]);
+  });
+
+  it("reads what other clients' skills carry", () => {
+    const { manifest, problems } = manifestOf(
+      "description: d\nwhen_to_use: often\npaths: src/**/*.ts, *.md\nargument-hint: [file]\narguments: [file, mode]\ndisable-model-invocation: true\n" +
+        "user-invokable: false\ncontext: fork\nagent: Explore\neffort: high\ndisallowed-tools: Write\nhooks:\n  a: b\nhomepage: x\nmetadata:\n  openclaw: { requires: { bins: [jq] } }",
+    );
+    expect(problems).toEqual([]);
+    expect(manifest).toMatchObject({
+      whenToUse: "often",
+      paths: ["src/**/*.ts", "*.md"],
+      argumentHint: "[file]",
+      arguments: ["file", "mode"],
+      invocation: { byModel: false, byUser: false },
+      context: "fork",
+      agent: "Explore",
+      effort: "high",
+      tools: { disallowed: ["Write"] },
+      metadata: { openclaw: { requires: { bins: ["jq"] } } },
+    });
+  });
+
+  it.each([
+    ["max_iterations: 1e9", "field-value max_iterations", undefined],
+    ["max_iterations: -1", "field-value max_iterations", undefined],
+    ["max_iterations: .inf", "field-value max_iterations", undefined],
+    ['max_iterations: "10"', "field-type max_iterations", 10],
+  ])("says that %s is not what it takes", (line, problem, value) => {
+    const { manifest, problems } = manifestOf(`description: d\n${line}`);
+    expect(problems).toEqual([problem]);
+    expect(manifest.maxSteps).toBe(value);
+  });
+
+  it("leaves out a schema that refers to another address, and keeps one that refers to itself", () => {
+    const remote = manifestOf('description: d\ninput_schema:\n  $ref: "https://example.com/x.json"');
+    expect(remote.problems).toEqual(["schema-reference input_schema"]);
+    expect(remote.manifest.inputSchema).toBeUndefined();
+    expect(manifestOf('description: d\ninput_schema:\n  items: { $ref: "#" }').manifest.inputSchema).toEqual({
+      items: { $ref: "#" },
+    });
+  });
+});

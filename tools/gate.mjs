@@ -1,0 +1,44 @@
+// The whole gate: what `npm test` runs, here and in CI. Its last line is the count.
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const scratch = mkdtempSync(join(tmpdir(), "skillet-gate-"));
+const report = join(scratch, "report.json");
+
+/** Format and lint, types, the build that the package test packs, then every test. */
+const STEPS = [
+  ["format and lint", "biome", ["check", "--error-on-warnings", "."]],
+  ["types", "tsc", ["-p", "tsconfig.json"]],
+  ["build", "node", ["tools/build.mjs"]],
+  [
+    "tests",
+    "vitest",
+    ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...process.argv.slice(2)],
+  ],
+];
+
+let passed = 0;
+let failed = 0;
+let skipped = 0;
+for (const [name, command, args] of STEPS) {
+  const start = performance.now();
+  const { status } = spawnSync(command, args, { cwd: root, stdio: "inherit", shell: process.platform === "win32" });
+  console.log(`${status === 0 ? "✓" : "✗"} ${name} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
+  if (status === 0) passed++;
+  else failed++;
+}
+try {
+  const { numPassedTests, numFailedTests, numPendingTests } = JSON.parse(readFileSync(report, "utf8"));
+  passed += numPassedTests;
+  failed += numFailedTests;
+  skipped += numPendingTests;
+} catch {
+  // The step that should have written it has already been counted as failed.
+}
+rmSync(scratch, { recursive: true, force: true });
+process.exitCode = failed === 0 ? 0 : 1;
+console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
