@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { type Discovered, discover } from "../host/discover.ts";
+import { type Discovered, discover, surroundings } from "../host/discover.ts";
 import type { Diagnostic } from "../skill/diagnostic.ts";
 import { displayPath, type Surroundings } from "../source/locations.ts";
 import { type Io, type Printer, printer, type Safe } from "./io.ts";
@@ -7,8 +7,15 @@ import type { CommonOptions } from "./program.ts";
 
 /** Discovers for a command: in its workspace, with the environment it was given. */
 export async function discoverFor(io: Io, options: CommonOptions): Promise<Discovered> {
-  const workspace = resolve(io.cwd, options.workspace ?? (io.env["AGENT_WORKSPACE_ROOT"] || "."));
-  return discover({ workspace, env: io.env });
+  return discover({ workspace: workspaceOf(io, options), env: io.env });
+}
+
+export function surroundingsFor(io: Io, options: CommonOptions): Surroundings {
+  return surroundings({ workspace: workspaceOf(io, options), env: io.env });
+}
+
+function workspaceOf(io: Io, options: CommonOptions): string {
+  return resolve(io.cwd, options.workspace ?? (io.env["AGENT_WORKSPACE_ROOT"] || "."));
 }
 
 /** `skills/x/SKILL.md:3:1 error yaml-syntax`, then what and how to mend it. */

@@ -1,10 +1,8 @@
 import { CommanderError } from "commander";
 import { SkillError } from "../shared/error.ts";
+import { EXIT } from "./exit.ts";
 import { type Io, printer } from "./io.ts";
 import { buildProgram } from "./program.ts";
-
-/** What every command ends with. */
-export const EXIT = { fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, waiting: 5 } as const;
 
 /** The command line as a function. Never throws and never ends the process. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {

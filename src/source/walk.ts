@@ -42,7 +42,16 @@ export function walk(request: Walk): void {
     if (codeOf(error) !== "ENOENT") request.say(request.root, openFinding(error));
     return;
   }
-  const state: State = { ...request, real, visited: [], links: [], seen: undefined, folders: 0, isFull: false };
+  const state: State = {
+    ...request,
+    real,
+    visited: [],
+    links: [],
+    seen: undefined,
+    folders: 0,
+    isFull: false,
+    isTooDeep: false,
+  };
   visit(state, "", real, 0);
   // Links come last, so that a folder is known by its own path rather than by a link to it. Only they can lead to a place twice.
   if (state.links.length > 0) state.seen = new Set(state.visited);
@@ -62,6 +71,7 @@ interface State extends Walk {
   links: { path: string; depth: number }[];
   folders: number;
   isFull: boolean;
+  isTooDeep: boolean;
 }
 
 function visit(state: State, path: string, real: string, depth: number): void {
@@ -87,10 +97,9 @@ function isSeen({ seen, visited }: State, real: string): boolean {
 function isTooMuch(state: State, path: string, depth: number): boolean {
   if (state.isFull) return true;
   if (depth > DEEPEST) {
-    state.say(join(state.root, path), {
-      code: "too-deep",
-      message: `is nested deeper than ${DEEPEST} folders; nothing below it was searched`,
-    });
+    const message = `is nested deeper than ${DEEPEST} folders; nothing so deep was searched`;
+    if (!state.isTooDeep) state.say(join(state.root, path), { code: "too-deep", message });
+    state.isTooDeep = true;
     return true;
   }
   if (++state.folders <= MOST_FOLDERS) return false;

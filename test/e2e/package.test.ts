@@ -82,6 +82,15 @@ describe("the package", () => {
     expect(existsSync(join(folder, "node_modules/skillet/dist/index.d.ts"))).toBe(true);
   });
 
+  it("does what the README's code says", () => {
+    const [, code = ""] = /```ts\n([\s\S]*?)```/.exec(readFileSync(join(root, "README.md"), "utf8")) ?? [];
+    const options = { cwd: folder, encoding: "utf8", env: environment() } as const;
+    const result = spawnSync(process.execPath, ["--input-type=module", "-e", code], options);
+    expect(result).toMatchObject({ status: 0, stderr: "" });
+    expect(result.stdout).toContain("- greet: Greets people. Use when asked to say hello.\n- skillmaker: ");
+    expect(result.stdout).toContain("\nSay hello.\n[]\n");
+  });
+
   it("loses nothing of a long list through a pipe, and ends quietly when the reader has enough", () => {
     writeFiles(
       folder,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { EXIT } from "../../src/cli/main.ts";
+import { EXIT } from "../../src/cli/exit.ts";
 import * as library from "../../src/index.ts";
 import { CODES, PROFILES, SCOPES } from "../../src/index.ts";
 

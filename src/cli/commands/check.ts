@@ -1,14 +1,13 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { surroundings } from "../../host/discover.ts";
 import { count } from "../../shared/text.ts";
 import type { Diagnostic, Profile, Severity } from "../../skill/diagnostic.ts";
 import { type CheckResult, checkPath } from "../../source/check.ts";
 import { displayPath, locations, type Surroundings } from "../../source/locations.ts";
+import { EXIT } from "../exit.ts";
 import { githubLines, sarifOf } from "../formats.ts";
-import { discoverFor, printDiagnostic } from "../found.ts";
+import { discoverFor, printDiagnostic, surroundingsFor } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
-import { EXIT } from "../main.ts";
 import type { CommonOptions, Context } from "../program.ts";
 
 interface CheckOptions {
@@ -21,10 +20,7 @@ interface CheckOptions {
 export async function check({ io, options, args }: Context<CheckOptions>): Promise<number> {
   const { profile = "load", fix = false, strict = false } = options;
   const format = options.json ? "json" : (options.format ?? "text");
-  const around = surroundings({
-    workspace: resolve(io.cwd, options.workspace ?? (io.env["AGENT_WORKSPACE_ROOT"] || ".")),
-    env: io.env,
-  });
+  const around = surroundingsFor(io, options);
   const paths = args.length > 0 ? await named(io, options, args) : workspaceFolders(around);
   const results = paths.map((path) => checkPath(path, { profile, fix }));
   const files = results.flatMap((result) => result.files);

@@ -3,9 +3,9 @@ import { undeclaredVariables } from "../../host/discover.ts";
 import { packageVersion } from "../../package.ts";
 import { count } from "../../shared/text.ts";
 import { displayPath } from "../../source/locations.ts";
+import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic } from "../found.ts";
 import { printer, printJson } from "../io.ts";
-import { EXIT } from "../main.ts";
 import type { Context } from "../program.ts";
 
 /** Where skills are looked for and what is found there, the configuration, the machine, and what is wrong. */

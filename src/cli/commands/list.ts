@@ -3,9 +3,9 @@ import { firstDenial } from "../../policy/policy.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
+import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
-import { EXIT } from "../main.ts";
 import type { Context } from "../program.ts";
 
 interface ListOptions {

@@ -1,13 +1,13 @@
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { surroundings } from "../../host/discover.ts";
 import { SkillError } from "../../shared/error.ts";
 import { defineSkill } from "../../skill/define.ts";
 import { LONGEST_NAME, STANDARD_NAME, unusableName } from "../../skill/name.ts";
 import { renderDocument } from "../../skill/render.ts";
 import { displayPath, locations } from "../../source/locations.ts";
+import { EXIT } from "../exit.ts";
+import { surroundingsFor } from "../found.ts";
 import { printer, printJson } from "../io.ts";
-import { EXIT } from "../main.ts";
 import type { Context } from "../program.ts";
 
 interface NewOptions {
@@ -23,10 +23,7 @@ export async function newSkill({ io, options, args: [name = ""] }: Context<NewOp
       fix: `use up to ${LONGEST_NAME} lower-case letters, digits and single hyphens: ${suggestion(name)}`,
     });
   }
-  const around = surroundings({
-    workspace: resolve(io.cwd, options.workspace ?? (io.env["AGENT_WORKSPACE_ROOT"] || ".")),
-    env: io.env,
-  });
+  const around = surroundingsFor(io, options);
   const parent = options.in
     ? resolve(io.cwd, options.in)
     : options.user

@@ -2,9 +2,9 @@ import { firstDenial } from "../../policy/policy.ts";
 import { count } from "../../shared/text.ts";
 import { SCOPES } from "../../skill/skill.ts";
 import { shortPath } from "../../source/locations.ts";
+import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { printer, printJson } from "../io.ts";
-import { EXIT } from "../main.ts";
 import type { Context } from "../program.ts";
 import { describe, printSkills } from "./list.ts";
 

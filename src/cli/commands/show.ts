@@ -5,9 +5,9 @@ import { count, estimateTokens, oneLine } from "../../shared/text.ts";
 import { diagnose } from "../../skill/diagnostic.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
+import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
-import { EXIT } from "../main.ts";
 import type { Context } from "../program.ts";
 import { describe } from "./list.ts";
 

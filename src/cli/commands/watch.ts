@@ -2,9 +2,9 @@ import { watchCatalog } from "../../host/watch.ts";
 import { firstDenial } from "../../policy/policy.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
+import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { printer, printJsonLine } from "../io.ts";
-import { EXIT } from "../main.ts";
 import type { Context } from "../program.ts";
 import { describe, printSkills } from "./list.ts";
 
