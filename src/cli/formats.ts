@@ -1,6 +1,7 @@
 import { relative, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import { packageVersion } from "../package.ts";
+import { reveal } from "../shared/hidden.ts";
 import { isInside } from "../shared/inside.ts";
 import { CODES, type Code } from "../skill/codes.ts";
 import type { Diagnostic, Severity } from "../skill/diagnostic.ts";
@@ -48,7 +49,7 @@ export function githubLines(diagnostics: readonly Diagnostic[], root: string): s
       title: `skillet ${code}`,
     };
     const list = Object.entries(properties).map(([key, value]) => `${key}=${escapeProperty(String(value))}`);
-    return `::${severity === "info" ? "notice" : severity} ${list.join(",")}::${escapeData(`${message}\n${fix}`)}\n`;
+    return `::${severity === "info" ? "notice" : severity} ${list.join(",")}::${escapeData(message)}%0A${escapeData(fix)}\n`;
   });
   return lines.join("");
 }
@@ -70,11 +71,7 @@ function region({ line, column }: Diagnostic): object {
 }
 
 function escapeData(text: string): string {
-  return text
-    .replaceAll("%", "%25")
-    .replaceAll("\r", "%0D")
-    .replaceAll("\n", "%0A")
-    .replace(/[\x00-\x1f\x7f-\x9f]/g, " ");
+  return reveal(text).replaceAll("%", "%25");
 }
 
 function escapeProperty(text: string): string {

@@ -137,6 +137,7 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
+      outputError: (text, write) => write(withoutControls(text, argv)),
       getOutHelpWidth: () => io.stdout.columns ?? 100,
       getErrHelpWidth: () => io.stderr.columns ?? 100,
     })
@@ -168,10 +169,19 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
   return program;
 }
 
+/** A message repeats what it was given, which may be the name of somebody's file. */
+function withoutControls(message: string, argv: readonly string[]): string {
+  let text = message;
+  for (const part of argv.flatMap((arg) => [arg, ...arg.split("=")])) {
+    if (part !== reveal(part)) text = text.replaceAll(part, reveal(part));
+  }
+  return text;
+}
+
 function unknownCommand(program: Command): never {
   const [name = ""] = program.args;
   const meant = nearest(name, Object.keys(COMMANDS));
-  program.error(`error: unknown command '${reveal(name)}'${meant ? `\nDid you mean ${meant}?` : ""}`);
+  program.error(`error: unknown command '${name}'${meant ? `\nDid you mean ${meant}?` : ""}`);
 }
 
 function common(command: Command): Command {

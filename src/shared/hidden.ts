@@ -56,7 +56,9 @@ const JOINING_SCRIPT = lazy(
 );
 const RIGHT_TO_LEFT = lazy(`[${scripts("Hebrew Arabic Syriac Thaana Nko")}]`);
 const PICTURE = lazy("[\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\p{Regional_Indicator}\\ufe0f]");
-const TAKES_VARIATION = lazy(`[\\p{Extended_Pictographic}\\p{Emoji}\\p{Sm}\\p{So}${scripts("Han Mongolian")}]`);
+const TAKES_PRESENTATION = lazy("[\\p{Extended_Pictographic}\\p{Emoji}]");
+const TAKES_VARIATION = lazy(`[0\\p{Sm}${scripts("Myanmar")}]`);
+const LETTER = lazy("\\p{L}", "gu");
 const MONGOLIAN = lazy(scripts("Mongolian"));
 const HAN = lazy(scripts("Han"));
 
@@ -68,15 +70,29 @@ function isNeeded(text: string, index: number, codePoint: number): boolean {
     return (PICTURE().test(before) && PICTURE().test(after)) || JOINING_SCRIPT().test(before);
   }
   if (codePoint === 0x200c) return JOINING_SCRIPT().test(before) && after !== "\u200c";
-  if (codePoint === 0x200e || codePoint === 0x200f || codePoint === 0x061c) {
-    return RIGHT_TO_LEFT().test(before) || RIGHT_TO_LEFT().test(after);
+  if (codePoint === 0x200e || codePoint === 0x200f || codePoint === 0x061c) return isBesideRightToLeft(text, index);
+  if (codePoint === 0xfe0e || codePoint === 0xfe0f) return TAKES_PRESENTATION().test(before);
+  if (codePoint >= 0xfe00 && codePoint <= 0xfe0d) {
+    return HAN().test(before) || (codePoint === 0xfe00 && TAKES_VARIATION().test(before));
   }
-  if (codePoint >= 0xfe00 && codePoint <= 0xfe0f) return TAKES_VARIATION().test(before);
   if (codePoint >= 0x180b && codePoint <= 0x180f) return MONGOLIAN().test(before) && codePoint !== 0x180e;
   if (codePoint >= 0xe0100 && codePoint <= 0xe01ef) return HAN().test(before);
   if (codePoint >= 0xe0020 && codePoint <= 0xe007f) return isInSubdivisionFlag(text, index);
   return false;
 }
+
+// The marks stand beside punctuation, which has no direction of its own: the nearest letter on either side counts.
+function isBesideRightToLeft(text: string, index: number): boolean {
+  const before =
+    text
+      .slice(Math.max(0, index - NEAR), index)
+      .match(LETTER())
+      ?.at(-1) ?? "";
+  const after = text.slice(index, index + NEAR).match(LETTER())?.[0] ?? "";
+  return RIGHT_TO_LEFT().test(before) || RIGHT_TO_LEFT().test(after);
+}
+
+const NEAR = 8;
 
 // A black flag, the two letters of a country, one to three of a part of it, the end: anything longer carries hidden text.
 const SUBDIVISION_FLAG = lazy(

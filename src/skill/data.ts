@@ -14,3 +14,14 @@ export function emptyData(): Data {
 export function isData(value: unknown): value is Data {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
+
+/** Every text in a value, keys included. */
+export function* stringsIn(value: unknown): Generator<string> {
+  if (typeof value === "string") yield value;
+  else if (value !== null && typeof value === "object") {
+    for (const [key, item] of Object.entries(value)) {
+      if (!Array.isArray(value)) yield key;
+      yield* stringsIn(item);
+    }
+  }
+}

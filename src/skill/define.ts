@@ -1,6 +1,6 @@
 import { PromptValidationError, SkillError } from "../shared/error.ts";
 import { findHidden, spell } from "../shared/hidden.ts";
-import type { Data } from "./data.ts";
+import { type Data, stringsIn } from "./data.ts";
 import { trimBody } from "./frame.ts";
 import { readManifest } from "./manifest.ts";
 import { unusableName } from "./name.ts";
@@ -18,13 +18,14 @@ export interface SkillDefinition {
 
 /** A skill written in code. Throws a PromptValidationError at once when it cannot be one. */
 export function defineSkill(definition: SkillDefinition): Skill {
-  const { name, description, instructions, title, frontmatter } = definition;
+  const { name, instructions, title, frontmatter } = definition;
+  const description = typeof definition.description === "string" ? definition.description.trim() : "";
   const wrong = (what: string, fix: string) =>
     new PromptValidationError("definition-invalid", { message: `Skill "${name}": ${what}`, fix });
   if (!DEFINED_NAME.test(name) || unusableName(name)) {
     throw wrong("the name cannot be used", "use up to 64 lower-case letters, digits and hyphens, the first no hyphen");
   }
-  if (typeof description !== "string" || description.trim() === "" || description.length > 1024) {
+  if (description === "" || description.length > 1024) {
     throw wrong("the description must have 1 to 1024 characters", "say in a sentence what it does and when to use it");
   }
   if (/<[^>]*>/.test(description)) throw wrong("the description holds XML tags", "write it as plain text");
@@ -32,11 +33,11 @@ export function defineSkill(definition: SkillDefinition): Skill {
   if (typeof instructions !== "string" || instructions.trim() === "") {
     throw wrong("the instructions are empty", "write what the agent is to do");
   }
-  for (const [field, text] of Object.entries({ description, title: title ?? "" })) {
-    const [hidden] = findHidden(text);
-    if (hidden) throw wrong(`the ${field} holds the hidden character ${spell(hidden.codePoint)}`, "remove it");
-  }
   const data: Data = { ...frontmatter, ...(title === undefined ? {} : { title }), name, description };
+  for (const text of stringsIn(data)) {
+    const [hidden] = findHidden(text);
+    if (hidden) throw wrong(`holds the hidden character ${spell(hidden.codePoint)}`, "remove it");
+  }
   const manifest = readManifest(data, (code, _key, message, meant) => {
     if (WRONG_IN_CODE.has(code)) throw wrong(message, meant ? `did you mean "${meant}"?` : "correct it");
   });

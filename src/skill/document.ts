@@ -1,5 +1,5 @@
 import { findHidden, spell } from "../shared/hidden.ts";
-import { type Data, emptyData } from "./data.ts";
+import { type Data, emptyData, stringsIn } from "./data.ts";
 import type { Finding, Position } from "./diagnostic.ts";
 import { type Frame, findFrame, newlines, plainText, positionAt } from "./frame.ts";
 import { mend, type ReadYaml, readYaml } from "./yaml.ts";
@@ -50,19 +50,25 @@ export function parseFrame(frame: Frame): Document {
 export function parseYaml(raw: string): Document {
   const findings: Finding[] = [];
   const text = plainText(raw, findings);
-  const parsed = parseSource(text, 1, findings);
+  const parsed = parseSource(text, 1, findings, "values");
   const { instructions } = parsed.data;
   const bodyLine = (parsed.locate("instructions")?.line ?? 1) + 1;
   return { ...parsed, body: typeof instructions === "string" ? instructions : "", bodyLine };
 }
 
-function parseSource(source: string, firstLine: number, findings: Finding[]): Omit<Document, "body" | "bodyLine"> {
+/** Contract: hidden characters are looked for in the `text`, or in the `values` alone where the text holds the body too. */
+function parseSource(
+  source: string,
+  firstLine: number,
+  findings: Finding[],
+  look: "text" | "values" = "text",
+): Omit<Document, "body" | "bodyLine"> {
   const locate = (key: string) => locateKey(source, firstLine, key);
   if (source.length * 3 > FRONTMATTER_LIMIT && Buffer.byteLength(source) > FRONTMATTER_LIMIT) {
     findings.push({ code: "frontmatter-too-large", message: "is larger than 64 KiB", line: firstLine, column: 1 });
     return { data: emptyData(), findings, locate };
   }
-  for (const hidden of findHidden(source).slice(0, MOST_HIDDEN)) {
+  for (const hidden of look === "text" ? findHidden(source).slice(0, MOST_HIDDEN) : []) {
     findings.push(hiddenFinding(hidden.kind, hidden.codePoint, positionAt(source, hidden.index, firstLine)));
   }
   if (findings.some((finding) => finding.code === "control-character")) return { data: emptyData(), findings, locate };
@@ -76,7 +82,7 @@ function parseSource(source: string, firstLine: number, findings: Finding[]): Om
     }
   }
   for (const finding of result.findings) findings.push(finding);
-  if (source.includes("\\")) findings.push(...hiddenInValues(result.data, locate));
+  if (look === "values" || source.includes("\\")) findings.push(...hiddenInValues(result.data, locate));
   const cut = source.includes(" #") ? CUT_DESCRIPTION.exec(source) : null;
   if (cut) {
     const message = "the description ends at a # that starts a comment";
@@ -92,12 +98,12 @@ const MOST_HIDDEN = 20;
 function hiddenInValues(data: Data, locate: Document["locate"]): Finding[] {
   const findings: Finding[] = [];
   for (const [key, value] of Object.entries(data)) {
-    for (const text of stringsIn(value)) {
+    if (key === "instructions") continue;
+    for (const text of [key, ...stringsIn(value)]) {
       const [hidden] = findHidden(text);
-      if (hidden && key !== "instructions") {
-        findings.push(hiddenFinding(hidden.kind, hidden.codePoint, locate(key) ?? { line: 1, column: 1 }));
-        break;
-      }
+      if (!hidden) continue;
+      findings.push(hiddenFinding(hidden.kind, hidden.codePoint, locate(key) ?? { line: 1, column: 1 }));
+      break;
     }
   }
   return findings;
@@ -109,20 +115,23 @@ function hiddenFinding(kind: "control" | "hidden", codePoint: number, position: 
     : { code: "hidden-text", message: `holds the hidden character ${spell(codePoint)}`, ...position };
 }
 
-function* stringsIn(value: unknown): Generator<string> {
-  if (typeof value === "string") yield value;
-  else if (value !== null && typeof value === "object") {
-    for (const [key, item] of Object.entries(value)) {
-      yield key;
-      yield* stringsIn(item);
-    }
-  }
-}
-
+/** Where a line starts with `key:`, `"key":` or `'key':`. */
 function locateKey(source: string, firstLine: number, key: string): Position | undefined {
-  const plain = key.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  const match = new RegExp(`^(["']?)${plain}\\1[ \\t]*:`, "m").exec(source);
-  return match ? positionAt(source, match.index, firstLine) : undefined;
+  let line = firstLine;
+  for (let start = 0; start < source.length; line++) {
+    const end = source.indexOf("\n", start);
+    const mark = source[start] === '"' || source[start] === "'" ? source[start] : "";
+    const written = `${mark}${key}${mark}`;
+    if (
+      source.startsWith(written, start) &&
+      /^[ \t]*:/.test(source.slice(start + written.length, start + written.length + 9))
+    ) {
+      return { line, column: 1 };
+    }
+    if (end === -1) return undefined;
+    start = end + 1;
+  }
+  return undefined;
 }
 
 function nowhere(): undefined {}

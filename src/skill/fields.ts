@@ -94,7 +94,7 @@ export const names: Read<readonly string[]> = (value, problem) => readItems(valu
 
 /** A list, or one text with commas or blanks between tools; what stands in parentheses belongs to its tool. */
 export const tools: Read<readonly string[]> = (value, problem) => {
-  if (typeof value === "string") return value.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? [];
+  if (typeof value === "string") return value.match(TOOL) ?? [];
   return readItems(value, problem, /(?!)/);
 };
 
@@ -164,6 +164,8 @@ export const schema: Read<Data> = (value, problem) => {
 };
 
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
+// No parenthesis within parentheses: thirty thousand that are never closed must not each look for their end.
+const TOOL = /[^\s,(]+(?:\([^()]*\))?/g;
 const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/;
 const WORDS = new Map([
   ["true", true],

@@ -37,16 +37,10 @@ export function findFrame(raw: string): Frame | { text: string; findings: Findin
   return { text, start, end, bodyStart: CLOSING.lastIndex, firstLine, closed: true, findings };
 }
 
-/** The instructions of a Markdown skill file, as they stand. */
-export function bodyOf(raw: string): string {
-  const frame = findFrame(raw);
-  return "start" in frame ? frame.text.slice(frame.bodyStart) : frame.text;
-}
-
 /** Blank lines before and white space after a body say nothing. */
 export function trimBody(body: string): string {
   return body
-    .replaceAll("\r\n", "\n")
+    .replace(/\r\n?/g, "\n")
     .replace(/^(?:[ \t]*\n)+/, "")
     .trimEnd();
 }
@@ -78,7 +72,7 @@ const OPENING = /^((?:[ \t]*\n)*)---([ \t]*)(?:\n|$)/;
 const CLOSING = /\n---([ \t]*)(?:\n|$)/g;
 
 function missing(text: string): Finding {
-  const first = /^\s*(-{3,}\S*|-{2}[ \t]*$)/m.exec(text.slice(0, 200));
+  const first = /^\s*(-{3,}\S*|--[ \t]*(?=\n))/.exec(text.slice(0, 200));
   if (first?.[1] && /^---[a-z]/i.test(first[1])) {
     return { code: "frontmatter-language", message: "the opening line must be --- alone", line: 1, column: 4 };
   }

@@ -24,7 +24,7 @@ type Rule = (subject: LintSubject, lines: readonly Line[]) => Iterable<Omit<Find
 /** One row a rule. Codes, severities and ways to mend them stand in the one table of codes. */
 export const RULES: { readonly [Key in Code]?: Rule } = {
   "hidden-text-body": function* ({ document }) {
-    for (const { index, codePoint } of findHidden(document.body).slice(0, 20)) {
+    for (const { index, codePoint } of findHidden(document.body)) {
       const position = positionAt(document.body, index, document.bodyLine);
       yield { message: `the instructions hold the hidden character ${spell(codePoint)}`, ...position };
     }
@@ -114,10 +114,17 @@ export function lint(subject: LintSubject, profile: Profile): Finding[] {
   const findings: Finding[] = [];
   for (const [code, rule] of Object.entries(RULES) as [Code, Rule][]) {
     if (!severityOf(code, profile)) continue;
-    for (const finding of rule(subject, lines)) findings.push({ code, ...finding });
+    let said = 0;
+    for (const finding of rule(subject, lines)) {
+      findings.push({ code, ...finding });
+      if (++said === MOST_OF_A_KIND) break;
+    }
   }
   return findings;
 }
+
+/** Twenty of a kind are enough to mend a file by. */
+const MOST_OF_A_KIND = 20;
 
 // Every repetition is bounded: a megabyte of brackets or backticks must not take longer than any other megabyte.
 const LINK = /\[[^\]\n]{0,300}\]\((?:<([^>\n]{1,300})>|([^()\s]{1,300}))(?:\s{1,9}["'(][^\n]{0,300}?["')])?\)/g;

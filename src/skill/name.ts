@@ -16,6 +16,7 @@ export function unusableName(name: string): { code: Code; why: string } | undefi
       code: "name-unusable",
       why: "may hold only letters, digits, hyphens, and start with one of the first two",
     };
+  if (new RegExp(INVISIBLE, "u").test(name)) return { code: "name-unusable", why: "holds an invisible character" };
   if (name.normalize("NFKC") !== name || mixesScripts(name)) {
     return { code: "name-lookalike", why: "holds letters that look like others" };
   }
@@ -29,6 +30,8 @@ export function isWindowsDevice(name: string): boolean {
 const PLAIN = /^[A-Za-z0-9][A-Za-z0-9 ._-]*$/;
 // As text: compiling Unicode classes takes time of every start, and almost every name is plain.
 const USABLE = "^[\\p{L}\\p{N}][\\p{L}\\p{N}\\p{M} ._-]*$";
+
+const INVISIBLE = "\\p{Default_Ignorable_Code_Point}";
 
 // `defaults` is a section of the configuration; the others are tools that a model already has, or keys of JavaScript objects.
 const RESERVED: ReadonlySet<string> = new Set([

@@ -27,18 +27,14 @@ export interface SkillText {
 export function readSkill(document: Document, place: Place): SkillText {
   const { data } = document;
   const findings = document.findings.filter((finding) => severityOf(finding.code, place.profile));
+  let last = "";
   const report: Report = (code, key, message, meant) => {
-    if (!severityOf(code, place.profile)) return;
+    // One finding says it for a list of ten thousand.
+    if (!severityOf(code, place.profile) || last === `${code} ${key}`) return;
+    last = `${code} ${key}`;
     const hint = meant ? { meant, fix: `did you mean "${meant}"?` } : {};
-    findings.push({ code, message, key, ...document.locate(key), ...hint });
+    findings.push({ code, message, key: oneLine(key, 64), ...document.locate(key), ...hint });
   };
-  const judged = (): SkillText => ({
-    name,
-    description,
-    data,
-    findings,
-    isUsable: !hasErrors(findings, place.profile),
-  });
   if (hasErrors(findings, place.profile) && isEmpty(data)) {
     return { name: place.stem, description: "", data, findings, isUsable: false };
   }
@@ -57,7 +53,7 @@ export function readSkill(document: Document, place: Place): SkillText {
     if (inMetadata(data, "version") === undefined) report("version-missing", "metadata", "has no metadata.version");
     if (!Array.isArray(inMetadata(data, "tags"))) report("tags-missing", "metadata", "has no list metadata.tags");
   }
-  return judged();
+  return { name, description, data, findings, isUsable: !hasErrors(findings, place.profile) };
 }
 
 function readName(value: unknown, place: Place, report: Report): string {
@@ -86,7 +82,7 @@ function writtenName(value: unknown, report: Report): string | undefined {
   const type = value === null ? "null" : Array.isArray(value) ? "a list" : typeof value;
   if (value === undefined) report("name-missing", "name", "has no name");
   else if (typeof value === "number") {
-    report("name-type", "name", `the name is a number: quote it, "${value}"`);
+    report("name-type", "name", "the name is a number: quote it");
     return String(value);
   } else report("name-type", "name", `the name is ${type}, not text`);
   return undefined;

@@ -27,6 +27,7 @@ export function readSimpleYaml(source: string): Data | undefined {
     if (!isEmpty && at === colon + 1) return undefined;
     if (depth === 0) {
       key = source.slice(from, colon);
+      if (SPECIAL.has(key)) return undefined;
       const value = isEmpty ? null : readValue(source, at, end);
       if (isItem || value === undefined || key in data || at > end) return undefined;
       data[key] = value;
@@ -45,7 +46,7 @@ export function readSimpleYaml(source: string): Data | undefined {
     if (Array.isArray(below)) below.push(value);
     else {
       const name = source.slice(from, colon);
-      if (name in below) return undefined;
+      if (name in below || SPECIAL.has(name)) return undefined;
       below[name] = value;
     }
   }
@@ -83,7 +84,7 @@ function isKeyCharacter(unit: number): boolean {
 
 function readValue(source: string, start: number, end: number): unknown {
   if (source[start] !== "[") return readScalar(source.slice(start, end));
-  if (source[end - 1] !== "]") return undefined;
+  if (source[end - 1] !== "]" || !ASCII.test(source.slice(start, end))) return undefined;
   const items: unknown[] = [];
   for (const part of source.slice(start + 1, end - 1).split(",")) {
     const item = part.trim();
@@ -94,6 +95,7 @@ function readValue(source: string, start: number, end: number): unknown {
   return items;
 }
 
+const ASCII = /^[ -~]*$/;
 const FLOW_ITEM = /^[A-Za-z][\w ./+-]*$/;
 const QUOTED = /^(?:"[ !#-[\]-~]*"|'[ -&(-~]*')$/;
 const WHOLE_NUMBER = /^(?:0|[1-9]\d{0,8})$/;

@@ -11,8 +11,11 @@ import {
   intCoreTag,
   NOT_RESOLVED,
   parseEvents,
+  SCALAR_STYLE,
+  visit,
   YAMLException,
 } from "js-yaml";
+import { oneLine } from "../shared/text.ts";
 import { type Data, emptyData } from "./data.ts";
 import type { Finding } from "./diagnostic.ts";
 import { readSimpleYaml } from "./simple-yaml.ts";
@@ -52,7 +55,18 @@ export function readAnyYaml(source: string, firstLine: number): ReadYaml {
 
 /** Writes data so that `readYaml` (and YAML 1.1 readers) give the same data back. */
 export function writeYaml(data: Data): string {
-  return dump(data, { schema: DUMP_SCHEMA, lineWidth: -1, noRefs: true, quoteStyle: "double" });
+  return dump(data, {
+    schema: DUMP_SCHEMA,
+    lineWidth: -1,
+    noRefs: true,
+    quoteStyle: "double",
+    // A plain key that starts so would end the document.
+    transform: (documents) =>
+      visit(documents, (node) => {
+        if (node.kind === "scalar" && /^(?:---|\.\.\.)(?:\s|$)/.test(node.value))
+          node.style = SCALAR_STYLE.DOUBLE_QUOTED;
+      }),
+  });
 }
 
 /**
@@ -62,10 +76,14 @@ export function writeYaml(data: Data): string {
 export function mend(source: string, firstLine: number): { text: string; result: ReadYaml } | undefined {
   const findings: Finding[] = [];
   const lines: string[] = [];
-  for (const block of topLevelBlocks(source)) {
-    const mended = mendBlock(block.lines);
+  const blocks = topLevelBlocks(source);
+  const budget = { left: MOST_TRIES };
+  if (blocks.length > MOST_KEYS) return undefined;
+  for (const block of blocks) {
+    const mended = mendBlock(block.lines, budget);
+    if (budget.left <= 0) return undefined;
     for (const [offset, key] of mended.changed) {
-      const message = `the value of "${key}" is not valid YAML as it stands; it was read as text`;
+      const message = `the value of "${oneLine(key, 64)}" is not valid YAML as it stands; it was read as text`;
       findings.push({ code: "yaml-repaired", message, line: firstLine + block.start + offset, column: 1 });
     }
     lines.push(...mended.lines);
@@ -79,6 +97,8 @@ export function mend(source: string, firstLine: number): { text: string; result:
 
 const LIMITS = { maxDepth: 16 };
 const MOST_KEYS = 256;
+/** How many lines are looked at one by one: who writes more that is wrong did not mean YAML. */
+const MOST_TRIES = 400;
 const TOO_MANY_KEYS = `more than ${MOST_KEYS} keys in one place`;
 
 const SCHEMA = CORE_SCHEMA.withTags(
@@ -138,10 +158,14 @@ function explain(error: unknown, firstLine: number): Finding {
   if (!(error instanceof YAMLException)) {
     return { code: "yaml-syntax", message: "cannot be read as YAML", line: firstLine, column: 1 };
   }
-  const limit = error.reason.includes(TOO_MANY_KEYS) || /depth/i.test(error.reason);
   const why = error.reason.replace(/["<][^">]*[">]/g, "…");
+  const limit = error.reason.includes(TOO_MANY_KEYS)
+    ? `has ${TOO_MANY_KEYS}`
+    : /depth/i.test(why)
+      ? "is nested too deep"
+      : undefined;
   return limit
-    ? { code: "yaml-limit", message: "is nested too deep or has too many keys", ...place(error, firstLine) }
+    ? { code: "yaml-limit", message: limit, ...place(error, firstLine) }
     : { code: "yaml-syntax", message: `is not valid YAML: ${why}`, ...place(error, firstLine) };
 }
 
@@ -179,9 +203,10 @@ interface MendedBlock {
   changed: [number, string][];
 }
 
-function mendBlock(lines: string[]): MendedBlock {
+function mendBlock(lines: string[], budget: { left: number }): MendedBlock {
   const [first = "", ...rest] = lines;
   const parts = FIRST_LINE.exec(first);
+  budget.left--;
   if (!parts || isValid(lines.join("\n"))) return { lines, changed: [] };
   const [, key = "", value = ""] = parts;
   if (value !== "" && !/^[|>]/.test(value)) {
@@ -191,6 +216,8 @@ function mendBlock(lines: string[]): MendedBlock {
     return { lines: [`${key}: ${quote(folded)}`, ...Array(blank).fill("")], changed: [[0, key]] };
   }
   const changed: [number, string][] = [];
+  budget.left -= rest.length;
+  if (budget.left <= 0) return { lines, changed };
   const mended = rest.map((line, index) => {
     const spaced = line.replace(/^\t+/, (tabs) => "  ".repeat(tabs.length));
     const nested = NESTED_LINE.exec(spaced);
@@ -210,7 +237,8 @@ function isValid(text: string): boolean {
 }
 
 function quote(value: string): string {
-  const text = value.replace(/[ \t]+#.*$/, "").trim();
+  const comment = value.search(/[ \t]#/);
+  const text = (comment === -1 ? value : value.slice(0, comment)).trim();
   const mark = text[0];
   if (mark !== '"' && mark !== "'") return JSON.stringify(text);
   const inner = text.slice(1);

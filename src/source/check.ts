@@ -1,5 +1,6 @@
 import {
   existsSync,
+  lstatSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -19,6 +20,7 @@ import { readManifest } from "../skill/manifest.ts";
 import { readSkill } from "../skill/read.ts";
 import { fromUtf16, openFinding, readText } from "./file.ts";
 import { listFiles } from "./file-list.ts";
+import { isElsewhere, withoutQuotes } from "./read-candidate.ts";
 import { type Candidate, walk } from "./walk.ts";
 
 export interface CheckOptions {
@@ -62,7 +64,7 @@ export function checkPath(path: string, options: CheckOptions = {}): CheckResult
   const single = singleCandidate(root);
   if (single === "folder") walk({ root, recursive: true, take, say });
   else if ("code" in single) say(root, single);
-  else if (!take(single)) say(single.file, { code: "not-found", message: "is not there" });
+  else if (!take(single)) say(single.file, missingFile(single.file));
   return { profile, files, diagnostics };
 }
 
@@ -109,6 +111,13 @@ function folderCandidate(folder: string, name: string): Candidate {
   };
 }
 
+function missingFile(file: string): Finding {
+  const isLink = lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink();
+  return isLink
+    ? { code: "link-broken", message: "is a link to nothing" }
+    : { code: "not-found", message: "is not there" };
+}
+
 // A link may lead to somebody else's file: what was not named is read, but never written.
 function isBelow(root: string, file: string): boolean {
   try {
@@ -139,6 +148,8 @@ function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[
   const document = form === "yaml" ? parseYaml(read.text) : parseMarkdown(read.text);
   const judged = readSkill(document, place);
   if (candidate.isDoubtful && !judged.isUsable && !("description" in judged.data)) return undefined;
+  if (!judged.isUsable && isElsewhere(candidate))
+    return result(stem, withoutQuotes([...read.findings, ...judged.findings]));
   const beside = folder === undefined ? undefined : listFiles(folder, basename(file));
   const subject = {
     document,

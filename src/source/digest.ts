@@ -22,8 +22,13 @@ export function digestOf(skill: Skill): string {
 /** Whether two skills say and hold the same, so that it does not matter which of them is used. */
 export function isCopy(a: Skill, b: Skill): boolean {
   try {
-    return a.description === b.description && digestOf(a) === digestOf(b);
+    return a.description === b.description && isSameList(a, b) && digestOf(a) === digestOf(b);
   } catch {
     return false; // A file that cannot be read cannot be compared.
   }
+}
+
+/** Cheap to tell, so told before anything is hashed. */
+function isSameList(a: Skill, b: Skill): boolean {
+  return JSON.stringify(a.files().files) === JSON.stringify(b.files().files);
 }

@@ -4,7 +4,7 @@ import { SkillError } from "../shared/error.ts";
 import { readInside } from "../shared/inside.ts";
 import { type Data, emptyData, isData } from "../skill/data.ts";
 import type { Finding } from "../skill/diagnostic.ts";
-import { bodyOf, trimBody } from "../skill/frame.ts";
+import { findFrame, trimBody } from "../skill/frame.ts";
 import { type Manifest, readManifest } from "../skill/manifest.ts";
 import type { FileList, Origin, Skill } from "../skill/skill.ts";
 import { isSameStamp, readText, type Stamp, stampOf } from "./file.ts";
@@ -84,8 +84,14 @@ export class FileSkill implements Skill {
   }
 }
 
+// The file may have become a link to anything: what is no skill any more is not handed out.
 function markdownBody(text: string): string {
-  return trimBody(bodyOf(text));
+  const frame = findFrame(text);
+  if ("start" in frame && frame.closed) return trimBody(frame.text.slice(frame.bodyStart));
+  throw new SkillError("frontmatter-missing", {
+    message: "The file is no skill any more",
+    fix: "`skillet doctor` says why",
+  });
 }
 
 function withoutPrototypes(value: unknown): unknown {

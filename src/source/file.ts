@@ -2,6 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
 import { codeOf, reason } from "../shared/inside.ts";
 import type { Finding } from "../skill/diagnostic.ts";
+import { findFrame } from "../skill/frame.ts";
 
 /** What tells that a file changed, without reading it. */
 export interface Stamp {
@@ -99,16 +100,19 @@ export function readBytes(fd: number, length: number): Buffer {
 /** Says when the part that holds the frontmatter is not UTF-8. The instructions are judged when they are read. */
 export function encodingFinding(bytes: Buffer): Finding | undefined {
   if (utf16Label(bytes)) return { code: "not-utf8", message: "is UTF-16 text, not UTF-8" };
-  const closing = bytes.indexOf("\n---", 3);
-  const frontmatter = closing === -1 ? bytes.subarray(0, lastBoundary(bytes)) : bytes.subarray(0, closing);
-  if (isUtf8(frontmatter)) return undefined;
-  const message = frontmatter.includes(0) ? "is not text" : "is not UTF-8 text";
-  return { code: "not-utf8", message };
+  const whole = bytes.subarray(0, lastBoundary(bytes));
+  if (isUtf8(whole)) return undefined;
+  const frame = findFrame(whole.toString("utf8"));
+  const frontmatter = "start" in frame ? frame.text.slice(0, frame.end) : frame.text;
+  if (!frontmatter.includes("\ufffd")) return undefined;
+  return { code: "not-utf8", message: frontmatter.includes("\0") ? "is not text" : "is not UTF-8 text" };
 }
 
 function utf16Label(bytes: Uint8Array): "utf-16le" | "utf-16be" | undefined {
-  if (bytes[0] === 0xff && bytes[1] === 0xfe) return "utf-16le";
-  return bytes[0] === 0xfe && bytes[1] === 0xff ? "utf-16be" : undefined;
+  const start = Buffer.from(bytes.subarray(0, 4)).toString("hex");
+  // Without a mark, the dashes of the first line tell.
+  if (start.startsWith("fffe") || start === "2d002d00") return "utf-16le";
+  return start.startsWith("feff") || start === "002d002d" ? "utf-16be" : undefined;
 }
 
 /** Where a head may be cut without splitting a character. */

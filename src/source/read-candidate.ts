@@ -1,3 +1,5 @@
+import { realpathSync } from "node:fs";
+import { CODES } from "../skill/codes.ts";
 import type { Finding, Profile } from "../skill/diagnostic.ts";
 import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/document.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";
@@ -35,7 +37,26 @@ export function readCandidate(candidate: Candidate, profile: Profile): Reading |
       : [...candidate.findings, ...judged.findings];
   delete data["instructions"];
   const { stamp } = file;
+  if (!isUsable && isElsewhere(candidate)) return { findings: withoutQuotes(findings), stamp };
   return isUsable ? { skill: { name, description, data: JSON.stringify(data) }, findings, stamp } : { findings, stamp };
+}
+
+/** Whether a link leads from where the file was found to somewhere else. */
+export function isElsewhere({ file, path }: Candidate): boolean {
+  try {
+    return realpathSync.native(file) !== `${realpathSync.native(file.slice(0, -path.length))}/${path}`;
+  } catch {
+    return true;
+  }
+}
+
+/** What a link leads to may be no skill but somebody's secrets: only what kind of thing is wrong is said of it. */
+export function withoutQuotes(findings: readonly Finding[]): Finding[] {
+  return findings.map(({ code, line, column }) => ({
+    code,
+    message: CODES[code].means,
+    ...(line === undefined || column === undefined ? {} : { line, column }),
+  }));
 }
 
 /** The instructions in the text of a YAML skill file. */

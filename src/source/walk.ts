@@ -113,7 +113,7 @@ function isTooMuch(state: State, path: string, depth: number): boolean {
 
 function takeListing(state: State, listing: Listing, path: string, real: string, depth: number): void {
   for (const name of listing.files) {
-    if (depth > 0 && MISNAMED.test(name)) {
+    if (MISNAMED.test(name) && (depth > 0 || !flatForm(name))) {
       const message = `is not called SKILL.md, so the folder is no skill`;
       state.say(join(state.root, below(path, name)), { code: "file-name", message });
     } else takeFlat(state, below(path, name), `${real}/${name}`, depth);

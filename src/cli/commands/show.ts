@@ -43,7 +43,7 @@ export async function show({ io, options, args }: Context<{ body?: boolean }>): 
   }
   const out = printer(io.stdout, io.env);
   if (options.body) {
-    for (const line of body.split("\n")) out.line`${line}`;
+    printText(io, body);
     return EXIT.fine;
   }
   const { manifest, origin } = skill;
@@ -85,7 +85,19 @@ function printFile(io: Io, skill: Skill, path: string): number {
       fix: `it stands in ${skill.origin.folder}`,
     });
   }
-  const out = printer(io.stdout, io.env);
-  for (const line of Buffer.from(bytes).toString("utf8").replace(/\n$/, "").split("\n")) out.line`${line}`;
+  printText(io, Buffer.from(bytes).toString("utf8"));
   return EXIT.fine;
+}
+
+/** A text as it is, so that it can be copied: with its tabs, and without what could act on the terminal. */
+function printText(io: Io, text: string): void {
+  const out = printer(io.stdout, io.env);
+  const lines = text.replace(/\r?\n$/, "").split(/\r?\n/);
+  for (const line of lines)
+    io.stdout.write(
+      `${line
+        .split("\t")
+        .map((part) => out.text`${part}`.text)
+        .join("\t")}\n`,
+    );
 }

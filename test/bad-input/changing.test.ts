@@ -1,0 +1,96 @@
+import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import type { Skill } from "../../src/skill/skill.ts";
+import { checkPath } from "../../src/source/check.ts";
+import { directorySource } from "../../src/source/directory.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import { codesOf } from "./fixture.ts";
+import { makePipe } from "./pipe.ts";
+import { onlySkill, read, SECRET, scene } from "./scene.ts";
+import { swapping } from "./swap.ts";
+
+describe("what changes while it is loaded", () => {
+  test("[Q-09] instructions that became a link to what is no skill are not quoted", async () => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x", { body: "The first." }), secret: SECRET });
+    const skill = await onlySkill(root);
+    unlinkSync(`${root}/x/SKILL.md`);
+    symlinkSync("../secret", `${root}/x/SKILL.md`);
+    expect(bodyOrError(skill)).not.toContain(SECRET);
+    unlinkSync(`${root}/x/SKILL.md`);
+    writeFileSync(`${root}/x/SKILL.md`, skillText("x", { body: "The second." }));
+    expect(skill.body()).toBe("The second.");
+  });
+
+  test("[Q-09] instructions that became a pipe, a folder or nothing are an error, at once", async () => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x") });
+    const skill = await onlySkill(root);
+    rmSync(`${root}/x/SKILL.md`);
+    expect(() => skill.body()).toThrow(/cannot be read: .* is not there/);
+    makePipe(`${root}/x/SKILL.md`);
+    expect(() => skill.body()).toThrow(/cannot be read: .* is not a regular file/);
+    rmSync(`${root}/x/SKILL.md`);
+    mkdirSync(`${root}/x/SKILL.md`);
+    expect(() => skill.body()).toThrow(/cannot be read: .* is not a regular file/);
+  });
+
+  test("[Q-09] a file that is swapped while skills are loaded is never quoted when it is no skill", async () => {
+    const root = temporaryFolder({ "x/readme.txt": "", "skill.md": skillText("x"), secret: `${SECRET}\n`.repeat(200) });
+    symlinkSync("../skill.md", `${root}/x/SKILL.md`);
+    await using swap = await swapping(`${root}/x/SKILL.md`, "../skill.md", "../secret");
+    let found = 0;
+    let missed = 0;
+    while (swap.goesOn()) {
+      const { skills, diagnostics } = await directorySource({ path: `${root}` }).load();
+      const skill = skills.find(({ origin }) => origin.file === `${root}/x/SKILL.md`);
+      if (skill) found++;
+      else missed++;
+      expect(JSON.stringify([diagnostics, skill?.description])).not.toContain(SECRET);
+      if (skill) expect(bodyOrError(skill)).not.toContain(SECRET);
+      expect(JSON.stringify(checkPath(`${root}/x`))).not.toContain(SECRET);
+    }
+    expect(Math.min(found, missed)).toBeGreaterThan(0);
+  });
+
+  test("[Q-09] a skill's folder that goes away while it is read is no error of the program", async () => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "x/file": "" });
+    const skill = await onlySkill(root);
+    renameSync(`${root}/x`, `${root}/y`);
+    expect(skill.files().files).toEqual([]);
+    expect(codesOf(skill.files().findings)).toEqual(["file-skipped"]);
+  });
+});
+
+describe("while somebody swaps links", () => {
+  const race = async (path: string, link: string, one: string, other: string) => {
+    const { root } = scene();
+    mkdirSync(`${root}/target`);
+    writeFileSync(`${root}/target/secret`, "inside");
+    symlinkSync(one, `${root}/${link}`);
+    await using swap = await swapping(`${root}/${link}`, one, other);
+    const seen = new Set<string>();
+    while (swap.goesOn()) for (let tries = 0; tries < 100; tries++) seen.add(read(root, path));
+    return seen;
+  };
+
+  test("[Q-09] no byte of the secret comes back through a file that becomes a link out", async () => {
+    const seen = await race("link", "link", "file", "../secret");
+    expect(seen).toContain("inside");
+    expect(seen).toContain("outside");
+    expect([...seen].filter((text) => text.includes(SECRET))).toEqual([]);
+  });
+
+  test("[Q-09] no byte of the secret comes back through a folder that becomes a link out", async () => {
+    const seen = await race("link/secret", "link", "target", "..");
+    expect(seen).toContain("inside");
+    expect(seen).toContain("outside");
+    expect([...seen].filter((text) => text.includes(SECRET))).toEqual([]);
+  });
+});
+
+function bodyOrError(skill: Skill): string {
+  try {
+    return skill.body();
+  } catch (error) {
+    return String(error);
+  }
+}

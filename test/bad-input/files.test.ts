@@ -1,0 +1,252 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, linkSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { Code } from "../../src/skill/codes.ts";
+import { checkPath } from "../../src/source/check.ts";
+import { directorySource } from "../../src/source/directory.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { codesOf, expectVerdict, fixturesOf, loads, refused } from "./fixture.ts";
+import { makePipe } from "./pipe.ts";
+import { onlySkill, SECRET } from "./scene.ts";
+
+const ROWS = [
+  refused("file-folder-in-its-place", "refuses a folder called SKILL.md", "not-a-file"),
+  loads("file-lower-case", "loads skill.md and says how it is spelled", "file-case"),
+  refused("file-text-ending", "says that SKILL.md.txt is no skill file", "file-name"),
+];
+
+test.for(ROWS.map((row) => [row.title, row] as const))("[Q-09] %s", async ([, row]) => {
+  await expectVerdict(row);
+});
+
+test("[Q-09] every fixture of a file has a row", () => {
+  expect(ROWS.map(({ folder }) => folder).sort()).toEqual(fixturesOf("file"));
+});
+
+/** Checks `<root>/x` and loads `root`: what loads, and every code that either says. */
+async function verdict(root: string): Promise<{ names: string[]; codes: Code[]; checked: Code[]; said: string }> {
+  const { skills, diagnostics } = await directorySource({ path: root }).load();
+  const { files, diagnostics: others } = checkPath(`${root}/x`);
+  const checked = [...others, ...files.flatMap((file) => file.diagnostics)];
+  const isValid = files.length === 1 && !checked.some(({ severity }) => severity === "error");
+  expect(isValid).toBe(skills.some(({ origin }) => origin.file?.startsWith(`${root}/x/`)));
+  const said = JSON.stringify([diagnostics, checked, skills.map((skill) => [skill.description, skill.body()])]);
+  return { names: skills.map(({ name }) => name), codes: codesOf(diagnostics), checked: codesOf(checked), said };
+}
+
+describe("SKILL.md that is something else", () => {
+  test("[Q-09] a link to a skill's file elsewhere is followed", async () => {
+    const root = temporaryFolder({ "x/readme.txt": "" });
+    const elsewhere = temporaryFolder({ "file.md": skillText("x") });
+    symlinkSync(`${elsewhere}/file.md`, `${root}/x/SKILL.md`);
+    expect(await verdict(root)).toMatchObject({ names: ["x"], codes: [] });
+  });
+
+  test.for([
+    ["SKILL.md", `password: ${SECRET}\n`],
+    ["SKILL.md", `---\nname: "${SECRET}!"\npassword: ${SECRET}\n---\n${SECRET}\n`],
+    ["SKILL.md", `---\nname: [${SECRET}\n${SECRET}: ${SECRET}: ${SECRET}\n---\n${SECRET}\n`],
+    ["SKILL.md", `---\n${SECRET}: ${SECRET}\n`],
+    ["../secrets.yaml", `name: "${SECRET}!"\nversion: ${SECRET}\ncapabilities: ${SECRET}\n`],
+    ["../secrets.yaml", `${SECRET}: [\n`],
+    ["../notes.md", `# ${SECRET}\n`],
+  ] as const)("[Q-09] nothing is quoted of %s when it is a link to what is no skill: %j", async ([name, text]) => {
+    const root = temporaryFolder({ "x/readme.txt": "" });
+    const elsewhere = temporaryFolder({ secret: text });
+    symlinkSync(`${elsewhere}/secret`, `${root}/x/${name}`);
+    const { diagnostics, skills } = await directorySource({ path: root }).load();
+    expect(skills).toEqual([]);
+    expect(JSON.stringify(diagnostics)).not.toContain(SECRET);
+    expect(JSON.stringify(checkPath(root))).not.toContain(SECRET);
+    expect(JSON.stringify(checkPath(`${root}/x/${name}`).diagnostics)).not.toContain(SECRET);
+  });
+
+  test("[Q-09] a link to nothing is called that", async () => {
+    const root = temporaryFolder({ "x/readme.txt": "" });
+    symlinkSync("nothing", `${root}/x/SKILL.md`);
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["link-broken"], checked: ["link-broken"] });
+  });
+
+  test("[Q-09] a link to itself is called that", async () => {
+    const root = temporaryFolder({ "x/readme.txt": "" });
+    symlinkSync("SKILL.md", `${root}/x/SKILL.md`);
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["link-loop"], checked: ["link-loop"] });
+  });
+
+  test.skipIf(process.platform !== "linux")("[Q-09] a chain of 41 links is refused, one of 40 followed", async () => {
+    const root = temporaryFolder({ "x/0": skillText("x") });
+    for (let index = 1; index <= 40; index++) symlinkSync(`${index - 1}`, `${root}/x/${index}`);
+    symlinkSync("39", `${root}/x/SKILL.md`);
+    expect((await verdict(root)).names).toEqual(["x"]);
+    unlinkSync(`${root}/x/SKILL.md`);
+    symlinkSync("40", `${root}/x/SKILL.md`);
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["link-loop"] });
+  });
+
+  test("[Q-09] a hard link is a file like any other", async () => {
+    const root = temporaryFolder({ "x/readme.txt": "", other: skillText("x") });
+    linkSync(`${root}/other`, `${root}/x/SKILL.md`);
+    expect(await verdict(root)).toMatchObject({ names: ["x"], codes: [] });
+  });
+
+  test("[Q-09] a pipe is refused and never waited for", async () => {
+    const root = temporaryFolder({ "x/readme.txt": "" });
+    for (const path of ["x/SKILL.md", "flat.md", "flat.yaml"]) makePipe(`${root}/${path}`);
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["not-a-file"], checked: ["not-a-file"] });
+  });
+
+  test("[Q-09] a socket is refused", async () => {
+    const root = temporaryFolder({ "x/readme.txt": "" });
+    const server = createServer();
+    await new Promise<void>((ready) => server.listen(`${root}/x/SKILL.md`, ready));
+    onTestFinished(() => void server.close());
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["not-a-file"], checked: ["not-a-file"] });
+  });
+
+  test.for(["/dev/null", "/dev/zero", "/dev/tty"])("[Q-09] the device %s is refused", async (device) => {
+    const root = temporaryFolder({ "x/readme.txt": "" });
+    symlinkSync(device, `${root}/x/SKILL.md`);
+    symlinkSync(device, `${root}/flat.md`);
+    const { names, said } = await verdict(root);
+    expect(names).toEqual([]);
+    expect(said).toMatch(/not-a-file|unreadable/);
+  });
+
+  test("[Q-09] a device node is refused", async (context) => {
+    const root = temporaryFolder({ "x/readme.txt": "" });
+    const made = spawnSync("mknod", [`${root}/x/SKILL.md`, "c", "1", "5"]);
+    if (made.status !== 0) return context.skip("device nodes cannot be made here");
+    const { names, codes } = await verdict(root);
+    expect(names).toEqual([]);
+    expect(["not-a-file", "unreadable"]).toContain(codes[0]);
+  });
+
+  test("[Q-09] a file of 10 GB is refused without being read", async () => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "flat.yaml": "name: flat\n" });
+    for (const file of ["x/SKILL.md", "flat.yaml"]) truncateSync(`${root}/${file}`, 10 * 1024 ** 3);
+    const start = performance.now();
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["file-too-large"], checked: ["file-too-large"] });
+    expect(performance.now() - start).toBeLessThan(1000);
+  });
+
+  test("[Q-09] a file of exactly 1 MiB loads, one byte more does not", async () => {
+    const text = skillText("x");
+    const root = temporaryFolder({ "x/SKILL.md": text.padEnd(1024 * 1024, "x") });
+    expect((await verdict(root)).names).toEqual(["x"]);
+    writeFileSync(`${root}/x/SKILL.md`, text.padEnd(1024 * 1024 + 1, "x"));
+    expect(await verdict(root)).toMatchObject({ names: [], codes: ["file-too-large"] });
+  });
+});
+
+describe("modes", () => {
+  // Root may read everything, so the question is put by an ordinary user where one can be had.
+  const PROBE = `
+    const [root, source] = process.argv.slice(1);
+    const { directorySource } = await import(source + "/source/directory.ts");
+    const { checkPath } = await import(source + "/source/check.ts");
+    const { skills, diagnostics } = await directorySource({ path: root }).load();
+    const checked = checkPath(root + "/x");
+    const all = [...checked.diagnostics, ...checked.files.flatMap((file) => file.diagnostics)];
+    console.log(JSON.stringify({
+      names: skills.map(({ name }) => name),
+      codes: diagnostics.map(({ code }) => code),
+      checked: all.map(({ code }) => code),
+    }));`;
+  const probe = (root: string) => {
+    chmodSync(root, 0o755);
+    const node = [process.execPath, "--input-type=module", "-e", PROBE, root, `${import.meta.dirname}/../../src`];
+    const [command = "", ...args] =
+      process.getuid?.() === 0 ? ["setpriv", "--reuid", "65534", "--clear-groups", ...node] : node;
+    const { status, stdout } = spawnSync(command, args, { encoding: "utf8", cwd: "/" });
+    return status === 0 ? (JSON.parse(stdout) as object) : undefined;
+  };
+
+  test("[Q-09] a file that may not be read is reported, and the others load", async (context) => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "y/SKILL.md": skillText("y") });
+    chmodSync(`${root}/x/SKILL.md`, 0);
+    const seen = probe(root);
+    if (!seen) return context.skip("there is no ordinary user here");
+    expect(seen).toEqual({ names: ["y"], codes: ["unreadable"], checked: ["unreadable"] });
+  });
+
+  test("[Q-09] a folder that may not be read is reported, and the others load", async (context) => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "y/SKILL.md": skillText("y") });
+    chmodSync(`${root}/x`, 0);
+    onTestFinished(() => chmodSync(`${root}/x`, 0o755));
+    const seen = probe(root);
+    if (!seen) return context.skip("there is no ordinary user here");
+    expect(seen).toEqual({ names: ["y"], codes: ["unreadable"], checked: ["unreadable"] });
+  });
+
+  test("[Q-09] a set-id bit is reported, and the file is listed", async () => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "x/user": "", "x/group": "", "x/plain": "" });
+    chmodSync(`${root}/x/user`, 0o4755);
+    chmodSync(`${root}/x/group`, 0o2755);
+    const { checked } = await verdict(root);
+    expect(checked).toEqual(["file-mode"]);
+    const { files, findings } = (await onlySkill(root)).files();
+    expect(files.map(({ path, executable }) => [path, executable])).toEqual([
+      ["group", true],
+      ["plain", false],
+      ["user", true],
+    ]);
+    expect(findings.map(({ message }) => message)).toEqual([
+      '"group" has its set-id bit set',
+      '"user" has its set-id bit set',
+    ]);
+  });
+});
+
+describe("folders without end", () => {
+  test("[Q-09] a link to the folder above is not followed for ever", async () => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "group/deep/y/SKILL.md": skillText("y") });
+    symlinkSync("..", `${root}/group/up`);
+    symlinkSync("../..", `${root}/group/deep/top`);
+    symlinkSync(".", `${root}/group/here`);
+    symlinkSync("b", `${root}/a`);
+    symlinkSync("a", `${root}/b`);
+    const { skills, diagnostics } = await directorySource({ path: root }).load();
+    expect(skills.map(({ name }) => name)).toEqual(["y", "x"]);
+    expect(codesOf(diagnostics)).toEqual(["link-loop"]);
+  });
+
+  test("[Q-09] a skill's folder that is linked twice is one skill", async () => {
+    const elsewhere = temporaryFolder({ "SKILL.md": skillText("x") });
+    const root = temporaryFolder();
+    symlinkSync(elsewhere, `${root}/x`);
+    symlinkSync(elsewhere, `${root}/z`);
+    expect((await verdict(root)).names).toEqual(["x"]);
+  });
+
+  test("[Q-10] 10,000 files beside SKILL.md are not all listed", async () => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x") });
+    for (let index = 0; index < 10_000; index++) writeFileSync(`${root}/x/${index}`, "");
+    const start = performance.now();
+    const { names, checked } = await verdict(root);
+    expect(performance.now() - start).toBeLessThan(1000);
+    expect([names, checked]).toEqual([["x"], ["too-many-files"]]);
+    expect((await onlySkill(root)).files().files.length).toBe(2000);
+  });
+
+  test("[Q-10] 4,000 levels are not all searched, in a skill or in a folder of skills", async () => {
+    const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "x/deep/file": "", "group/file": "" });
+    // No path is that long, so the levels are made, and removed, from inside.
+    const dig = `process.chdir(process.argv[1]); const { mkdirSync } = require("node:fs");
+      for (let level = 0; level < 4000; level++) { mkdirSync("d"); process.chdir("d"); }`;
+    onTestFinished(() => void execFileSync("rm", ["-rf", `${root}/x/deep`, `${root}/group`]));
+    for (const folder of ["x/deep", "group"]) execFileSync(process.execPath, ["-e", dig, `${root}/${folder}`]);
+    const start = performance.now();
+    expect(await verdict(root)).toMatchObject({ names: ["x"], codes: ["too-deep"], checked: ["too-deep"] });
+    expect(performance.now() - start).toBeLessThan(1000);
+    expect((await onlySkill(root)).files().files.map(({ path }) => path)).toEqual(["deep/file"]);
+  });
+});
+
+test("[Q-09] files whose names hold line breaks are listed as they are", async () => {
+  const root = temporaryFolder();
+  writeFiles(root, { "x/SKILL.md": skillText("x"), "x/a\nb\r": "1", "x/c\td": "2" });
+  const skill = await onlySkill(root);
+  expect(skill.files().files.map(({ path }) => path)).toEqual(["a\nb\r", "c\td"]);
+  expect(Buffer.from(skill.read("a\nb\r")).toString()).toBe("1");
+});

@@ -1,0 +1,68 @@
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect } from "vitest";
+import type { Code } from "../../src/skill/codes.ts";
+import type { Diagnostic } from "../../src/skill/diagnostic.ts";
+import { checkPath } from "../../src/source/check.ts";
+import { directorySource } from "../../src/source/directory.ts";
+import type { Loaded } from "../../src/source/source.ts";
+
+export const FIXTURES = fileURLToPath(new URL("../fixtures/skills", import.meta.url));
+
+/** What a fixture's name starts with says in which table its row stands. */
+export const KINDS = ["frontmatter", "name", "hidden", "file"] as const;
+export type Kind = (typeof KINDS)[number];
+
+export interface Row {
+  folder: string;
+  /** What is done with it, as the end of a sentence. */
+  title: string;
+  /** Under which name it loads; false when it must not. */
+  loads: string | false;
+  /** Every code that `check` says in the profile `load`, and no other. */
+  codes: readonly Code[];
+}
+
+/** A fixture that loads under its folder's name. */
+export function loads(folder: string, title: string, ...codes: Code[]): Row {
+  return { folder, title, loads: folder, codes };
+}
+
+export function loadsAs(name: string, folder: string, title: string, ...codes: Code[]): Row {
+  return { folder, title, loads: name, codes };
+}
+
+export function refused(folder: string, title: string, ...codes: Code[]): Row {
+  return { folder, title, loads: false, codes };
+}
+
+export function fixturesOf(kind: Kind): string[] {
+  return readdirSync(FIXTURES).filter((folder) => folder.startsWith(`${kind}-`));
+}
+
+let loading: Loaded | Promise<Loaded> | undefined;
+
+/** Checks and loads a fixture, and holds both against its row. Contract: check and discovery agree on what is a skill. */
+export async function expectVerdict(row: Row): Promise<void> {
+  const path = `${FIXTURES}/${row.folder}`;
+  const checked = checkPath(path);
+  const said = [...checked.diagnostics, ...checked.files.flatMap((file) => file.diagnostics)];
+  const isError = ({ severity }: Diagnostic) => severity === "error";
+  const [file] = checked.files;
+  expect({
+    loads: checked.files.length === 1 && file?.isValid && !checked.diagnostics.some(isError) ? file.name : false,
+    codes: codesOf(said),
+  }).toEqual({ loads: row.loads, codes: [...row.codes].sort() });
+  loading ??= directorySource({ path: FIXTURES }).load();
+  const { skills, diagnostics } = await loading;
+  const seen = diagnostics.filter((diagnostic) => diagnostic.file.startsWith(`${path}/`));
+  expect({
+    loads: skills.find(({ origin }) => origin.file?.startsWith(`${path}/`))?.name ?? false,
+    errors: codesOf(seen.filter(isError)),
+  }).toEqual({ loads: row.loads, errors: codesOf(said.filter(isError)) });
+  expect(row.codes).toEqual(expect.arrayContaining(codesOf(seen)));
+}
+
+export function codesOf(findings: Iterable<{ code: Code }>): Code[] {
+  return [...new Set([...findings].map(({ code }) => code))].sort();
+}

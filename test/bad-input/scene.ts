@@ -1,0 +1,36 @@
+import { realpathSync, writeFileSync } from "node:fs";
+import { readInside } from "../../src/shared/inside.ts";
+import { directorySource } from "../../src/source/directory.ts";
+import { FileSkill } from "../../src/source/file-skill.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+
+export const SECRET = "hunter2-do-not-quote";
+const LIMIT = 1024 * 1024;
+
+/** A folder `skill` with files, a folder `skill-evil` and a secret beside it. */
+export function scene(files: Record<string, string> = {}): { root: string; beside: string } {
+  const beside = realpathSync(
+    temporaryFolder({
+      secret: SECRET,
+      "skill-evil/secret": SECRET,
+      "skill/SKILL.md": skillText("skill"),
+      "skill/file": "inside",
+      "skill/sub/deep/file": "deep inside",
+    }),
+  );
+  for (const [path, content] of Object.entries(files)) writeFileSync(`${beside}/skill/${path}`, content);
+  return { root: `${beside}/skill`, beside };
+}
+
+export function read(root: string, path: string): string {
+  const result = readInside(root, path, LIMIT);
+  return "bytes" in result ? result.bytes.toString() : result.code;
+}
+
+/** The one skill below a folder. */
+export async function onlySkill(path: string): Promise<FileSkill> {
+  const { skills } = await directorySource({ path }).load();
+  const [skill] = skills;
+  if (skills.length !== 1 || !(skill instanceof FileSkill)) throw new Error(`${skills.length} skills in ${path}`);
+  return skill;
+}
