@@ -13,12 +13,24 @@ const shell = process.platform === "win32";
 /** Packages that most starts do without: each a file of its own beside the command's. */
 const APART = { "js-yaml": "yaml.cjs", "smol-toml": "toml.cjs" };
 
-const shared = { absWorkingDir: root, bundle: true, platform: "node", format: "cjs", target: "node22", minify: true, legalComments: "none", logLevel: "warning" };
+const shared = {
+  absWorkingDir: root,
+  bundle: true,
+  platform: "node",
+  format: "cjs",
+  target: "node22",
+  minify: true,
+  legalComments: "none",
+  logLevel: "warning",
+};
 
 const startsFast = {
   name: "starts-fast",
   setup(build) {
-    build.onResolve({ filter: /^(?:js-yaml|smol-toml)$/ }, ({ path }) => ({ path: `./${APART[path]}`, external: true }));
+    build.onResolve({ filter: /^(?:js-yaml|smol-toml)$/ }, ({ path }) => ({
+      path: `./${APART[path]}`,
+      external: true,
+    }));
     // commander can start sub-commands that are programs of their own. None here is, and loading what it would need costs a
     // tenth of the command's start.
     build.onResolve({ filter: /^node:child_process$/ }, ({ importer }) =>
@@ -40,5 +52,9 @@ await build({
   plugins: [startsFast],
 });
 for (const [name, file] of Object.entries(APART)) {
-  await build({ ...shared, stdin: { contents: `export * from "${name}";`, resolveDir: root }, outfile: join("dist", file) });
+  await build({
+    ...shared,
+    stdin: { contents: `export * from "${name}";`, resolveDir: root },
+    outfile: join("dist", file),
+  });
 }

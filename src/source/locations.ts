@@ -1,4 +1,4 @@
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { packageRoot } from "../package.ts";
 import { isInside } from "../shared/inside.ts";
@@ -105,19 +105,14 @@ function projectFolders(workspace: string): string[] {
 function markRepeated(all: Location[]): Location[] {
   const first = new Map<string, string>();
   return all.map((location) => {
-    const real = realPath(location.path);
-    const sameAs = real === undefined ? undefined : first.get(real);
-    if (real !== undefined && sameAs === undefined) first.set(real, location.name);
-    return sameAs === undefined ? location : { ...location, sameAs };
+    const stats = statSync(location.path, { throwIfNoEntry: false });
+    if (!stats) return location;
+    const folder = `${stats.dev}:${stats.ino}`;
+    const sameAs = first.get(folder);
+    if (sameAs !== undefined) return { ...location, sameAs };
+    first.set(folder, location.name);
+    return location;
   });
-}
-
-function realPath(path: string): string | undefined {
-  try {
-    return realpathSync.native(path);
-  } catch {
-    return undefined;
-  }
 }
 
 /** `~/x` and relative paths in a configuration. */
