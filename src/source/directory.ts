@@ -1,8 +1,9 @@
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { shortHash } from "../shared/hash.ts";
 import { type Diagnostic, diagnose, type Finding, type Profile } from "../skill/diagnostic.ts";
 import type { Origin, Scope, Skill } from "../skill/skill.ts";
+import { statOf } from "./file.ts";
 import { FileSkill } from "./file-skill.ts";
 import { type IndexedFile, ScanIndex } from "./scan-index.ts";
 import type { Loaded, Source } from "./source.ts";
@@ -84,11 +85,8 @@ async function scan(options: ScanOptions): Promise<Loaded> {
 }
 
 function unchanged(index: ScanIndex, candidate: Candidate): IndexedFile | undefined {
-  try {
-    return index.file(candidate.path, statSync(candidate.file));
-  } catch {
-    return undefined; // Reading it anew will say what is wrong.
-  }
+  const stats = statOf(candidate.file);
+  return stats && index.file(candidate.path, stats);
 }
 
 function originOf(candidate: Candidate, options: ScanOptions): Origin & { file: string } {

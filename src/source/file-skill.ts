@@ -1,4 +1,3 @@
-import { statSync } from "node:fs";
 import { basename } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { readInside } from "../shared/inside.ts";
@@ -7,7 +6,7 @@ import type { Finding } from "../skill/diagnostic.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";
 import { type Manifest, readManifest } from "../skill/manifest.ts";
 import type { FileList, Origin, Skill } from "../skill/skill.ts";
-import { isSameStamp, readText, type Stamp, stampOf } from "./file.ts";
+import { isSameStamp, readText, type Stamp, stampOf, statOf } from "./file.ts";
 import { listFiles } from "./file-list.ts";
 
 export interface FileSkillParts {
@@ -51,7 +50,7 @@ export class FileSkill implements Skill {
 
   body(): string {
     const { file } = this.origin;
-    const stats = statSync(file, { throwIfNoEntry: false });
+    const stats = statOf(file);
     if (this.#body && stats && isSameStamp(this.#body.stamp, stampOf(stats))) return this.#body.text;
     const read = readText(file);
     if ("finding" in read) {

@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { codeOf, reason } from "../shared/inside.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import { findFrame } from "../skill/frame.ts";
@@ -31,6 +31,15 @@ export function readText(path: string): FileText {
 export function fromUtf16(bytes: Uint8Array): string | undefined {
   const label = utf16Label(bytes);
   return label ? new TextDecoder(label).decode(bytes) : undefined;
+}
+
+/** What is there, or nothing: also where a folder above may not be looked into. */
+export function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }
 
 export function stampOf(stats: Stats): Stamp {

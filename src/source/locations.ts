@@ -1,8 +1,9 @@
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { packageRoot } from "../package.ts";
 import { isInside } from "../shared/inside.ts";
 import type { Scope } from "../skill/skill.ts";
+import { statOf } from "./file.ts";
 
 export interface Surroundings {
   /** Where the user works: the folder with the project's own skills. */
@@ -105,7 +106,7 @@ function projectFolders(workspace: string): string[] {
 function markRepeated(all: Location[]): Location[] {
   const first = new Map<string, string>();
   return all.map((location) => {
-    const stats = statSync(location.path, { throwIfNoEntry: false });
+    const stats = statOf(location.path);
     if (!stats) return location;
     const folder = `${stats.dev}:${stats.ino}`;
     const sameAs = first.get(folder);

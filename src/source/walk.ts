@@ -3,7 +3,7 @@ import { codeOf, isInside } from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import type { Form } from "../skill/frame.ts";
-import { openFinding } from "./file.ts";
+import { openFinding, statOf } from "./file.ts";
 import { SKIPPED_FOLDERS } from "./file-list.ts";
 import type { Listing, ScanIndex } from "./scan-index.ts";
 
@@ -168,7 +168,7 @@ function follow(state: State, link: { path: string; depth: number }): void {
 }
 
 function unchangedListing(state: State, path: string, folder: string): Listing | undefined {
-  const stats = statSync(folder, { throwIfNoEntry: false });
+  const stats = statOf(folder);
   return stats && state.index?.folder(path, stats);
 }
 

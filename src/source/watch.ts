@@ -1,6 +1,7 @@
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, sep } from "node:path";
 import { isInside } from "../shared/inside.ts";
+import { statOf } from "./file.ts";
 import { SKIPPED_FOLDERS } from "./file-list.ts";
 
 export interface Watcher {
@@ -61,6 +62,6 @@ const DEEPEST = 13;
 
 function nearestFolder(path: string): string {
   let folder = path;
-  while (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) folder = dirname(folder);
+  while (!statOf(folder)?.isDirectory()) folder = dirname(folder);
   return folder;
 }

@@ -1,4 +1,5 @@
-import { mkdirSync, symlinkSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { chmodSync, mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type DiscoverOptions, discover } from "../../src/host/discover.ts";
@@ -115,5 +116,32 @@ describe("the standard places", () => {
     expect(catalog.get("a").origin.scope).toBe("user");
     expect(catalog.shadowed).toEqual([]);
     expect(locations.filter(({ sameAs }) => sameAs !== undefined).map(({ name }) => name)).toContain(".claude/skills");
+  });
+
+  it.runIf(process.getuid?.() === 0)("that may not be looked into are passed over, not thrown", () => {
+    const { root, home, workspace } = place();
+    mkdirSync(join(home, ".claude"), { mode: 0o700 });
+    for (const path of [root, home, workspace]) chmodSync(path, 0o755);
+    writeFiles(workspace, { "skills/a/SKILL.md": skillText("a"), "skills/locked/b/SKILL.md": skillText("b") });
+    chmodSync(join(workspace, "skills/locked"), 0o700);
+    // Everything is imported while it can be read; then the process becomes nobody.
+    const source = join(import.meta.dirname, "../../src");
+    const script = `
+      const { run } = await import("${source}/cli/bin.ts");
+      await import("${source}/cli/commands/list.ts");
+      await import("${source}/source/read-candidate.ts");
+      process.setgroups([]);
+      process.setgid(65534);
+      process.setuid(65534);
+      run();`;
+    const result = spawnSync(process.execPath, ["--input-type=module", "-e", script, "skillet", "list", "--all"], {
+      cwd: workspace,
+      env: { HOME: home },
+      encoding: "utf8",
+    });
+    expect(result).toMatchObject({ status: 0, stderr: "" });
+    expect(result.stdout).toMatch(/^a /m);
+    expect(result.stdout).toContain("skills/locked");
+    expect(result.stdout).toContain("cannot be read: permission denied");
   });
 });
