@@ -63,7 +63,7 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
   return {
     skills: winners,
     shadowed,
-    diagnostics: [...diagnostics, ...caseClashes(winners)],
+    diagnostics: [...diagnostics, ...caseClashes(winners)].sort(byPlace),
     sources: ordered.map(({ name, scope, path }, index) => ({
       name,
       scope,
@@ -144,6 +144,11 @@ function definition(skill: Skill): Definition {
   const { inputSchema } = skill.manifest;
   const { name, description } = skill;
   return inputSchema ? { name, description, input_schema: inputSchema } : { name, description };
+}
+
+/** The same order whether a file was read or remembered. */
+function byPlace(a: Diagnostic, b: Diagnostic): number {
+  return byText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0);
 }
 
 function caseClashes(winners: readonly Skill[]): Diagnostic[] {
