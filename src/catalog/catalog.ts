@@ -19,6 +19,9 @@ export interface Definition {
   input_schema?: object;
 }
 
+/** What speaks against using a skill: one thing, a list of them, or nothing. */
+export type IsDenied = (skill: Skill) => object | readonly object[] | undefined;
+
 /** An immutable snapshot of all skills: who won each name, whom they shadow, and what is wrong. */
 export interface Catalog {
   /** The winners, by name. */
@@ -35,9 +38,9 @@ export interface Catalog {
   names(): string[];
   /** All copies of a name, the winner first. */
   copies(name: string): readonly Skill[];
-  /** The skills that `isDenied` says nothing against. */
-  available(isDenied?: (skill: Skill) => unknown): readonly Skill[];
-  definitions(isDenied?: (skill: Skill) => unknown): Definition[];
+  /** The skills that nothing speaks against: `catalog.available((skill) => denials(skill, host))`. */
+  available(isDenied?: IsDenied): readonly Skill[];
+  definitions(isDenied?: IsDenied): Definition[];
   /** Reads all sources again and gives the new snapshot. */
   reload(): Promise<Catalog>;
 }
@@ -59,7 +62,7 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
   const diagnostics = loaded.flatMap((result) => result.diagnostics as Diagnostic[]);
   const find = (name: string) => findSkill(byName, name);
   const available: Catalog["available"] = (isDenied) =>
-    isDenied ? winners.filter((skill) => !isDenied(skill)) : winners;
+    isDenied ? winners.filter((skill) => [isDenied(skill) ?? []].flat().length === 0) : winners;
   return {
     skills: winners,
     shadowed,
@@ -87,7 +90,8 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
 
 async function loadSafely(source: Source): Promise<Loaded> {
   try {
-    return await source.load();
+    const { skills, diagnostics } = await source.load();
+    return { skills: [...skills], diagnostics: [...diagnostics] };
   } catch (error) {
     const message = `the source "${source.name}" failed: ${error instanceof Error ? error.message : String(error)}`;
     return { skills: [], diagnostics: diagnose([{ code: "source-failed", message }], source.path ?? source.name) };
@@ -129,10 +133,18 @@ function findSkill(byName: Map<string, Skill[]>, name: string): Skill | undefine
   const at = name.indexOf("@");
   if (at === -1) return byName.get(name)?.[0];
   const place = name.slice(at + 1);
-  return byName.get(name.slice(0, at))?.find(({ origin }) => origin.source === place || origin.scope === place);
+  const copies = byName.get(name.slice(0, at));
+  return copies?.find(
+    ({ origin: { source, scope, file } }) => source === place || scope === place || isFileAt(file, place),
+  );
 }
 
-export function notFound(name: string, names: Iterable<string>): SkillError {
+/** Whether `place` is the file, or the end of its path from some folder on. */
+function isFileAt(file: string | undefined, place: string): boolean {
+  return file !== undefined && (file === place || file.endsWith(`/${place.replace(/^~\//, "")}`));
+}
+
+function notFound(name: string, names: Iterable<string>): SkillError {
   const meant = nearest(name, names);
   return new SkillError("not-found", {
     message: `Skill '${name}' not found`,

@@ -1,4 +1,6 @@
 import { fstatSync, writeSync } from "node:fs";
+import { SkillError } from "../shared/error.ts";
+import { reason } from "../shared/inside.ts";
 import type { Stream } from "./io.ts";
 import { main } from "./main.ts";
 
@@ -10,11 +12,10 @@ export function run(): void {
     env: process.env,
     cwd: process.cwd(),
     // Only a command that waits asks for it: the others end at a signal as any program does.
-    get signal() {
-      const abort = new AbortController();
-      for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => abort.abort());
-      return abort.signal;
-    },
+    interrupted: () =>
+      new Promise<void>((resolve) => {
+        for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => resolve());
+      }),
   };
   main(process.argv.slice(2), io).then((code) => {
     process.exitCode = code;
@@ -37,7 +38,9 @@ function output(fd: 1 | 2): Stream {
           if (code === "EPIPE")
             isClosed = true; // `skillet list | head` has enough.
           else if (code === "EAGAIN") Atomics.wait(PAUSE, 0, 0, 1);
-          else throw error;
+          else if (fd === 2)
+            isClosed = true; // There is nobody left to tell.
+          else throw new SkillError("unwritable", { message: `The output could not be written: ${reason(error)}` });
         }
       }
     },
@@ -45,12 +48,10 @@ function output(fd: 1 | 2): Stream {
 }
 
 const PAUSE = new Int32Array(new SharedArrayBuffer(4));
-const NULL_DEVICE = 0x103;
 
 function isTerminal(fd: number): boolean {
   try {
-    const stats = fstatSync(fd);
-    return stats.isCharacterDevice() && stats.rdev !== NULL_DEVICE;
+    return fstatSync(fd).isCharacterDevice() && process.getBuiltinModule("node:tty").isatty(fd);
   } catch {
     return false;
   }

@@ -29,7 +29,7 @@ export function sarifOf(diagnostics: readonly Diagnostic[], root: string): objec
           ruleId: diagnostic.code,
           ruleIndex: codes.indexOf(diagnostic.code),
           level: LEVELS[diagnostic.severity],
-          message: { text: `${diagnostic.message}. To mend it: ${diagnostic.fix}.` },
+          message: { text: `${diagnostic.message}. To mend it: ${diagnostic.fix}` },
           locations: [
             { physicalLocation: { artifactLocation: artifact(diagnostic.file, root), ...region(diagnostic) } },
           ],

@@ -1,5 +1,7 @@
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Discovered, discover, surroundings } from "../host/discover.ts";
+import { SkillError } from "../shared/error.ts";
 import type { Diagnostic } from "../skill/diagnostic.ts";
 import { displayPath, type Surroundings } from "../source/locations.ts";
 import { type Io, type Printer, printer, type Safe } from "./io.ts";
@@ -15,7 +17,14 @@ export function surroundingsFor(io: Io, options: CommonOptions): Surroundings {
 }
 
 function workspaceOf(io: Io, options: CommonOptions): string {
-  return resolve(io.cwd, options.workspace ?? (io.env["AGENT_WORKSPACE_ROOT"] || "."));
+  const given = options.workspace ?? io.env["AGENT_WORKSPACE_ROOT"];
+  const workspace = resolve(io.cwd, given || ".");
+  if (given && !existsSync(workspace)) {
+    const fix =
+      options.workspace === undefined ? "AGENT_WORKSPACE_ROOT names it: correct or unset it" : "check --workspace";
+    throw new SkillError("workspace-missing", { message: `The workspace ${workspace} is not there`, fix });
+  }
+  return workspace;
 }
 
 /** `skills/x/SKILL.md:3:1 error yaml-syntax`, then what and how to mend it. */

@@ -12,8 +12,8 @@ export interface Io {
   stderr: Stream;
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
-  /** Ends commands that would go on for ever. */
-  signal?: AbortSignal;
+  /** Resolves when a command that would go on for ever is to end. */
+  interrupted?(): Promise<void>;
 }
 
 /** Text that has been made safe for a terminal, with the colours of ours that are in it. */
@@ -61,7 +61,7 @@ export function printer(stream: Stream, env: Io["env"]): Printer {
     yellow: paint(33),
     green: paint(32),
     cyan: paint(36),
-    width: stream.isTTY ? (stream.columns ?? 80) : Number.POSITIVE_INFINITY,
+    width: stream.isTTY ? stream.columns || 80 : Number.POSITIVE_INFINITY,
   };
 }
 

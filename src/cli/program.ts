@@ -28,7 +28,7 @@ const LIST: Entry = {
     command
       .description("list the skills that are found")
       .option("-a, --all", "also what is shadowed, disabled or broken, with the reasons")
-      .option("-w, --watch", "stay, and show changes as they happen")
+      .addOption(new Option("-w, --watch", "stay, and show changes as they happen").conflicts("all"))
       .addHelpText(
         "after",
         examples("skillet list", "skillet list --all", "skillet list --json | jq '.skills[].name'"),
@@ -86,7 +86,7 @@ const COMMANDS: Record<string, Entry> = {
   new: {
     define: (command) =>
       command
-        .description("make a new skill that passes every check")
+        .description("make a new skill that passes every check; says what your words for it break")
         .argument("<name>", "lower-case letters, digits and hyphens")
         .option("-d, --description <text>", "what it does and when to use it")
         .addOption(new Option("--in <folder>", "the folder for it").default(undefined, "<workspace>/skills"))
@@ -138,8 +138,8 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
       outputError: (text, write) => write(withoutControls(text, argv)),
-      getOutHelpWidth: () => io.stdout.columns ?? 100,
-      getErrHelpWidth: () => io.stderr.columns ?? 100,
+      getOutHelpWidth: () => io.stdout.columns || 100,
+      getErrHelpWidth: () => io.stderr.columns || 100,
     })
     .showHelpAfterError("(`skillet --help` shows the commands)");
   const attach = (command: Command, entry: Entry) => {
@@ -155,7 +155,7 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
         .filter((arg): arg is string => arg !== undefined);
       if (command === program && command.args.length > 0) unknownCommand(program);
       const run = await load();
-      done(await run({ io, options: command.opts() as never, args }));
+      done(await run({ io, options: command.optsWithGlobals() as never, args }));
     });
   };
   attach(program, {

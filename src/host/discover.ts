@@ -54,7 +54,7 @@ export function surroundings(options: DiscoverOptions): Surroundings {
   return { workspace, home, skilletHome: resolve(env["SKILLET_HOME"] || join(home, ".skillet")), env };
 }
 
-export function indexFolderOf(around: Surroundings): string {
+function indexFolderOf(around: Surroundings): string {
   return join(around.skilletHome, "cache", "scan");
 }
 

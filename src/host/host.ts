@@ -4,5 +4,3 @@ import type { Settings } from "./settings.ts";
 export interface Host {
   settings: Settings;
 }
-
-export const NO_SETTINGS: Settings = { skills: new Map(), defaults: { allowChatIds: [] }, sources: [] };

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { codeOf, reason } from "../shared/inside.ts";
 import { nearest, oneLine } from "../shared/text.ts";
@@ -43,16 +43,29 @@ export async function loadSettings(around: Surroundings): Promise<LoadedSettings
   const isSame = workspacePath === user.path;
   const workspace = isSame ? undefined : await readConfig(workspacePath, "workspace");
   const files = workspace ? [user, workspace] : [user];
+  const sources = extraSources(user.values, around);
   return {
     settings: {
       skills: mergeSkills(user.values, workspace?.values),
       defaults: { allowChatIds: user.values.defaults ?? [] },
-      sources: extraSources(user.values, around),
+      sources,
     },
-    diagnostics: files.flatMap(({ path, findings }) => diagnose(findings, path)),
+    diagnostics: [
+      ...files.flatMap(({ path, findings }) => diagnose(findings, path)),
+      ...missingSources(sources, user.path),
+    ],
     files: files.map(({ path, exists }) => ({ path, exists })),
     isBroken: files.some(({ findings }) => findings.some(({ code }) => code === "config-syntax")),
   };
+}
+
+function missingSources(sources: readonly ExtraSource[], file: string): Diagnostic[] {
+  const missing = sources.filter(({ path }) => !existsSync(path));
+  const findings = missing.map(({ name, path }) => ({
+    code: "config-source" as const,
+    message: `[sources.${name}] names ${path}, which is not there`,
+  }));
+  return diagnose(findings, file);
 }
 
 function extraSources(values: Values, around: Surroundings): ExtraSource[] {
@@ -190,6 +203,14 @@ async function readConfig(path: string, owner: Owner): Promise<Config> {
       ...where,
     });
   }
+  for (const [name, { path: folder }] of values.sources) {
+    if (folder !== undefined) continue;
+    findings.push({
+      code: "config-source",
+      message: `[sources.${oneLine(name, 64)}] has no path`,
+      line: lineOfKey(text, ["sources", name]),
+    });
+  }
   if ([...values.skills.values()].some((skill) => skill.variables.size > 0) && isReadableByOthers(path)) {
     findings.push({
       code: "config-readable",
@@ -209,12 +230,14 @@ interface Reading {
 function readKey(parts: readonly string[], value: unknown, { owner, values, say }: Reading): void {
   const shown = `"${oneLine(parts.join("."), 120)}"`;
   const row = KEYS.findLast(({ path }) => fits(path, parts));
-  if (owner === "workspace" && !row?.isForWorkspace) {
+  const meant = row ? undefined : nearestKey(parts);
+  const isMeantForWorkspace =
+    meant !== undefined && KEYS.some(({ path, isForWorkspace }) => isForWorkspace && fits(path, meant.split(".")));
+  if (owner === "workspace" && !row?.isForWorkspace && !isMeantForWorkspace) {
     say(parts, { code: "config-refused", message: `${shown} may not be set by a workspace` });
     return;
   }
   if (!row) {
-    const meant = nearestKey(parts);
     say(parts, {
       code: "config-unknown",
       message: `${shown} is not a known key`,

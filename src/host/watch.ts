@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import type { Catalog } from "../catalog/catalog.ts";
 import { isInside } from "../shared/inside.ts";
 import type { Diagnostic } from "../skill/diagnostic.ts";
@@ -14,41 +15,60 @@ export interface CatalogChange {
 }
 
 /** Reloads the catalog when something changes in its folders, and tells what did. A file that is half-written is waited for. */
-export async function watchCatalog(first: Catalog, onChange: (change: CatalogChange) => void): Promise<Watcher> {
+export async function watchCatalog(
+  first: Catalog,
+  onChange: (change: CatalogChange) => void,
+  options: {
+    /** Gets what `onChange` threw; without it such errors are dropped, and watching goes on. */ onError?: (
+      error: unknown,
+    ) => void;
+  } = {},
+): Promise<Watcher> {
   const folders = first.sources.flatMap(({ path }) => path ?? []);
   let catalog = first;
   let isClosed = false;
-  let work: Promise<void> = Promise.resolve();
   let watcher: Watcher | undefined;
+  let work: Promise<void> = Promise.resolve();
+  /** One update after the other; one that fails does not stop the next. */
+  const queue = (paths: ReadonlySet<string>) => {
+    work = work.then(() => update(paths)).catch((error) => options.onError?.(error));
+  };
   const update = async (paths: ReadonlySet<string>) => {
-    let next = await catalog.reload();
-    for (let tries = 0; tries < PATIENCE && hasBrokenSkill(catalog, next); tries++) {
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
-      next = await catalog.reload();
-    }
+    if (isClosed) return;
+    // A folder that came into being is watched from now on; what was written meanwhile is seen by the reading that follows.
+    if ([...paths].some((path) => folders.some((folder) => isInside(path, folder)))) await restart();
+    const next = await patientReload(catalog);
     if (isClosed) return;
     const change = compare(catalog, next, paths);
     catalog = next;
-    // A folder that came into being is watched from now on.
-    if ([...paths].some((path) => folders.some((folder) => isInside(path, folder)))) await restart();
     if (change.added.length + change.changed.length + change.removed.length + change.diagnostics.length > 0)
       onChange(change);
   };
   const restart = async () => {
     const old = watcher;
-    watcher = await watchFolders(folders, (paths) => {
-      work = work.then(() => update(paths));
-    });
+    const started = await watchFolders(folders, queue);
     await old?.close();
+    if (isClosed) await started.close();
+    else watcher = started;
   };
   await restart();
   return {
     async close() {
       isClosed = true;
-      await watcher?.close();
       await work;
+      await watcher?.close();
     },
   };
+}
+
+/** Reads the catalog again, and once more where a file that was a skill is probably being written. */
+async function patientReload(catalog: Catalog): Promise<Catalog> {
+  let next = await catalog.reload();
+  for (let tries = 0; tries < PATIENCE && hasBrokenSkill(catalog, next); tries++) {
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    next = await catalog.reload();
+  }
+  return next;
 }
 
 const PATIENCE = 2;
@@ -61,8 +81,11 @@ function hasBrokenSkill(before: Catalog, after: Catalog): boolean {
 }
 
 function compare(before: Catalog, after: Catalog, paths: ReadonlySet<string>): CatalogChange {
-  const isTouched = ({ origin }: Skill) =>
-    [...paths].some((path) => path === origin.file || (origin.folder !== undefined && isInside(origin.folder, path)));
+  const isTouched = ({ origin: { file, folder } }: Skill) =>
+    [...paths].some(
+      (path) =>
+        path === file || (folder !== undefined && (isInside(folder, path) || isInside(dirname(file ?? folder), path))),
+    );
   const said = new Set(before.diagnostics.map(asText));
   return {
     catalog: after,

@@ -35,6 +35,7 @@ export const CODES = {
     "The instructions are not UTF-8 text; what cannot be read is replaced.",
     "save the file as UTF-8",
   ),
+  "not-written": row("eeeee", "A file could not be mended in place.", "give yourself write permission to its folder"),
   "file-case": row(
     "weeee",
     "The file is not called exactly SKILL.md, so other clients do not see it.",
@@ -153,7 +154,7 @@ export const CODES = {
   "name-differs": row(
     "ieewe",
     "The name differs from the folder's; some clients refuse the skill.",
-    "make them equal (`--fix` takes the folder's name)",
+    "make them equal (`--fix` takes the folder's name where the profile refuses the other)",
   ),
   "name-case-clash": row(
     "wwwww",
@@ -209,7 +210,7 @@ export const CODES = {
   "provider-wiring": row(
     "wwwww",
     "Provider wiring in a skill is never read: it belongs to whoever runs the skill.",
-    "put it into config.toml under [skills.NAME.capability_provider]",
+    "remove it; whoever runs the skill says in their configuration which provider serves it",
   ),
   "schema-reference": row(
     "weeee",
@@ -234,6 +235,11 @@ export const CODES = {
     "wwwww",
     "A variable is set for a skill that does not declare it; it is not given to the skill.",
     "add it to the skill's env:, or remove it",
+  ),
+  "config-source": row(
+    "wwwww",
+    "A source of skills in the configuration has no folder, or one that is not there.",
+    "correct its path, or remove it",
   ),
   "config-readable": row(
     "wwwww",

@@ -22,14 +22,15 @@ export function defineSkill(definition: SkillDefinition): Skill {
   const description = typeof definition.description === "string" ? definition.description.trim() : "";
   const wrong = (what: string, fix: string) =>
     new PromptValidationError("definition-invalid", { message: `Skill "${name}": ${what}`, fix });
-  if (!DEFINED_NAME.test(name) || unusableName(name)) {
+  if (typeof name !== "string" || !DEFINED_NAME.test(name) || unusableName(name)) {
     throw wrong("the name cannot be used", "use up to 64 lower-case letters, digits and hyphens, the first no hyphen");
   }
   if (description === "" || description.length > 1024) {
     throw wrong("the description must have 1 to 1024 characters", "say in a sentence what it does and when to use it");
   }
   if (/<[^>]*>/.test(description)) throw wrong("the description holds XML tags", "write it as plain text");
-  if (title !== undefined && title.trim() === "") throw wrong("the title is empty", "leave it out or write one");
+  if (title !== undefined && (typeof title !== "string" || title.trim() === ""))
+    throw wrong("the title is empty", "leave it out or write one");
   if (typeof instructions !== "string" || instructions.trim() === "") {
     throw wrong("the instructions are empty", "write what the agent is to do");
   }

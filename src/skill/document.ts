@@ -18,7 +18,7 @@ export interface Document {
   locate(key: string): Position | undefined;
 }
 
-export const FRONTMATTER_LIMIT = 64 * 1024;
+const FRONTMATTER_LIMIT = 64 * 1024;
 
 /** Takes a Markdown skill file apart. */
 export function parseMarkdown(raw: string): Document {

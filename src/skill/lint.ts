@@ -3,7 +3,7 @@ import { estimateTokens, nearest, oneLine } from "../shared/text.ts";
 import type { Code } from "./codes.ts";
 import { type Finding, type Profile, severityOf } from "./diagnostic.ts";
 import type { Document } from "./document.ts";
-import { positionAt } from "./frame.ts";
+import { positionAt, trimBody } from "./frame.ts";
 import type { Manifest } from "./manifest.ts";
 import { isKnownTool, TOOL_NAMES, toolNameOf } from "./tool-names.ts";
 
@@ -57,7 +57,7 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
   "open-task": function* (_, lines) {
     for (const { text, number, isCode } of lines) {
       const match = isCode ? null : OPEN_TASK.exec(withoutInlineCode(text));
-      if (match) yield { message: `holds a ${match[1]}`, line: number, column: match.index + 1 };
+      if (match) yield { message: `holds a ${match[1] ?? match[2]}`, line: number, column: match.index + 1 };
     }
   },
   "no-cue": function* ({ document, manifest }) {
@@ -71,10 +71,11 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
     if (!CUE.test(description))
       yield { message: "the description does not say when to use the skill", ...document.locate("description") };
   },
-  "body-long": function* ({ document }, lines) {
-    const tokens = estimateTokens(document.body);
-    if (lines.length > 500 || tokens > 5000) {
-      yield { message: `${lines.length} lines, ~${tokens} tokens`, line: document.bodyLine, column: 1 };
+  "body-long": function* ({ document }) {
+    const body = trimBody(document.body);
+    const [lines, tokens] = [body.split("\n").length, estimateTokens(body)];
+    if (lines > 500 || tokens > 5000) {
+      yield { message: `${lines} lines, ~${tokens} tokens`, line: document.bodyLine, column: 1 };
     }
   },
   "absolute-path": function* (_, lines) {
@@ -129,7 +130,8 @@ const MOST_OF_A_KIND = 20;
 // Every repetition is bounded: a megabyte of brackets or backticks must not take longer than any other megabyte.
 const LINK = /\[[^\]\n]{0,300}\]\((?:<([^>\n]{1,300})>|([^()\s]{1,300}))(?:\s{1,9}["'(][^\n]{0,300}?["')])?\)/g;
 const INLINE_CODE = /`[^`\n]{1,300}`/g;
-const OPEN_TASK = /(?:^|[\s>*[(-])(TODO|FIXME|TBD)(?=:|\]|\)|\(|\s*$)/;
+const OPEN_TASK =
+  /(?:^[ \t>*+#-]{0,20}(?:\d{1,3}[.)] )?(?:\[[ x]?\] ?)?|[\s>*[(-])(TODO|FIXME|TBD)(?=:|\]|\)|\(|\s*$)|^[ \t>*+#-]{0,20}(?:\d{1,3}[.)] )?(TODO|FIXME|TBD)\b/;
 const CUE =
   /\b(?:use (?:this|it|when|for|if|to|after|before|whenever)|when(?:ever)?|trigger|invoke|if (?:the )?user|asks?)\b/i;
 const ABSOLUTE =

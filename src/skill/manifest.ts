@@ -176,7 +176,7 @@ export function readManifest(data: Data, report: Report = () => {}): Manifest {
   };
 }
 
-export const STANDARD_KEYS: readonly string[] = [
+const STANDARD_KEYS: readonly string[] = [
   "name",
   "description",
   "license",

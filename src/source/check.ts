@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { isInside } from "../shared/inside.ts";
+import { isInside, reason } from "../shared/inside.ts";
 import type { Code } from "../skill/codes.ts";
 import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
 import { parseMarkdown, parseYaml } from "../skill/document.ts";
@@ -20,7 +20,7 @@ import { readManifest } from "../skill/manifest.ts";
 import { readSkill } from "../skill/read.ts";
 import { fromUtf16, openFinding, readText } from "./file.ts";
 import { listFiles } from "./file-list.ts";
-import { isElsewhere, withoutQuotes } from "./read-candidate.ts";
+import { isElsewhere, isNoSkill, withoutQuotes } from "./read-candidate.ts";
 import { type Candidate, walk } from "./walk.ts";
 
 export interface CheckOptions {
@@ -53,14 +53,16 @@ export function checkPath(path: string, options: CheckOptions = {}): CheckResult
   const { profile = "load", fix = false } = options;
   const files: CheckedFile[] = [];
   const diagnostics: Diagnostic[] = [];
+  const say = (file: string, finding: Finding) => {
+    diagnostics.push(...diagnose([finding], file, profile));
+  };
   const root = resolve(path);
   const take = (candidate: Candidate) => {
-    const fixed = fix && isBelow(root, candidate.file) ? fixFile(candidate, profile) : [];
+    const fixed = fix && isBelow(root, candidate.file) ? fixFile(candidate, profile, say) : [];
     const checked = checkFile(candidate, profile, fixed);
     if (checked) files.push(checked);
     return checked !== undefined;
   };
-  const say = (file: string, finding: Finding) => diagnostics.push(...diagnose([finding], file, profile));
   const single = singleCandidate(root);
   if (single === "folder") walk({ root, recursive: true, take, say });
   else if ("code" in single) say(root, single);
@@ -135,7 +137,7 @@ function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[
   const result = (name: string, findings: readonly Finding[]): CheckedFile => ({
     file,
     name,
-    isValid: !hasErrors(findings, profile),
+    isValid: !hasErrors([...candidate.findings, ...findings], profile),
     diagnostics: diagnose([...candidate.findings, ...findings], file, profile).sort(
       (a, b) => (a.line ?? 0) - (b.line ?? 0),
     ),
@@ -147,7 +149,7 @@ function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[
   }
   const document = form === "yaml" ? parseYaml(read.text) : parseMarkdown(read.text);
   const judged = readSkill(document, place);
-  if (candidate.isDoubtful && !judged.isUsable && !("description" in judged.data)) return undefined;
+  if (isNoSkill(candidate, judged)) return undefined;
   if (!judged.isUsable && isElsewhere(candidate))
     return result(stem, withoutQuotes([...read.findings, ...judged.findings]));
   const beside = folder === undefined ? undefined : listFiles(folder, basename(file));
@@ -164,25 +166,32 @@ function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[
   ]);
 }
 
-function fixFile(candidate: Candidate, profile: Profile): readonly Code[] {
+function fixFile(
+  candidate: Candidate,
+  profile: Profile,
+  say: (file: string, finding: Finding) => void,
+): readonly Code[] {
   const { file, form, stem } = candidate;
   const read = readText(file);
-  const isUtf16 = "finding" in read && read.finding.code === "not-utf8" && read.finding.message.includes("UTF-16");
-  if ("finding" in read && !isUtf16) return [];
-  const converted = isUtf16 ? fromUtf16(readFileSync(file)) : undefined;
+  const converted = "finding" in read && read.finding.code === "not-utf8" ? fromUtf16(readFileSync(file)) : undefined;
   const text = converted ?? ("text" in read && read.findings.length === 0 ? read.text : undefined);
   if (text === undefined) return [];
   const result = fixDocument(text, { form, stem, profile });
   if (result.fixed.length === 0 && converted === undefined) return [];
-  replaceFile(realpathSync(file), result.text);
+  try {
+    replaceFile(realpathSync(file), result.text);
+  } catch (error) {
+    say(file, { code: "not-written", message: `could not be mended: ${reason(error)}` });
+    return [];
+  }
   return converted === undefined ? result.fixed : ["not-utf8", ...result.fixed];
 }
 
 /** The file is the old or the new one at every moment, and keeps its permissions. */
 function replaceFile(path: string, text: string): void {
   const draft = `${path}.${process.pid}.tmp`;
+  writeFileSync(draft, text, { mode: statSync(path).mode & 0o777, flag: "wx" });
   try {
-    writeFileSync(draft, text, { mode: statSync(path).mode & 0o777, flag: "wx" });
     renameSync(draft, path);
   } catch (error) {
     rmSync(draft, { force: true });

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { packageVersion } from "../package.ts";
 import { shortHash } from "../shared/hash.ts";
 import { type Diagnostic, diagnose, type Finding, type Profile } from "../skill/diagnostic.ts";
 import type { Origin, Scope, Skill } from "../skill/skill.ts";
@@ -32,14 +33,11 @@ export function directorySource(options: DirectoryOptions): Source {
 type ScanOptions = DirectoryOptions & Required<Pick<DirectoryOptions, "name" | "scope">>;
 type Reader = typeof import("./read-candidate.ts");
 
-// Changes whenever what is read from a file, or how it is judged, changes.
-const INDEX_VERSION = 1;
-
 // What was seen before needs no parser, so the parser is loaded only when there is something to read.
 async function scan(options: ScanOptions): Promise<Loaded> {
   const { path: root, recursive = true, profile = "load", indexFolder } = options;
   if (!existsSync(root)) return { skills: [], diagnostics: [] };
-  const key = JSON.stringify([INDEX_VERSION, root, recursive, profile]);
+  const key = JSON.stringify([packageVersion(), root, recursive, profile]);
   const index = indexFolder === undefined ? undefined : new ScanIndex(`${indexFolder}/${shortHash(key)}.index`, key);
   let reader: Reader | undefined = index?.isEmpty === false ? undefined : await import("./read-candidate.ts");
   const skills: Skill[] = [];

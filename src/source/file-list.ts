@@ -6,7 +6,7 @@ import type { Finding } from "../skill/diagnostic.ts";
 import type { FileList, SkillFile } from "../skill/skill.ts";
 import { openFinding } from "./file.ts";
 
-export const MOST_FILES = 2000;
+const MOST_FILES = 2000;
 const DEEPEST = 16;
 export const SKIPPED_FOLDERS: ReadonlySet<string> = new Set([".git", ".hg", ".svn", "node_modules"]);
 

@@ -12,7 +12,7 @@ export interface Stamp {
 }
 export type FileText = { text: string; stamp: Stamp; findings: Finding[] } | { finding: Finding };
 
-export const LARGEST_FILE = 1024 * 1024;
+const LARGEST_FILE = 1024 * 1024;
 
 /** Reads the whole of a skill file as text. */
 export function readText(path: string): FileText {

@@ -1,9 +1,9 @@
 import { realpathSync } from "node:fs";
 import { CODES } from "../skill/codes.ts";
-import type { Finding, Profile } from "../skill/diagnostic.ts";
+import { type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
 import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/document.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";
-import { readSkill } from "../skill/read.ts";
+import { readSkill, type SkillText } from "../skill/read.ts";
 import { encodingFinding, HEAD, readBytes, type Stamp, withFile } from "./file.ts";
 import type { Candidate } from "./walk.ts";
 
@@ -28,9 +28,9 @@ export function readCandidate(candidate: Candidate, profile: Profile): Reading |
     return { findings: isDoubtful ? [] : [...candidate.findings, file.finding] };
   }
   const judged = readSkill(file.document, { form, stem, profile });
-  const { name, description, data, isUsable } = judged;
-  const isSilent = isDoubtful && !isUsable && !("description" in data);
-  const findings = isSilent
+  const { name, description, data } = judged;
+  const isUsable = judged.isUsable && !hasErrors(candidate.findings, profile);
+  const findings = isNoSkill(candidate, judged)
     ? []
     : candidate.findings.length === 0
       ? judged.findings
@@ -39,6 +39,11 @@ export function readCandidate(candidate: Candidate, profile: Profile): Reading |
   const { stamp } = file;
   if (!isUsable && isElsewhere(candidate)) return { findings: withoutQuotes(findings), stamp };
   return isUsable ? { skill: { name, description, data: JSON.stringify(data) }, findings, stamp } : { findings, stamp };
+}
+
+/** Whether a file that is usually something else is just that, so that nothing need be said of it. */
+export function isNoSkill({ isDoubtful }: Candidate, { isUsable, data }: SkillText): boolean {
+  return isDoubtful && !isUsable && !("description" in data);
 }
 
 /** Whether a link leads from where the file was found to somewhere else. */

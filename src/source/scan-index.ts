@@ -1,5 +1,6 @@
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
+import { CODES } from "../skill/codes.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import type { Stamp } from "./file.ts";
 
@@ -68,8 +69,9 @@ export class ScanIndex {
     if (line === undefined || this.#isRecent(stamp)) return undefined;
     const [, mtimeMs, size, ino, ...rest] = line.split("\t");
     if (Number(mtimeMs) !== stamp.mtimeMs || Number(size) !== stamp.size || Number(ino) !== stamp.ino) return undefined;
-    this.#lines.push(line);
-    return fromColumns(rest);
+    const known = fromColumns(rest);
+    if (known) this.#lines.push(line);
+    return known;
   }
 
   addFolder(path: string, stamp: { mtimeMs: number; ino: number }, listing: Listing): void {
@@ -88,7 +90,7 @@ export class ScanIndex {
       : `\t\t${said}\t`;
     const line = `${path}\t${stamp.mtimeMs}\t${stamp.size}\t${stamp.ino}\t${what}`;
     this.#lines.push(line);
-    return fromColumns(line.split("\t").slice(4));
+    return fromColumns(line.split("\t").slice(4)) ?? file;
   }
 
   /** Writes what this scan saw, if it differs from what was there. A folder that cannot be written to is no error. */
@@ -154,11 +156,17 @@ function parseHeader(line: string): Header | undefined {
   }
 }
 
-function fromColumns([name = "", description = "", findings = "", data = ""]: string[]): IndexedFile {
-  return {
-    ...(name === "" ? {} : { skill: { name: unquote(name), description: unquote(description), data } }),
-    findings: findings === "" ? NO_FINDINGS : JSON.parse(findings),
-  };
+/** What a line says, or nothing when it is not what this program writes. */
+function fromColumns([name = "", description = "", said = "", data = ""]: string[]): IndexedFile | undefined {
+  try {
+    const findings: readonly Finding[] = said === "" ? NO_FINDINGS : JSON.parse(said);
+    if (!findings.every(({ code }) => code in CODES)) return undefined;
+    if (name === "") return { findings };
+    if (!data.startsWith("{") || !data.endsWith("}")) return undefined;
+    return { skill: { name: unquote(name), description: unquote(description), data }, findings };
+  } catch {
+    return undefined;
+  }
 }
 
 function unquote(text: string): string {

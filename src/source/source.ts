@@ -1,5 +1,5 @@
 import type { Diagnostic } from "../skill/diagnostic.ts";
-import type { Scope, Skill } from "../skill/skill.ts";
+import type { Origin, Scope, Skill } from "../skill/skill.ts";
 
 export interface Loaded {
   skills: readonly Skill[];
@@ -19,6 +19,22 @@ export interface Source {
 /** Skills defined in code. */
 export function inlineSource(skills: readonly Skill[], options: { name?: string; scope?: Scope } = {}): Source {
   const { name = "inline", scope = "inline" } = options;
-  const placed = skills.map((skill) => ({ ...skill, origin: { ...skill.origin, scope, source: name } }));
+  const placed = skills.map((skill) => withOrigin(skill, { ...skill.origin, scope, source: name }));
   return { name, scope, load: () => ({ skills: placed, diagnostics: [] }) };
+}
+
+/** The same skill from another place. What it does stays its own: a skill need not be a plain object. */
+function withOrigin(skill: Skill, origin: Origin): Skill {
+  return {
+    name: skill.name,
+    description: skill.description,
+    get manifest() {
+      return skill.manifest;
+    },
+    origin,
+    findings: skill.findings,
+    body: () => skill.body(),
+    files: () => skill.files(),
+    read: (path) => skill.read(path),
+  };
 }

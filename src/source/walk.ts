@@ -135,6 +135,8 @@ function takeFlat(state: State, path: string, real: string, depth: number): void
 
 function takeOddlyNamed(state: State, folder: string, path: string, real: string, name: string): boolean {
   if (name === "SKILL.md") {
+    // What was a link to nothing when the folder was listed may lead somewhere by now.
+    if (state.take(skillIn(folder, path, real, name))) return true;
     state.say(`${folder}/${name}`, { code: "link-broken", message: "is a link to nothing" });
     return true;
   }

@@ -30,6 +30,7 @@ export async function watchFolders(
     }, calm);
   };
   const start = async (paths: readonly string[], depth: number, isWanted: (path: string) => boolean) => {
+    if (paths.length === 0) return undefined; // Nothing to watch is never ready.
     const watcher = watch([...paths], {
       ignoreInitial: true,
       depth,
@@ -53,7 +54,7 @@ export async function watchFolders(
   return {
     async close() {
       clearTimeout(timer);
-      await Promise.all(watchers.map((watcher) => watcher.close()));
+      await Promise.all(watchers.map((watcher) => watcher?.close()));
     },
   };
 }

@@ -114,6 +114,28 @@ describe("openCatalog", () => {
     ]);
   });
 
+  it("takes skills of any kind into a source in code, and says when a source gives none", async () => {
+    const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
+    const first = await openCatalog([source(root, "s", "user")]);
+    const again = await openCatalog([
+      inlineSource(first.skills),
+      { name: "void", scope: "user", load: () => undefined as never },
+    ]);
+    expect(again.get("a").body()).toBe(first.get("a").body());
+    expect(again.definitions()).toEqual(first.definitions());
+    expect(again.diagnostics).toMatchObject([{ code: "source-failed" }]);
+  });
+
+  it("leaves out what one thing or a list of things speaks against", async () => {
+    const root = temporaryFolder({ "s/a/SKILL.md": skillText("a"), "s/b/SKILL.md": skillText("b") });
+    const catalog = await openCatalog([source(root, "s", "user")]);
+    const names = (isDenied: Parameters<typeof catalog.available>[0]) =>
+      catalog.available(isDenied).map(({ name }) => name);
+    expect(names(() => [])).toEqual(["a", "b"]);
+    expect(names(({ name }) => (name === "a" ? [{ code: "x" }] : []))).toEqual(["b"]);
+    expect(names(({ name }) => (name === "a" ? { code: "x" } : undefined))).toEqual(["b"]);
+  });
+
   it("gives a new snapshot on reload and leaves the old one as it was", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
     const before = await openCatalog([source(root, "s", "user")]);

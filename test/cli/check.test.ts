@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync, statSync, symlinkSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import draft04 from "ajv-draft-04";
@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { PROFILES } from "../../src/skill/diagnostic.ts";
 import { checkPath, validateSkillFile } from "../../src/source/check.ts";
 import { skillet } from "../support/command.ts";
-import { skillText, temporaryFolder } from "../support/folder.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
 const good = skillText("good", { more: "metadata:\n  version: 1.0.0\n  tags: [a]\n" });
 const codesOf = (path: string, profile: (typeof PROFILES)[number] = "load") =>
@@ -44,10 +44,28 @@ describe("checking", () => {
       expect(await skillet(["check", path], { cwd }), path).toMatchObject({ code: 0 });
     }
     expect((await skillet(["check"], { cwd })).stdout).toContain("3 skills: 0 errors");
-    expect(await skillet(["check", "nowhere"], { cwd })).toMatchObject({
+    expect(await skillet(["check", "goood"], { cwd })).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining("is not there"),
+      stderr: expect.stringContaining('did you mean the skill "good"?'),
     });
+  });
+
+  it("checks a folder once, whatever leads to it, and a shadowed copy by its address", async () => {
+    const home = temporaryFolder({ ".claude/skills/good/SKILL.md": "---\nname: good\n---\nx\n" });
+    const cwd = temporaryFolder({ "skills/good/SKILL.md": good });
+    mkdirSync(join(cwd, ".claude"));
+    symlinkSync("../skills", join(cwd, ".claude/skills"));
+    expect((await skillet(["check"], { cwd })).stdout).toContain("1 skill: 0 errors");
+    expect((await skillet(["check", "good", "skills/good"], { cwd })).stdout).toContain("1 skill: 0 errors");
+    writeFiles(home, { ".claude/skills/good/SKILL.md": skillText("good", { description: "Far: away." }) });
+    const far = await skillet(["check", "good@~/.claude/skills"], { cwd, env: { HOME: home } });
+    expect(far).toMatchObject({ code: 0, stdout: expect.stringContaining("yaml-repaired") });
+  });
+
+  it("does not call a file valid that the profile refuses for its name", () => {
+    const cwd = temporaryFolder({ "lower/skill.md": skillText("lower") });
+    const [file] = checkPath(join(cwd, "lower"), { profile: "agentskills" }).files;
+    expect(file).toMatchObject({ isValid: false, diagnostics: [{ code: "file-case", severity: "error" }] });
   });
 
   it("[P-12] judges by profile: the standard's keys, each client's, and version and tags for shipped skills", () => {
@@ -79,6 +97,8 @@ describe("checking", () => {
     ["tab", "- a\n\t- b", 2],
     ["long-line", "x".repeat(501), 1],
     ["open-task", "TODO: write this", 1],
+    ["open-task", "- TODO write this", 1],
+    ["open-task", "Call it (TBD) for now", 1],
     ["body-long", "line\n".repeat(501), 0],
     ["absolute-path", "Run `/home/ann/bin/tool` now", 1],
   ])("[P-13] finds %s in the instructions, with its line and a way to mend it", (code, body, line) => {
@@ -100,7 +120,8 @@ describe("checking", () => {
   });
 
   it("[P-13] leaves code alone", () => {
-    const body = "```sh\nTODO: not ours\n\tmake\n[x](missing.md)\n```\n\nUse `[x](missing.md)` and `TODO:` there.";
+    const body =
+      "```sh\nTODO: not ours\n\tmake\n[x](missing.md)\n```\n\nUse `[x](missing.md)` and `TODO:` there, and find all TODO comments.";
     expect(codesOf(join(temporaryFolder({ "a/SKILL.md": skillText("a", { body }) }), "a"))).toEqual([]);
   });
 
@@ -256,6 +277,20 @@ describe("--fix", () => {
     expect(stdout).toContain("fixed: not-utf8");
   });
 
+  it("says of each file that cannot be written, and goes on", async () => {
+    const cwd = temporaryFolder({
+      "skills/a/SKILL.md": "---\nname: a\ndescription: Use: it\n---\nx\n",
+      "skills/b/SKILL.md": "---\nname: b\ndescription: Use: it\n---\nx\n",
+    });
+    // A folder where the draft would be: nobody can write there, not even root.
+    mkdirSync(join(cwd, `skills/a/SKILL.md.${process.pid}.tmp`));
+    const { code, stdout } = await skillet(["check", "skills", "--fix"], { cwd });
+    expect(code).toBe(1);
+    expect(stdout).toContain("skills/a/SKILL.md could not be mended");
+    expect(readFileSync(join(cwd, "skills/b/SKILL.md"), "utf8")).toContain('"Use: it"');
+    expect(existsSync(join(cwd, `skills/a/SKILL.md.${process.pid}.tmp`))).toBe(true);
+  });
+
   it("keeps the file's mode, leaves no drafts, and does not write through a link that leaves the folder", async () => {
     const before = "---\nname: a\ndescription: Use: it\n---\nx\n";
     const cwd = temporaryFolder({ "skills/a/SKILL.md": before, "elsewhere/b.md": before });
@@ -279,6 +314,16 @@ describe("skillet new", () => {
     }
     for (const profile of PROFILES) expect(codesOf(join(cwd, "skills"), profile), profile).toEqual([]);
     expect((await skillet(["list"], { cwd })).stdout).toContain("Deploys: the app # now.");
+  });
+
+  it("says what the chosen words break, and names the path as it is from here", async () => {
+    const workspace = temporaryFolder();
+    const { code, stdout } = await skillet(["new", "my-claude", "-C", workspace, "-d", "Does it."]);
+    expect(code).toBe(0);
+    expect(stdout).toContain("holds a vendor's name profile claude-upload");
+    expect(stdout).toContain("does not say when to use the skill profile load");
+    const [, path = ""] = /skillet check (\S+)/.exec(stdout) ?? [];
+    expect((await skillet(["check", path])).code).toBe(0);
   });
 
   it("makes it where it is told to", async () => {

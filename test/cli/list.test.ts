@@ -30,7 +30,7 @@ describe("skillet list", () => {
       ".skillet/config.toml": "[skills.off]\nenabled = false\n",
     });
     const { stdout } = await skillet(["list", "--all"], { cwd: temporaryFolder(odd), env: { HOME: home } });
-    expect(stdout).toContain("fine@~/.skillet/skills  by skills");
+    expect(stdout).toContain("fine@~/.skillet/skills  by fine@skills");
     expect(stdout).toContain(
       "off  Skill 'off' is disabled in the configuration; set [skills.off] enabled = true in config.toml",
     );
@@ -88,7 +88,11 @@ describe("skillet list", () => {
   });
 
   it("[W-18] --watch shows what is added, changed, broken and removed, within a second", async () => {
-    const cwd = temporaryFolder({ "skills/first/SKILL.md": skillText("first") });
+    const cwd = temporaryFolder({
+      "skills/first/SKILL.md": skillText("first"),
+      ".skillet/config.toml": "[skills.off]\nenabled = false\n",
+    });
+    let all = "";
     const abort = new AbortController();
     let output = "";
     const seen = async (text: string | RegExp) => {
@@ -105,9 +109,11 @@ describe("skillet list", () => {
       signal: abort.signal,
       onOutput: (text) => {
         output += text;
+        all += text;
       },
     });
     await seen("skillmaker");
+    writeFiles(cwd, { "skills/off/SKILL.md": skillText("off") });
     await new Promise((resolve) => setTimeout(resolve, 500));
     writeFiles(cwd, { "skills/second/SKILL.md": skillText("second") });
     expect(await seen("+ second")).toBeLessThan(1000);
@@ -132,6 +138,7 @@ describe("skillet list", () => {
     await seen(/- second[\s\S]*✗ skills\/second\/SKILL\.md:1:1 the frontmatter has no closing ---/);
     abort.abort();
     expect((await running).code).toBe(0);
+    expect(all, "a disabled skill is not shown").not.toContain(" off ");
   });
 });
 
@@ -148,11 +155,32 @@ describe("skillet", () => {
     const workspace = temporaryFolder(odd);
     for (const args of [
       ["-C", workspace],
+      ["-C", workspace, "list"],
       ["list", "-C", workspace],
       ["list", "--workspace", workspace],
     ]) {
       expect((await skillet(args)).stdout).toContain("fine");
     }
+  });
+
+  it("takes --json before or after the command", async () => {
+    for (const args of [
+      ["list", "--json"],
+      ["--json", "list"],
+    ])
+      expect(JSON.parse((await skillet(args)).stdout)).toHaveProperty("skills");
+  });
+
+  it("refuses a workspace that is not there", async () => {
+    expect(await skillet(["list", "-C", "/not/there"])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("is not there"),
+    });
+    const env = { AGENT_WORKSPACE_ROOT: "/not/there" };
+    expect(await skillet(["list"], { env })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("AGENT_WORKSPACE_ROOT"),
+    });
   });
 
   it("helps with a typo and exits 2", async () => {
@@ -200,11 +228,33 @@ describe("skillet show", () => {
     expect((await skillet(["show", "a@user"], { cwd, env: { HOME: home } })).stdout).toContain("Far.");
     expect((await skillet(["show", "a", "--body"], { cwd })).stdout).toBe("Body text.\n");
     expect((await skillet(["show", "a", "scripts/run.sh"], { cwd })).stdout).toBe("#!/bin/sh\n");
+    expect(JSON.parse((await skillet(["show", "a", "scripts/run.sh", "--json"], { cwd })).stdout)).toEqual({
+      skill: "a",
+      path: "scripts/run.sh",
+      text: "#!/bin/sh\n",
+    });
     expect(JSON.parse((await skillet(["show", "a", "--json"], { cwd })).stdout)).toMatchObject({
       name: "a",
       tokens: { full: 3 },
       files: [{ path: "scripts/run.sh" }],
     });
+  });
+
+  it("says why a skill did not load, rather than that it is not there", async () => {
+    const cwd = temporaryFolder({ "skills/deploy/SKILL.md": "---\nname: deploy\n---\nx\n" });
+    const { code, stderr } = await skillet(["show", "deploy"], { cwd });
+    expect(code).toBe(1);
+    expect(stderr).toContain("Skill 'deploy' did not load");
+    expect(stderr).toContain("description-missing");
+  });
+
+  it("addresses two copies in one source by their paths", async () => {
+    const cwd = temporaryFolder({
+      "skills/a/SKILL.md": skillText("a", { description: "The folder." }),
+      "skills/a.md": skillText("a", { description: "The flat one." }),
+    });
+    expect((await skillet(["list", "--all"], { cwd })).stdout).toContain("a@skills/a.md  by a@skills/a/SKILL.md");
+    expect((await skillet(["show", "a@skills/a.md"], { cwd })).stdout).toContain("The flat one.");
   });
 
   it("names the nearest skill, and the files there are", async () => {

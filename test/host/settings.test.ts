@@ -81,6 +81,16 @@ describe("settings", () => {
     ]);
   });
 
+  it("name a source without a folder, and one whose folder is not there", async () => {
+    const { diagnostics } = await settingsOf(
+      user('[sources.none]\nrecursive = true\n[sources.gone]\npath = "~/gone"\n'),
+    );
+    expect(diagnostics).toMatchObject([
+      { code: "config-source", line: 1, message: "[sources.none] has no path" },
+      { code: "config-source", message: expect.stringContaining("[sources.gone] names") },
+    ]);
+  });
+
   it("leave out a value of the wrong type and say what it must be", async () => {
     const { settings, diagnostics } = await settingsOf(user('[skills.a]\nenabled = "no"\nKEY = 5\n'));
     expect(settings.skills.get("a")).toBeUndefined();
@@ -123,6 +133,11 @@ describe("a workspace's configuration", () => {
     expect(codes).toEqual([]);
     expect(settings.skills.get("a")).toMatchObject({ enabled: false, model: "fast" });
     expect(settings.skills.get("a")?.variables.get("KEY")).toBe("k");
+  });
+
+  it("[Q-26] names a misspelt key that it might set, rather than refusing it", async () => {
+    const { diagnostics } = await settingsOf(workspace("[skills.a]\nenabld = false\n"));
+    expect(diagnostics).toMatchObject([{ code: "config-unknown", line: 2, meant: "skills.a.enabled" }]);
   });
 
   it("[Q-26] cannot switch on what the user switched off", async () => {

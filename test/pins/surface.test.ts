@@ -46,6 +46,7 @@ describe("what others depend on", () => {
       file-too-large eeeee
       not-utf8 eeeee
       body-encoding weeee
+      not-written eeeee
       file-case weeee
       file-name weeee
       file-mode wwewe
@@ -108,6 +109,7 @@ describe("what others depend on", () => {
       config-type wwwww
       config-refused eeeee
       config-undeclared wwwww
+      config-source wwwww
       config-readable wwwww
       hidden-text-body wwewe
       dead-link wweww

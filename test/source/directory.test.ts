@@ -1,4 +1,14 @@
-import { mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { directorySource } from "../../src/source/directory.ts";
@@ -215,11 +225,44 @@ describe("the index", () => {
       const folder = temporaryFolder({ "skills/a/SKILL.md": skillText("a") });
       const indexFolder = join(folder, "index");
       await load(join(folder, "skills"), { indexFolder });
-      const { readdirSync } = await import("node:fs");
       for (const name of readdirSync(indexFolder)) writeFileSync(join(indexFolder, name), text);
       expect((await load(join(folder, "skills"), { indexFolder })).names).toEqual(["a"]);
     },
   );
+
+  it("notices when a link to nothing leads somewhere again", async () => {
+    const folder = temporaryFolder({ "skills/linked/note.txt": "x" });
+    const skills = join(folder, "skills");
+    const indexFolder = join(folder, "index");
+    symlinkSync("../../target.md", join(skills, "linked/SKILL.md"));
+    age(skills, ["linked", ""]);
+    for (const _ of [1, 2])
+      expect(await load(skills, { indexFolder })).toMatchObject({ names: [], codes: ["link-broken"] });
+    writeFiles(folder, { "target.md": skillText("linked") });
+    expect(await load(skills, { indexFolder })).toMatchObject({ names: ["linked"], codes: [] });
+  });
+
+  it("is read past where a line says what this program does not know", async () => {
+    const folder = temporaryFolder({
+      "skills/a/SKILL.md": skillText("a", { more: "odd: 1\n" }),
+      "skills/b/SKILL.md": skillText("b"),
+    });
+    const skills = join(folder, "skills");
+    const indexFolder = join(folder, "index");
+    age(skills, ["", "a", "b", "a/SKILL.md", "b/SKILL.md"]);
+    await load(skills, { indexFolder });
+    const [file = ""] = readdirSync(indexFolder);
+    const text = readFileSync(join(indexFolder, file), "utf8");
+    for (const damaged of [
+      text.replace("key-unknown", "key-future"),
+      text.replace('[{"code"', '[{"co'),
+      text.replace(/\{[^{]*\}(?=\n)/, "{"),
+    ]) {
+      expect(damaged).not.toBe(text);
+      writeFileSync(join(indexFolder, file), damaged);
+      expect((await load(skills, { indexFolder })).names).toEqual(["a", "b"]);
+    }
+  });
 
   it("is done without where it cannot be written", async () => {
     const folder = temporaryFolder({ "skills/a/SKILL.md": skillText("a"), blocked: "a file, not a folder" });

@@ -41,7 +41,7 @@ export async function skillet(args: readonly string[], options: RunOptions = {})
     },
     env: { HOME: home, ...options.env },
     cwd: options.cwd ?? home,
-    ...(options.signal ? { signal: options.signal } : {}),
+    interrupted: () => new Promise((resolve) => options.signal?.addEventListener("abort", () => resolve())),
   };
   const code = await main(args, io);
   return { code, stdout, stderr };

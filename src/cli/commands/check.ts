@@ -1,6 +1,7 @@
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
-import { count } from "../../shared/text.ts";
+import { SkillError } from "../../shared/error.ts";
+import { count, nearest } from "../../shared/text.ts";
 import type { Diagnostic, Profile, Severity } from "../../skill/diagnostic.ts";
 import { type CheckResult, checkPath } from "../../source/check.ts";
 import { displayPath, locations, type Surroundings } from "../../source/locations.ts";
@@ -21,7 +22,7 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
   const { profile = "load", fix = false, strict = false } = options;
   const format = options.json ? "json" : (options.format ?? "text");
   const around = surroundingsFor(io, options);
-  const paths = args.length > 0 ? await named(io, options, args) : workspaceFolders(around);
+  const paths = distinct(args.length > 0 ? await named(io, options, args) : workspaceFolders(around));
   const results = paths.map((path) => checkPath(path, { profile, fix }));
   const files = results.flatMap((result) => result.files);
   const diagnostics = results.flatMap((result) => [
@@ -31,7 +32,7 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
   if (format === "json") printJson(io.stdout, { profile, files, diagnostics });
   else if (format === "sarif") printJson(io.stdout, sarifOf(diagnostics, around.workspace));
   else if (format === "github") io.stdout.write(githubLines(diagnostics, around.workspace));
-  else printText(io, results, around);
+  else printText(io, results, { ...around, workspace: io.cwd });
   if (files.length === 0 && diagnostics.length === 0) {
     const where = args.length > 0 ? args.join(", ") : "this workspace";
     printer(io.stderr, io.env).line`no skills in ${where}: \`skillet new NAME\` makes one`;
@@ -40,16 +41,35 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
   return diagnostics.some(({ severity }) => failing.includes(severity)) ? EXIT.findings : EXIT.fine;
 }
 
-/** Paths as they are; what is no path may be the name of a skill. */
+/** Paths as they are; what is no path may be the name of a skill, also `name@source`. */
 async function named(io: Io, options: CommonOptions, args: readonly string[]): Promise<string[]> {
-  const paths: string[] = [];
-  for (const arg of args) {
-    const path = resolve(io.cwd, arg);
-    const skill =
-      existsSync(path) || arg.includes("/") ? undefined : (await discoverFor(io, options)).catalog.find(arg);
-    paths.push(skill?.origin.folder ?? skill?.origin.file ?? path);
-  }
-  return paths;
+  const paths = args.map((arg) => resolve(io.cwd, arg));
+  if (paths.every((path) => existsSync(path))) return paths;
+  const { catalog } = await discoverFor(io, options);
+  return args.map((arg, index) => {
+    const path = paths[index] ?? arg;
+    const skill = existsSync(path) ? undefined : catalog.find(arg);
+    if (!skill && !existsSync(path)) throw notThere(arg, catalog.names());
+    return skill?.origin.folder ?? skill?.origin.file ?? path;
+  });
+}
+
+function notThere(arg: string, names: readonly string[]): SkillError {
+  const meant = nearest(arg, names);
+  const fix = meant ? `did you mean the skill "${meant}"?` : "check the path; `skillet list` shows the names";
+  return new SkillError("not-found", { message: `"${arg}" is neither a path nor the name of a skill`, fix });
+}
+
+/** Two ways to one folder are one folder. */
+function distinct(paths: readonly string[]): string[] {
+  const real = (path: string) => {
+    try {
+      return realpathSync.native(path);
+    } catch {
+      return path;
+    }
+  };
+  return [...new Map(paths.map((path) => [real(path), path])).values()];
 }
 
 function workspaceFolders(around: Surroundings): string[] {

@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { undeclaredVariables } from "../../host/discover.ts";
 import { packageVersion } from "../../package.ts";
 import { count } from "../../shared/text.ts";
-import { displayPath } from "../../source/locations.ts";
+import { displayPath, type Location } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic } from "../found.ts";
 import { printer, printJson } from "../io.ts";
@@ -12,8 +12,14 @@ import type { Context } from "../program.ts";
 export async function doctor({ io, options }: Context<object>): Promise<number> {
   const found = await discoverFor(io, options);
   const { catalog, around, configuration } = found;
-  const extra = configuration.settings.sources.map(({ name, path }) => ({ scope: "user" as const, name, path }));
-  const folders = [...found.locations, ...extra].map((location) => ({
+  const places: Location[] = [...found.locations];
+  const nearest = places.findIndex(({ scope }) => scope === "workspace");
+  places.splice(
+    nearest,
+    0,
+    ...configuration.settings.sources.map(({ name, path }) => ({ scope: "user" as const, name, path })),
+  );
+  const folders = places.map((location) => ({
     ...location,
     exists: existsSync(location.path),
     skills: catalog.sources.find(({ name, path }) => name === location.name && path === location.path)?.skills ?? 0,
@@ -41,13 +47,10 @@ export async function doctor({ io, options }: Context<object>): Promise<number> 
   const out = printer(io.stdout, io.env);
   out.line`${out.bold("Machine")}`;
   out.line`  skillet ${machine.skillet}, Node ${machine.node} on ${machine.platform}`;
-  out.line`  ${around.skilletHome} ${out.dim(canWrite(around.skilletHome) ? "can be written to" : "is made when first needed, or cannot be written to")}`;
+  out.line`  ${around.skilletHome} ${out.dim(stateOf(around.skilletHome))}`;
   out.line`\n${out.bold("Folders")} ${out.dim("far to near: a later one overrides")}`;
   const widest = Math.max(...folders.map(({ name }) => name.length));
-  for (const { scope, name, path, exists, skills, sameAs } of folders.map((folder) => ({
-    sameAs: undefined,
-    ...folder,
-  }))) {
+  for (const { scope, name, path, exists, skills, sameAs } of folders) {
     const state = sameAs !== undefined ? `the same folder as ${sameAs}` : exists ? count(skills, "skill") : "not there";
     const shown = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}  ${out.dim(displayPath(path, around) === name ? "" : path)}`;
     out.line`${exists ? shown : out.dim(shown)}`;
@@ -61,11 +64,12 @@ export async function doctor({ io, options }: Context<object>): Promise<number> 
   return code;
 }
 
-function canWrite(path: string): boolean {
+function stateOf(folder: string): string {
+  if (!existsSync(folder)) return "is made when first needed";
   try {
-    accessSync(path, constants.W_OK);
-    return true;
+    accessSync(folder, constants.W_OK);
+    return "can be written to";
   } catch {
-    return false;
+    return "cannot be written to: nothing is remembered between starts";
   }
 }

@@ -1,3 +1,4 @@
+import type { Catalog } from "../../catalog/catalog.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { firstDenial } from "../../policy/policy.ts";
 import { count, oneLine } from "../../shared/text.ts";
@@ -7,6 +8,7 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
 import type { Context } from "../program.ts";
+import { addressOf } from "./address.ts";
 
 interface ListOptions {
   all?: boolean;
@@ -56,16 +58,20 @@ async function printSummary(io: Io, found: Discovered, available: number): Promi
   if (catalog.skills.length === 0) {
     error.line`no skills found in ${displayPath(around.workspace, around)} or your home folder: \`skillet new NAME\` makes one, \`skillet doctor\` shows where they are looked for`;
   }
-  const broken = new Set(catalog.diagnostics.filter(({ severity }) => severity === "error").map(({ file }) => file))
-    .size;
+  const broken = brokenFiles(catalog);
   const disabled = catalog.skills.length - available;
-  const shadowed = catalog.shadowed.length === 0 ? 0 : (await realShadows(found)).length;
+  const shadowed = catalog.shadowed.length === 0 ? 0 : (await realShadows(found, "quick")).length;
   const rest = [
     broken > 0 && `${count(broken, "file")} not loaded`,
     disabled > 0 && `${disabled} disabled`,
     shadowed > 0 && `${shadowed} shadowed`,
   ].filter(Boolean);
   if (rest.length > 0) error.line`${error.yellow("!")} ${rest.join(", ")}: \`skillet list --all\` says why`;
+}
+
+/** How many files did not load. */
+export function brokenFiles({ diagnostics }: Catalog): number {
+  return new Set(diagnostics.filter(({ severity }) => severity === "error").map(({ file }) => file)).size;
 }
 
 async function printRest(
@@ -80,8 +86,8 @@ async function printRest(
     if (denial) return out.text`${skill.name}  ${denial.message}; ${denial.fix}`;
   });
   section(out, "Shadowed by a nearer copy", await realShadows(found), (skill) => {
-    const winner = catalog.copies(skill.name)[0];
-    return out.text`${skill.name}@${skill.origin.source}  by ${winner?.origin.source ?? ""}`;
+    const [winner] = catalog.copies(skill.name);
+    return winner && out.text`${addressOf(skill, found)}  by ${addressOf(winner, found)}`;
   });
   if (catalog.diagnostics.length > 0) out.line``;
   for (const diagnostic of catalog.diagnostics) printDiagnostic(out, diagnostic, around);
@@ -100,12 +106,12 @@ function section<T>(
 }
 
 /** A copy that is the same to the byte is nothing to tell anybody about. */
-async function realShadows(found: Discovered): Promise<Skill[]> {
+async function realShadows(found: Discovered, care: "quick" | "exact" = "exact"): Promise<Skill[]> {
   const { isCopy } = await import("../../source/digest.ts");
   const { catalog } = found;
   return catalog.shadowed.filter((skill) => {
     const winner = catalog.copies(skill.name)[0];
-    return !winner || !isCopy(winner, skill);
+    return !winner || !isCopy(winner, skill, care);
   });
 }
 

@@ -2,8 +2,10 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:f
 import { dirname, join, resolve } from "node:path";
 import { SkillError } from "../../shared/error.ts";
 import { defineSkill } from "../../skill/define.ts";
+import { PROFILES, type Profile } from "../../skill/diagnostic.ts";
 import { LONGEST_NAME, STANDARD_NAME, unusableName } from "../../skill/name.ts";
 import { renderDocument } from "../../skill/render.ts";
+import { checkPath } from "../../source/check.ts";
 import { displayPath, locations } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { surroundingsFor } from "../found.ts";
@@ -57,10 +59,24 @@ export async function newSkill({ io, options, args: [name = ""] }: Context<NewOp
   if (options.json) printJson(io.stdout, { name, path: file });
   else {
     const out = printer(io.stdout, io.env);
-    out.line`${out.green("✓")} ${displayPath(file, around)}`;
-    out.line`  edit it, then: ${out.cyan(`skillet check ${displayPath(folder, around)}`)}`;
+    const here = { ...around, workspace: io.cwd };
+    out.line`${out.green("✓")} ${displayPath(file, here)}`;
+    for (const [profile, message] of broken(folder))
+      out.line`${out.yellow("!")} ${message} ${out.dim(`profile ${profile}`)}`;
+    out.line`  edit it, then: ${out.cyan(`skillet check ${displayPath(folder, here)}`)}`;
   }
   return EXIT.fine;
+}
+
+/** What the chosen words break, by the first profile that says so. */
+function broken(folder: string): [Profile, string][] {
+  const said = new Map<string, Profile>();
+  for (const profile of PROFILES) {
+    const { files } = checkPath(folder, { profile });
+    for (const { message } of files.flatMap((file) => file.diagnostics))
+      if (!said.has(message)) said.set(message, profile);
+  }
+  return [...said].map(([message, profile]) => [profile, message]);
 }
 
 function skillText(name: string, description: string): string {

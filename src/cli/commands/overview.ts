@@ -6,7 +6,7 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
-import { describe, printSkills } from "./list.ts";
+import { brokenFiles, describe, printSkills } from "./list.ts";
 
 const SHOWN = 12;
 
@@ -27,7 +27,7 @@ export async function overview({ io, options }: Context<object>): Promise<number
   out.line``;
   printSkills(io, skills.slice(0, SHOWN));
   if (skills.length > SHOWN) out.line`${out.dim(`… and ${skills.length - SHOWN} more`)}`;
-  const broken = catalog.diagnostics.filter(({ severity }) => severity === "error").length;
+  const broken = brokenFiles(catalog);
   const next: [string, string][] = [];
   if (broken > 0) next.push(["skillet list --all", `see why ${count(broken, "file")} did not load`]);
   const [first] = skills;

@@ -1,83 +1,94 @@
 import { isUtf8 } from "node:buffer";
+import { basename, dirname } from "node:path";
+import { promptListing } from "../../catalog/listing.ts";
+import type { Discovered } from "../../host/discover.ts";
 import { denials } from "../../policy/policy.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens, oneLine } from "../../shared/text.ts";
-import { diagnose } from "../../skill/diagnostic.ts";
+import { type Diagnostic, diagnose } from "../../skill/diagnostic.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { addressOf } from "./address.ts";
 import { describe } from "./list.ts";
 
 export async function show({ io, options, args }: Context<{ body?: boolean }>): Promise<number> {
   const [name = "", file] = args;
   const found = await discoverFor(io, options);
-  warnOfConfiguration(io, found);
-  const { catalog, around } = found;
-  const skill = catalog.get(name);
-  if (file !== undefined) return printFile(io, skill, file);
-  const body = skill.body();
-  const copies = catalog.copies(skill.name);
-  const files = skill.files();
-  const diagnostics = diagnose([...skill.findings, ...files.findings], skill.origin.file ?? skill.name);
-  const denied = denials(skill, found);
-  const tokens = {
-    listed: estimateTokens(`- ${skill.name}: ${skill.manifest.briefDescription}`),
-    full: estimateTokens(body),
+  const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
+  const skill = found.catalog.find(name);
+  if (!skill) return explainMissing(io, found, name);
+  if (file !== undefined) printFile(io, skill, file, options.json ?? false);
+  else if (options.json)
+    printJson(io.stdout, { ...factsOf(skill, found), ...(options.body ? { body: skill.body() } : {}) });
+  else if (options.body) printText(io, skill.body());
+  else printFacts(io, skill, found);
+  return code;
+}
+
+/** A skill that did not load is not simply missing: say why. */
+function explainMissing(io: Io, { catalog, around }: Discovered, name: string): number {
+  const reasons = catalog.diagnostics.filter(
+    (diagnostic) => diagnostic.severity === "error" && isAbout(diagnostic, name),
+  );
+  if (reasons.length === 0) catalog.get(name);
+  const error = printer(io.stderr, io.env);
+  error.line`${error.red("✗")} Skill '${name}' did not load:`;
+  for (const diagnostic of reasons) printDiagnostic(error, diagnostic, around);
+  return EXIT.findings;
+}
+
+function isAbout({ file }: Diagnostic, name: string): boolean {
+  return basename(dirname(file)) === name || basename(file).replace(/\.[^.]*$/, "") === name;
+}
+
+function factsOf(skill: Skill, found: Discovered) {
+  const { files, findings } = skill.files();
+  return {
+    ...describe(skill),
+    frontmatter: skill.manifest.data,
+    tokens: { listed: estimateTokens(promptListing([skill])), full: estimateTokens(skill.body()) },
+    files,
+    copies: found.catalog.copies(skill.name).map(describe),
+    denials: denials(skill, found),
+    diagnostics: diagnose([...skill.findings, ...findings], skill.origin.file ?? skill.name),
   };
-  if (options.json) {
-    const others = copies.map(describe);
-    printJson(io.stdout, {
-      ...describe(skill),
-      frontmatter: skill.manifest.data,
-      tokens,
-      files: files.files,
-      copies: others,
-      denials: denied,
-      diagnostics,
-      ...(options.body ? { body } : {}),
-    });
-    return EXIT.fine;
-  }
+}
+
+function printFacts(io: Io, skill: Skill, found: Discovered): void {
   const out = printer(io.stdout, io.env);
-  if (options.body) {
-    printText(io, body);
-    return EXIT.fine;
-  }
   const { manifest, origin } = skill;
-  const row = (label: string, value: string | number | undefined) => {
-    if (value !== undefined && value !== "") out.line`  ${out.dim(label.padEnd(9))} ${value}`;
+  const { tokens, files, denials: denied, diagnostics } = factsOf(skill, found);
+  const row = (label: string, value: string | undefined) => {
+    if (value) out.line`  ${out.dim(label.padEnd(9))} ${value}`;
   };
   out.line`${out.bold(skill.name)}  ${oneLine(skill.description)}\n`;
   row("version", manifest.version);
   row("tags", manifest.tags.join(", "));
   row("authors", manifest.authors.join(", "));
   row("model", manifest.model);
-  row("path", origin.file && displayPath(origin.file, around));
+  row("path", origin.file && displayPath(origin.file, found.around));
   row("source", origin.source === origin.scope ? origin.scope : `${origin.source} (${origin.scope})`);
-  row(
-    "tells",
-    `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${count(body.split("\n").length, "line")})`,
-  );
+  const lines = count(skill.body().split("\n").length, "line");
+  row("tells", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${lines})`);
   for (const denial of denied) row("denied", `${denial.message}; ${denial.fix}`);
+  const copies = found.catalog.copies(skill.name);
   if (copies.length > 1) {
     out.line`\n${out.bold("Copies")} ${out.dim("the first is used")}`;
-    for (const copy of copies)
-      out.line`  ${copy.name}@${copy.origin.source}  ${out.dim(copy.origin.file ? displayPath(copy.origin.file, around) : "")}`;
+    for (const copy of copies) out.line`  ${addressOf(copy, found)}`;
   }
-  if (files.files.length > 0) {
-    out.line`\n${out.bold("Files")}`;
-    for (const { path, size, executable } of files.files)
-      out.line`  ${path}  ${out.dim(`${size} bytes${executable ? ", executable" : ""}`)}`;
+  if (files.length > 0) out.line`\n${out.bold("Files")}`;
+  for (const { path, size, executable } of files) {
+    out.line`  ${path}  ${out.dim(`${count(size, "byte")}${executable ? ", executable" : ""}`)}`;
   }
   if (diagnostics.length > 0) out.line`\n${out.bold("Findings")}`;
-  for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
-  return EXIT.fine;
+  for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, found.around);
 }
 
-function printFile(io: Io, skill: Skill, path: string): number {
+function printFile(io: Io, skill: Skill, path: string, asJson: boolean): void {
   const bytes = skill.read(path);
   if (!isUtf8(bytes) || bytes.includes(0)) {
     throw new SkillError("resource-binary", {
@@ -85,19 +96,17 @@ function printFile(io: Io, skill: Skill, path: string): number {
       fix: `it stands in ${skill.origin.folder}`,
     });
   }
-  printText(io, Buffer.from(bytes).toString("utf8"));
-  return EXIT.fine;
+  const text = Buffer.from(bytes).toString("utf8");
+  if (asJson) printJson(io.stdout, { skill: skill.name, path, text });
+  else printText(io, text);
 }
 
 /** A text as it is, so that it can be copied: with its tabs, and without what could act on the terminal. */
 function printText(io: Io, text: string): void {
   const out = printer(io.stdout, io.env);
   const lines = text.replace(/\r?\n$/, "").split(/\r?\n/);
-  for (const line of lines)
-    io.stdout.write(
-      `${line
-        .split("\t")
-        .map((part) => out.text`${part}`.text)
-        .join("\t")}\n`,
-    );
+  for (const line of lines) {
+    const parts = line.split("\t").map((part) => out.text`${part}`.text);
+    io.stdout.write(`${parts.join("\t")}\n`);
+  }
 }

@@ -22,7 +22,10 @@ export async function watchList({ io, options }: Context<object>): Promise<numbe
       out.line`${mark} ${skill.name}  ${oneLine(skill.description, 160)}  ${out.dim(skill.origin.source)}`;
   };
   const watcher = await watchCatalog(catalog, (change) => {
-    const { added, changed, removed, diagnostics } = change;
+    const { diagnostics } = change;
+    const [added, changed, removed] = [change.added, change.changed, change.removed].map((skills) =>
+      skills.filter((skill) => !firstDenial(skill, found)),
+    ) as [Skill[], Skill[], Skill[]];
     if (options.json) {
       printJsonLine(io.stdout, {
         event: "changed",
@@ -39,14 +42,7 @@ export async function watchList({ io, options }: Context<object>): Promise<numbe
     for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
   });
   printer(io.stderr, io.env).line`watching ${count(catalog.sources.length, "folder")}; Ctrl-C ends`;
-  await interrupted(io.signal);
+  await io.interrupted?.();
   await watcher.close();
   return isConfigured ? EXIT.fine : EXIT.usage;
-}
-
-function interrupted(signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) resolve();
-    signal?.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
