@@ -3,7 +3,7 @@ export { promptListing } from "./catalog/listing.ts";
 export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
 export type { Host } from "./host/host.ts";
 export type { ExtraSource, LoadedSettings, Settings, SkillSettings } from "./host/settings.ts";
-export { type CatalogChange, watchCatalog } from "./host/watch.ts";
+export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
 export { type Denial, denials, type Policy } from "./policy/policy.ts";
 export { PromptValidationError, SkillError } from "./shared/error.ts";
 export { CODES, type Code } from "./skill/codes.ts";

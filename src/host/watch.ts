@@ -14,15 +14,16 @@ export interface CatalogChange {
   diagnostics: readonly Diagnostic[];
 }
 
+export interface WatchOptions {
+  /** Gets what `onChange` threw, or a source while it was read again. Watching goes on either way. */
+  onError?: (error: unknown) => void;
+}
+
 /** Reloads the catalog when something changes in its folders, and tells what did. A file that is half-written is waited for. */
 export async function watchCatalog(
   first: Catalog,
   onChange: (change: CatalogChange) => void,
-  options: {
-    /** Gets what `onChange` threw; without it such errors are dropped, and watching goes on. */ onError?: (
-      error: unknown,
-    ) => void;
-  } = {},
+  options: WatchOptions = {},
 ): Promise<Watcher> {
   const folders = first.sources.flatMap(({ path }) => path ?? []);
   let catalog = first;

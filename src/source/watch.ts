@@ -20,14 +20,18 @@ export async function watchFolders(
   const { watch } = await import("chokidar");
   const changed = new Set<string>();
   let timer: NodeJS.Timeout | undefined;
+  let since = 0;
   const note = (path: string) => {
+    if (changed.size === 0) since = Date.now();
     changed.add(path);
     clearTimeout(timer);
-    timer = setTimeout(() => {
-      const paths = new Set(changed);
-      changed.clear();
-      onChange(paths);
-    }, calm);
+    // A file that never rests, such as a log, must not keep the others waiting.
+    timer = setTimeout(report, Math.min(calm, Math.max(0, since + LONGEST_WAIT - Date.now())));
+  };
+  const report = () => {
+    const paths = new Set(changed);
+    changed.clear();
+    onChange(paths);
   };
   const start = async (paths: readonly string[], depth: number, isWanted: (path: string) => boolean) => {
     if (paths.length === 0) return undefined; // Nothing to watch is never ready.
@@ -60,6 +64,7 @@ export async function watchFolders(
 }
 
 const DEEPEST = 13;
+const LONGEST_WAIT = 500;
 
 function nearestFolder(path: string): string {
   let folder = path;

@@ -42,6 +42,17 @@ describe("watchCatalog", () => {
     }
   });
 
+  it("does not wait for a file that never rests", async () => {
+    const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
+    const watcher = await watched([join(root, "s")]);
+    const busy = setInterval(() => writeFileSync(join(root, "s/a/log.txt"), String(Math.random())), 30);
+    onTestFinished(() => clearInterval(busy));
+    writeFiles(root, { "s/b/SKILL.md": skillText("b") });
+    const start = Date.now();
+    await watcher.until(() => watcher.names().includes("b"));
+    expect(Date.now() - start).toBeLessThan(1500);
+  });
+
   it("goes on when the listener throws, and hands the error over", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
     const watcher = await watched([join(root, "s")], () => {
