@@ -39,10 +39,14 @@ describe("the package", () => {
     }).trim();
     writeFileSync(join(folder, "package.json"), '{ "private": true }');
     mkdirSync(join(folder, "home"));
-    execFileSync("npm", ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", join(folder, tarball)], {
-      cwd: folder,
-      encoding: "utf8",
-    });
+    execFileSync(
+      "npm",
+      ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--silent", join(folder, tarball)],
+      {
+        cwd: folder,
+        encoding: "utf8",
+      },
+    );
     return () => rmSync(folder, { recursive: true, force: true });
   }, 120_000);
 
