@@ -56,8 +56,9 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
   },
   "open-task": function* (_, lines) {
     for (const { text, number, isCode } of lines) {
-      const match = isCode ? null : OPEN_TASK.exec(withoutInlineCode(text));
-      if (match) yield { message: `holds a ${match[1] ?? match[2]}`, line: number, column: match.index + 1 };
+      const prose = isCode ? "" : withoutInlineCode(text);
+      const match = TASK_FIRST.exec(prose) ?? TASK_MARKED.exec(prose);
+      if (match) yield { message: "holds a task that is still open", line: number, column: match.index + 1 };
     }
   },
   "no-cue": function* ({ document, manifest }) {
@@ -130,8 +131,9 @@ const MOST_OF_A_KIND = 20;
 // Every repetition is bounded: a megabyte of brackets or backticks must not take longer than any other megabyte.
 const LINK = /\[[^\]\n]{0,300}\]\((?:<([^>\n]{1,300})>|([^()\s]{1,300}))(?:\s{1,9}["'(][^\n]{0,300}?["')])?\)/g;
 const INLINE_CODE = /`[^`\n]{1,300}`/g;
-const OPEN_TASK =
-  /(?:^[ \t>*+#-]{0,20}(?:\d{1,3}[.)] )?(?:\[[ x]?\] ?)?|[\s>*[(-])(TODO|FIXME|TBD)(?=:|\]|\)|\(|\s*$)|^[ \t>*+#-]{0,20}(?:\d{1,3}[.)] )?(TODO|FIXME|TBD)\b/;
+/** A task at the start of a line or an item, or one that is marked as such elsewhere; prose about TODO comments is neither. */
+const TASK_FIRST = /^[ \t>*+#-]{0,20}(?:\d{1,3}[.)] )?(?:\[[ x]?\] ?)?(?:TODO|FIXME|TBD)\b/;
+const TASK_MARKED = /[\s>*[(-](?:TODO|FIXME|TBD)(?=[:\])(]|\s*$)/;
 const CUE =
   /\b(?:use (?:this|it|when|for|if|to|after|before|whenever)|when(?:ever)?|trigger|invoke|if (?:the )?user|asks?)\b/i;
 const ABSOLUTE =
