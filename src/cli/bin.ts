@@ -40,7 +40,11 @@ function output(fd: 1 | 2): Stream {
           else if (code === "EAGAIN") Atomics.wait(PAUSE, 0, 0, 1);
           else if (fd === 2)
             isClosed = true; // There is nobody left to tell.
-          else throw new SkillError("unwritable", { message: `The output could not be written: ${reason(error)}` });
+          else
+            throw new SkillError("unwritable", {
+              message: `The output could not be written: ${reason(error)}`,
+              fix: "check where it goes to, and that there is room",
+            });
         }
       }
     },

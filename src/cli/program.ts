@@ -68,7 +68,8 @@ const COMMANDS: Record<string, Entry> = {
         .addOption(
           new Option("-f, --format <name>", "how to print the findings")
             .choices(["text", "json", "sarif", "github"])
-            .default("text"),
+            .default("text")
+            .conflicts("json"),
         )
         .option("--fix", "mend what can be mended safely")
         .option("--strict", "warnings count as errors")

@@ -52,7 +52,10 @@ export function defineSkill(definition: SkillDefinition): Skill {
     body: () => body,
     files: () => ({ files: [], findings: [] }),
     read(path) {
-      throw new SkillError("not-found", { message: `Skill "${name}" is defined in code and has no file "${path}"` });
+      throw new SkillError("resource-unlisted", {
+        message: `Skill "${name}" has no file "${path}"`,
+        fix: "it is defined in code and has no files",
+      });
     },
   };
 }

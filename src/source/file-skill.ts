@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { readInside } from "../shared/inside.ts";
+import { CODES } from "../skill/codes.ts";
 import { type Data, emptyData, isData } from "../skill/data.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";
@@ -9,6 +10,8 @@ import type { FileList, Origin, Skill } from "../skill/skill.ts";
 import { isSameStamp, readText, type Stamp, stampOf, statOf } from "./file.ts";
 import { listFiles } from "./file-list.ts";
 
+type BodyIn = (text: string) => string | undefined;
+
 export interface FileSkillParts {
   name: string;
   description: string;
@@ -16,8 +19,8 @@ export interface FileSkillParts {
   findings: readonly Finding[];
   /** The frontmatter as JSON. */
   data: string;
-  /** The instructions in the file's text. */
-  bodyIn?: (text: string) => string;
+  /** The instructions in the file's text; nothing when it is no skill's. Those of Markdown when left out. */
+  bodyIn?: BodyIn;
 }
 
 export const LARGEST_RESOURCE = 8 * 1024 * 1024;
@@ -29,7 +32,7 @@ export class FileSkill implements Skill {
   readonly origin: Origin & { file: string };
   readonly findings: readonly Finding[];
   readonly #data: string;
-  readonly #bodyIn: (text: string) => string;
+  readonly #bodyIn: BodyIn;
   #manifest: Manifest | undefined;
   #body: { text: string; stamp: Stamp } | undefined;
   #files: FileList | undefined;
@@ -53,12 +56,11 @@ export class FileSkill implements Skill {
     const stats = statOf(file);
     if (this.#body && stats && isSameStamp(this.#body.stamp, stampOf(stats))) return this.#body.text;
     const read = readText(file);
-    if ("finding" in read) {
-      const message = `The instructions of skill "${this.name}" cannot be read: ${file} ${read.finding.message}`;
-      throw new SkillError(read.finding.code, { message });
-    }
-    this.#body = { text: this.#bodyIn(read.text), stamp: read.stamp };
-    return this.#body.text;
+    if ("finding" in read) throw this.#unreadable(read.finding);
+    const text = this.#bodyIn(read.text);
+    if (text === undefined) throw this.#unreadable({ code: "frontmatter-missing", message: "is no skill any more" });
+    this.#body = { text, stamp: read.stamp };
+    return text;
   }
 
   files(): FileList {
@@ -79,18 +81,25 @@ export class FileSkill implements Skill {
     }
     const result = readInside(folder, path, LARGEST_RESOURCE);
     if ("bytes" in result) return result.bytes;
-    throw new SkillError(`resource-${result.code}`, { message: `Skill "${this.name}": ${result.message}` });
+    throw new SkillError(`resource-${result.code}`, {
+      message: `Skill "${this.name}": ${result.message}`,
+      fix:
+        result.code === "too-large"
+          ? "split it"
+          : "find the skills again: the folder changed since its files were listed",
+    });
+  }
+
+  #unreadable({ code, message }: Finding): SkillError {
+    const what = `The instructions of skill "${this.name}" cannot be read: ${this.origin.file} ${message}`;
+    return new SkillError(code, { message: what, fix: CODES[code].fix });
   }
 }
 
 // The file may have become a link to anything: what is no skill any more is not handed out.
-function markdownBody(text: string): string {
+function markdownBody(text: string): string | undefined {
   const frame = findFrame(text);
-  if ("start" in frame && frame.closed) return trimBody(frame.text.slice(frame.bodyStart));
-  throw new SkillError("frontmatter-missing", {
-    message: "The file is no skill any more",
-    fix: "`skillet doctor` says why",
-  });
+  return "start" in frame && frame.closed ? trimBody(frame.text.slice(frame.bodyStart)) : undefined;
 }
 
 function withoutPrototypes(value: unknown): unknown {

@@ -5,17 +5,11 @@ import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/do
 import { findFrame, trimBody } from "../skill/frame.ts";
 import { readSkill, type SkillText } from "../skill/read.ts";
 import { encodingFinding, HEAD, readBytes, type Stamp, withFile } from "./file.ts";
+import type { IndexedFile } from "./scan-index.ts";
 import type { Candidate } from "./walk.ts";
 
 /** What a file turned out to be. */
-export interface Reading {
-  skill?: {
-    name: string;
-    description: string;
-    /** The frontmatter as JSON. */
-    data: string;
-  };
-  findings: readonly Finding[];
+export interface Reading extends IndexedFile {
   stamp?: Stamp;
 }
 

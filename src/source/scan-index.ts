@@ -11,7 +11,7 @@ export interface Listing {
   links: string[];
 }
 export interface IndexedFile {
-  /** Absent for a file that is no skill. */
+  /** Absent for a file that is no skill. `data` is the frontmatter as JSON. */
   skill?: { name: string; description: string; data: string };
   findings: readonly Finding[];
 }

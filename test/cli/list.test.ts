@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillet } from "../support/command.ts";
@@ -171,6 +171,20 @@ describe("skillet", () => {
       expect(JSON.parse((await skillet(args)).stdout)).toHaveProperty("skills");
   });
 
+  it("refuses two options that contradict each other", async () => {
+    for (const args of [
+      ["list", "--watch", "--all"],
+      ["check", "--json", "--format", "sarif"],
+      ["new", "a", "--user", "--in", "b"],
+    ]) {
+      expect(await skillet(args), args.join(" ")).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("cannot be used with"),
+      });
+    }
+    expect((await skillet(["check", "--json"])).code).toBe(0);
+  });
+
   it("refuses a workspace that is not there", async () => {
     expect(await skillet(["list", "-C", "/not/there"])).toMatchObject({
       code: 2,
@@ -294,6 +308,5 @@ describe("skillet doctor", () => {
     expect(await skillet(["doctor"])).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing is wrong") });
     const home = temporaryFolder({ ".skillet/config.toml": "=" });
     expect((await skillet(["doctor", "--json"], { env: { HOME: home } })).code).toBe(2);
-    mkdirSync(join(home, "x"));
   });
 });

@@ -1,53 +1,55 @@
 import { accessSync, constants, existsSync } from "node:fs";
-import { undeclaredVariables } from "../../host/discover.ts";
+import { type Discovered, undeclaredVariables } from "../../host/discover.ts";
 import { packageVersion } from "../../package.ts";
 import { count } from "../../shared/text.ts";
 import { displayPath, type Location } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic } from "../found.ts";
-import { printer, printJson } from "../io.ts";
+import { type Io, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 
 /** Where skills are looked for and what is found there, the configuration, the machine, and what is wrong. */
 export async function doctor({ io, options }: Context<object>): Promise<number> {
   const found = await discoverFor(io, options);
+  const facts = factsOf(found);
+  if (options.json) printJson(io.stdout, facts);
+  else printFacts(io, found, facts);
+  if (found.configuration.isBroken) return EXIT.usage;
+  return facts.diagnostics.some(({ severity }) => severity === "error") ? EXIT.findings : EXIT.fine;
+}
+
+function factsOf(found: Discovered) {
   const { catalog, around, configuration } = found;
   const places: Location[] = [...found.locations];
-  const nearest = places.findIndex(({ scope }) => scope === "workspace");
+  const extra = configuration.settings.sources.map(({ name, path }) => ({ scope: "user" as const, name, path }));
   places.splice(
-    nearest,
+    places.findIndex(({ scope }) => scope === "workspace"),
     0,
-    ...configuration.settings.sources.map(({ name, path }) => ({ scope: "user" as const, name, path })),
+    ...extra,
   );
-  const folders = places.map((location) => ({
-    ...location,
-    exists: existsSync(location.path),
-    skills: catalog.sources.find(({ name, path }) => name === location.name && path === location.path)?.skills ?? 0,
-  }));
-  const diagnostics = [...configuration.diagnostics, ...undeclaredVariables(found), ...catalog.diagnostics];
-  const errors = diagnostics.filter(({ severity }) => severity === "error");
-  const code = configuration.isBroken ? EXIT.usage : errors.length > 0 ? EXIT.findings : EXIT.fine;
-  const machine = {
+  return {
     skillet: packageVersion(),
     node: process.version,
     platform: `${process.platform}-${process.arch}`,
     executable: process.execPath,
+    workspace: around.workspace,
+    home: around.skilletHome,
+    folders: places.map((place) => ({
+      ...place,
+      exists: existsSync(place.path),
+      skills: catalog.sources.find(({ name, path }) => name === place.name && path === place.path)?.skills ?? 0,
+    })),
+    configuration: configuration.files,
+    diagnostics: [...configuration.diagnostics, ...undeclaredVariables(found), ...catalog.diagnostics],
   };
-  if (options.json) {
-    printJson(io.stdout, {
-      ...machine,
-      workspace: around.workspace,
-      home: around.skilletHome,
-      folders,
-      configuration: configuration.files,
-      diagnostics,
-    });
-    return code;
-  }
+}
+
+function printFacts(io: Io, { around }: Discovered, facts: ReturnType<typeof factsOf>): void {
   const out = printer(io.stdout, io.env);
+  const { folders, diagnostics } = facts;
   out.line`${out.bold("Machine")}`;
-  out.line`  skillet ${machine.skillet}, Node ${machine.node} on ${machine.platform}`;
-  out.line`  ${around.skilletHome} ${out.dim(stateOf(around.skilletHome))}`;
+  out.line`  skillet ${facts.skillet}, Node ${facts.node} on ${facts.platform}`;
+  out.line`  ${facts.home} ${out.dim(stateOf(facts.home))}`;
   out.line`\n${out.bold("Folders")} ${out.dim("far to near: a later one overrides")}`;
   const widest = Math.max(...folders.map(({ name }) => name.length));
   for (const { scope, name, path, exists, skills, sameAs } of folders) {
@@ -56,12 +58,14 @@ export async function doctor({ io, options }: Context<object>): Promise<number> 
     out.line`${exists ? shown : out.dim(shown)}`;
   }
   out.line`\n${out.bold("Configuration")}`;
-  for (const { path, exists } of configuration.files)
+  for (const { path, exists } of facts.configuration) {
     out.line`  ${displayPath(path, around)}  ${out.dim(exists ? "read" : "not there")}`;
+  }
   out.line`\n${out.bold("Findings")}`;
   for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
-  out.line`${diagnostics.length === 0 ? out.green("✓ nothing is wrong") : out.text`\n${count(diagnostics.length, "finding")}, ${count(errors.length, "error")}`}`;
-  return code;
+  const errors = diagnostics.filter(({ severity }) => severity === "error").length;
+  if (diagnostics.length === 0) out.line`${out.green("✓ nothing is wrong")}`;
+  else out.line`\n${count(diagnostics.length, "finding")}, ${count(errors, "error")}`;
 }
 
 function stateOf(folder: string): string {
