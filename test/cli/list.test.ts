@@ -148,7 +148,9 @@ describe("skillet", () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^skillet: 2 skills for .* \(1 bundled, 1 workspace\)$/m);
     expect(stdout).toMatch(/skillet list --all +see why 1 file did not load/);
-    expect(stdout).toContain("skillet new my-skill");
+    expect(stdout).toContain("  skillet new my-skill");
+    const throughNpm = await skillet([], { env: { npm_command: "start" } });
+    expect(throughNpm.stdout).toContain("  npx skillet new my-skill");
   });
 
   it("takes the workspace from --workspace", async () => {

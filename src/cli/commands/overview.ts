@@ -28,13 +28,15 @@ export async function overview({ io, options }: Context<object>): Promise<number
   printSkills(io, skills.slice(0, SHOWN));
   if (skills.length > SHOWN) out.line`${out.dim(`… and ${skills.length - SHOWN} more`)}`;
   const broken = brokenFiles(catalog);
+  // Whoever came through npm has no command of this name on the path.
+  const skillet = io.env["npm_command"] ? "npx skillet" : "skillet";
   const next: [string, string][] = [];
-  if (broken > 0) next.push(["skillet list --all", `see why ${count(broken, "file")} did not load`]);
+  if (broken > 0) next.push([`${skillet} list --all`, `see why ${count(broken, "file")} did not load`]);
   const [first] = skills;
-  if (first) next.push([`skillet show ${first.name}`, "what it tells a model, its files, where it comes from"]);
-  next.push(["skillet new my-skill", "make a skill of your own"]);
-  next.push(["skillet check", "check the skills of this workspace"]);
-  next.push(["skillet doctor", "where skills are looked for, and what is wrong"]);
+  if (first) next.push([`${skillet} show ${first.name}`, "what it tells a model, its files, where it comes from"]);
+  next.push([`${skillet} new my-skill`, "make a skill of your own"]);
+  next.push([`${skillet} check`, "check the skills of this workspace"]);
+  next.push([`${skillet} doctor`, "where skills are looked for, and what is wrong"]);
   out.line`\n${out.bold("Next")}`;
   const widest = Math.max(...next.map(([command]) => command.length));
   for (const [command, what] of next) out.line`  ${out.cyan(command.padEnd(widest))}  ${what}`;
