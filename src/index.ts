@@ -1,10 +1,39 @@
+export { ASKS } from "./catalog/asks.ts";
 export { type Catalog, type Definition, type IsDenied, openCatalog, type SourceSummary } from "./catalog/catalog.ts";
-export { promptListing } from "./catalog/listing.ts";
+export { type ContentOptions, skillContent } from "./catalog/content.ts";
+export type { CueKind } from "./catalog/cues.ts";
+export { type DiscloseOptions, type Disclosure, disclose, matcherOf, TIERS, type Tier } from "./catalog/disclose.ts";
+export { promptListing, promptSection, type SectionOptions } from "./catalog/listing.ts";
+export {
+  LEVELS,
+  type Level,
+  type Match,
+  type Matcher,
+  type Matches,
+  type MatchOptions,
+  openMatcher,
+  type Reason,
+} from "./catalog/match.ts";
 export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
-export type { Host } from "./host/host.ts";
-export type { ExtraSource, LoadedSettings, Settings, SkillSettings } from "./host/settings.ts";
+export type { Host, UseSkill } from "./host/host.ts";
+export {
+  type DisclosureSettings,
+  type ExtraSource,
+  type LoadedSettings,
+  NO_SETTINGS,
+  type Settings,
+  type SkillSettings,
+} from "./host/settings.ts";
 export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
 export { type Denial, denials, type Policy } from "./policy/policy.ts";
+export {
+  type ActiveSkill,
+  type By,
+  type LoadOptions,
+  openSession,
+  type Session,
+  type SessionOptions,
+} from "./session/session.ts";
 export { PromptValidationError, SkillError } from "./shared/error.ts";
 export { CODES, type Code } from "./skill/codes.ts";
 export type { Data } from "./skill/data.ts";
@@ -22,7 +51,15 @@ export type { Form } from "./skill/frame.ts";
 export type { Manifest } from "./skill/manifest.ts";
 export { toSkillMd } from "./skill/render.ts";
 export { type FileList, type Origin, SCOPES, type Scope, type Skill, type SkillFile } from "./skill/skill.ts";
-export { type CheckedFile, type CheckOptions, type CheckResult, checkPath, validateSkillFile } from "./source/check.ts";
+export type { Tool, ToolResult } from "./skill/tool.ts";
+export {
+  type CheckedFile,
+  type CheckOptions,
+  type CheckResult,
+  checkPath,
+  checkText,
+  validateSkillFile,
+} from "./source/check.ts";
 export { type DirectoryOptions, directorySource } from "./source/directory.ts";
 export { type Location, locations, type Surroundings } from "./source/locations.ts";
 export { inlineSource, type Loaded, type Source } from "./source/source.ts";

@@ -1,11 +1,30 @@
-import { oneLine } from "../shared/text.ts";
+import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
-
-const LONGEST = 1024;
 
 /** The skills as lines for a prompt, or the empty string when there are none. */
 export function promptListing(skills: Iterable<Skill>): string {
-  const lines: string[] = [];
-  for (const skill of skills) lines.push(`- ${skill.name}: ${oneLine(skill.description, LONGEST)}`);
-  return lines.join("\n");
+  return Array.from(skills, (skill) => `- ${inLine(skill.name, 64)}: ${whatAndWhen(skill)}`).join("\n");
+}
+
+export interface SectionOptions {
+  /** Where the skill's folder is mounted for the model, if it is. */
+  pathOf?: (skill: Skill) => string | undefined;
+}
+
+/** The section of a system prompt for agents that want one list and no decision by the query; empty when there are no skills. */
+export function promptSection(skills: Iterable<Skill>, { pathOf }: SectionOptions = {}): string {
+  const lines = Array.from(skills, (skill) => {
+    const path = pathOf?.(skill);
+    return `- **${inLine(skill.name, 64)}**: ${whatAndWhen(skill)}${path === undefined ? "" : ` (${inLine(path)})`}`;
+  });
+  return lines.length === 0 ? "" : `${HEADING}\n\n${lines.join("\n")}`;
+}
+
+const HEADING = `## Skills
+
+Before replying, check if any available skill matches the user's request.
+If one clearly applies, invoke it with \`use_skill\`. If none apply, respond directly.`;
+
+function whatAndWhen({ description, manifest: { whenToUse } }: Skill): string {
+  return inLine(whenToUse ? `${description} ${whenToUse}` : description);
 }

@@ -25,7 +25,24 @@ export interface Settings {
   skills: ReadonlyMap<string, SkillSettings>;
   defaults: { allowChatIds: readonly string[] };
   sources: readonly ExtraSource[];
+  disclosure: DisclosureSettings;
 }
+
+/** How much a model is told; what is left out has its default. */
+export interface DisclosureSettings {
+  maxSkills?: number;
+  budget?: number;
+  asks?: readonly string[];
+  shortlist?: boolean;
+}
+
+/** What holds where nothing is configured. */
+export const NO_SETTINGS: Settings = {
+  skills: new Map(),
+  defaults: { allowChatIds: [] },
+  sources: [],
+  disclosure: {},
+};
 
 export interface LoadedSettings {
   settings: Settings;
@@ -49,6 +66,7 @@ export async function loadSettings(around: Surroundings): Promise<LoadedSettings
       skills: mergeSkills(user.values, workspace?.values),
       defaults: { allowChatIds: user.values.defaults ?? [] },
       sources,
+      disclosure: { ...user.values.disclosure, ...workspace?.values.disclosure },
     },
     diagnostics: [
       ...files.flatMap(({ path, findings }) => diagnose(findings, path)),
@@ -83,6 +101,7 @@ interface Values {
   skills: Map<string, OneSkill>;
   defaults?: readonly string[];
   sources: Map<string, { path?: string; recursive?: boolean }>;
+  disclosure: DisclosureSettings;
 }
 interface OneSkill {
   enabled?: boolean;
@@ -112,6 +131,10 @@ type SetKey = (values: Values, name: string, value: unknown, last: string) => un
 const TYPES = {
   text: { is: (value: unknown) => typeof value === "string", say: 'text in quotes, "…"' },
   flag: { is: (value: unknown) => typeof value === "boolean", say: "true or false" },
+  number: {
+    is: (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 0,
+    say: "a whole number",
+  },
   texts: {
     is: (value: unknown) => Array.isArray(value) && value.every((item) => typeof item === "string"),
     say: 'a list of texts, ["…"]',
@@ -157,6 +180,30 @@ const KEYS: readonly Key[] = [
     "user",
     (values, name, recursive) => Object.assign(sourceOf(values, name), { recursive }),
   ),
+  key(
+    "disclosure.max_skills",
+    "number",
+    "how many skills' full instructions a query brings at most; 3",
+    "workspace",
+    (values, _, maxSkills) => Object.assign(values.disclosure, { maxSkills }),
+  ),
+  key(
+    "disclosure.budget",
+    "number",
+    "how many tokens a model is told of skills at most; 20000",
+    "workspace",
+    (values, _, budget) => Object.assign(values.disclosure, { budget }),
+  ),
+  key("disclosure.asks", "texts", "further queries that ask what there is", "workspace", (values, _, asks) =>
+    Object.assign(values.disclosure, { asks }),
+  ),
+  key(
+    "disclosure.shortlist",
+    "flag",
+    "whether up to five skills that fit by their words are named when none is triggered",
+    "workspace",
+    (values, _, shortlist) => Object.assign(values.disclosure, { shortlist }),
+  ),
 ];
 
 /** The keys for people to read. */
@@ -171,7 +218,12 @@ function key(path: string, type: Key["type"], means: string, owner: Owner, set: 
 const LARGEST_CONFIG = 1024 * 1024;
 
 async function readConfig(path: string, owner: Owner): Promise<Config> {
-  const config: Config = { path, exists: false, values: { skills: new Map(), sources: new Map() }, findings: [] };
+  const config: Config = {
+    path,
+    exists: false,
+    values: { skills: new Map(), sources: new Map(), disclosure: {} },
+    findings: [],
+  };
   const { findings, values } = config;
   let text: string;
   try {

@@ -17,16 +17,22 @@ export function findHidden(text: string): Hidden[] {
   return found;
 }
 
-/** The same text with every hidden or control character written out as `\u{202e}`: safe on a terminal and in a log line. */
+/** The same text on one line with every hidden or control character written out as `\u{202e}`: safe on a terminal and in a log line. */
 export function reveal(text: string): string {
   if (ONE_PLAIN_LINE.test(text)) return text;
+  return spellHidden(text).text.replace(/[\n\r\t]/g, (character) => WHITE[character] ?? character);
+}
+
+/** The same text with every hidden or control character written out, and how many there were. */
+export function spellHidden(text: string): { text: string; count: number } {
+  const hidden = findHidden(text);
   let shown = "";
   let from = 0;
-  for (const { index, codePoint } of findHidden(text)) {
+  for (const { index, codePoint } of hidden) {
     shown += text.slice(from, index) + spell(codePoint);
     from = index + (codePoint > 0xffff ? 2 : 1);
   }
-  return (shown + text.slice(from)).replace(/[\n\r\t]/g, (character) => WHITE[character] ?? character);
+  return { text: shown + text.slice(from), count: hidden.length };
 }
 
 export function spell(codePoint: number): string {

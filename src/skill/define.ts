@@ -51,6 +51,7 @@ export function defineSkill(definition: SkillDefinition): Skill {
     findings: [],
     body: () => body,
     files: () => ({ files: [], findings: [] }),
+    examples: () => manifest.triggers.examples,
     read(path) {
       throw new SkillError("resource-unlisted", {
         message: `Skill "${name}" has no file "${path}"`,

@@ -41,6 +41,8 @@ export interface Skill {
   body(): string;
   /** The files beside SKILL.md: listed when first asked for. */
   files(): FileList;
+  /** Queries that it is for: those it declares and those its `evals/triggers.json` sets aside for training. */
+  examples(): readonly string[];
   /** A listed file's bytes. Throws a SkillError for anything else. */
   read(path: string): Uint8Array;
 }

@@ -70,6 +70,17 @@ export function checkPath(path: string, options: CheckOptions = {}): CheckResult
   return { profile, files, diagnostics };
 }
 
+/** Checks a text as if it stood in a skill file of this name. What only a folder can show, such as links to nothing, is not looked at. */
+export function checkText(text: string, options: { file?: string; profile?: Profile } = {}): CheckedFile {
+  const { file = "SKILL.md", profile = "load" } = options;
+  const isYaml = /\.ya?ml$/i.test(file);
+  const document = isYaml ? parseYaml(text) : parseMarkdown(text);
+  const name = typeof document.data["name"] === "string" ? document.data["name"] : "skill";
+  const judged = readSkill(document, { form: isYaml ? "yaml" : "markdown", stem: name, profile });
+  const findings = [...judged.findings, ...lint({ document, manifest: readManifest(judged.data) }, profile)];
+  return checked(file, judged.name, findings, profile);
+}
+
 /** Whether a skill file has the form of a skill, and the first reason why not. */
 export function validateSkillFile(path: string): { isValid: boolean; error?: string } {
   const { files, diagnostics } = checkPath(path);
@@ -134,15 +145,8 @@ function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[
   const { file, form, stem, folder } = candidate;
   const place = { form, stem, profile };
   const read = readText(file);
-  const result = (name: string, findings: readonly Finding[]): CheckedFile => ({
-    file,
-    name,
-    isValid: !hasErrors([...candidate.findings, ...findings], profile),
-    diagnostics: diagnose([...candidate.findings, ...findings], file, profile).sort(
-      (a, b) => (a.line ?? 0) - (b.line ?? 0),
-    ),
-    fixed,
-  });
+  const result = (name: string, findings: readonly Finding[]): CheckedFile =>
+    checked(file, name, [...candidate.findings, ...findings], profile, fixed);
   if ("finding" in read) {
     if (read.finding.code === "not-found") return undefined;
     return candidate.isDoubtful ? undefined : result(stem, [read.finding]);
@@ -164,6 +168,17 @@ function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[
     ...(beside?.findings ?? []),
     ...lint(subject, profile),
   ]);
+}
+
+function checked(
+  file: string,
+  name: string,
+  findings: readonly Finding[],
+  profile: Profile,
+  fixed: readonly Code[] = [],
+): CheckedFile {
+  const diagnostics = diagnose(findings, file, profile).sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
+  return { file, name, isValid: !hasErrors(findings, profile), diagnostics, fixed };
 }
 
 function fixFile(

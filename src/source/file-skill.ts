@@ -9,6 +9,7 @@ import { type Manifest, readManifest } from "../skill/manifest.ts";
 import type { FileList, Origin, Skill } from "../skill/skill.ts";
 import { isSameStamp, readText, type Stamp, stampOf, statOf } from "./file.ts";
 import { listFiles } from "./file-list.ts";
+import { readTriggerQueries, trainingExamples } from "./trigger-queries.ts";
 
 type BodyIn = (text: string) => string | undefined;
 
@@ -67,6 +68,13 @@ export class FileSkill implements Skill {
     const { folder, file } = this.origin;
     this.#files ??= folder === undefined ? { files: [], findings: [] } : listFiles(folder, basename(file));
     return this.#files;
+  }
+
+  examples(): readonly string[] {
+    const declared = this.manifest.triggers.examples;
+    const { folder } = this.origin;
+    const asked = folder === undefined ? undefined : readTriggerQueries(folder);
+    return asked === undefined ? declared : [...declared, ...trainingExamples(asked.queries)];
   }
 
   read(path: string): Uint8Array {

@@ -35,6 +35,7 @@ function withOrigin(skill: Skill, origin: Origin): Skill {
     findings: skill.findings,
     body: () => skill.body(),
     files: () => skill.files(),
+    examples: () => skill.examples(),
     read: (path) => skill.read(path),
   };
 }

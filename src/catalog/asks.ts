@@ -1,0 +1,107 @@
+import { fold, units } from "./units.ts";
+
+/** Queries that ask what there is. Words that only make them polite or longer are left out of both sides before they are compared. */
+export const ASKS: readonly string[] = [
+  "skills",
+  "skills list",
+  "list skills",
+  "list of skills",
+  "show skills",
+  "show list of skills",
+  "name skills",
+  "give a list of skills",
+  "what skills",
+  "what skills are",
+  "what skills are there",
+  "what skills do you have",
+  "what skills can you use",
+  "what skills you have",
+  "what are your skills",
+  "which skills",
+  "which skills are",
+  "which skills are there",
+  "which skills do you have",
+  "which skills can you use",
+  "which skills you have",
+  "tell about your skills",
+  "tell what skills you have",
+  "tell which skills you have",
+  "do you have skills",
+  "do you have any skills",
+  "are there skills",
+  "are there any skills",
+  "what can you do",
+  "what else can you do",
+  "what can you help with",
+  "what are you able to do",
+  "what are you capable of",
+  "what are your capabilities",
+  "what do you know how to do",
+  "how can you help",
+  "tell what you can do",
+  "show what you can do",
+  "list capabilities",
+  "list your abilities",
+  "was kannst du",
+  "was kannst du tun",
+  "welche skills gibt es",
+  "welche skills hast du",
+  "zeige skills",
+  "liste skills auf",
+  "que sais-tu faire",
+  "que peux-tu faire",
+  "quelles sont tes compétences",
+  "liste les compétences",
+  "qué puedes hacer",
+  "qué sabes hacer",
+  "qué habilidades tienes",
+  "lista las habilidades",
+  "o que você pode fazer",
+  "o que você sabe fazer",
+  "liste as habilidades",
+  "cosa sai fare",
+  "cosa puoi fare",
+  "wat kun je",
+  "wat kan je doen",
+  "что ты умеешь",
+  "что вы умеете",
+  "что ты можешь",
+  "何ができますか",
+  "何ができる",
+  "スキル一覧",
+  "スキルを一覧",
+  "你会什么",
+  "你能做什么",
+  "你可以做什么",
+  "列出技能",
+  "有哪些技能",
+  "뭐 할 수 있어",
+  "무엇을 할 수 있나요",
+  "스킬 목록",
+];
+
+const FILLERS = new Set(
+  "a all available current currently exactly exist existing hello hey hi installed just kindly me my now of ok okay our please right so the then us well your".split(
+    " ",
+  ),
+);
+const OPENING =
+  /^(?:can|could|would|will) you (?=show|tell|name|give|list)|^i want to (?=know|see) |^i'?d like to (?=know|see) /;
+const LONGEST = 200;
+
+/** Whether the query asks what there is, and nothing else. */
+export function asksWhatThereIs(query: string, more: readonly string[] = []): boolean {
+  if (query.length > LONGEST) return false;
+  const wanted = plain(query);
+  if (wanted === "") return false;
+  OWN ??= new Set(ASKS.map(plain));
+  return OWN.has(wanted) || more.some((phrase) => plain(phrase) === wanted);
+}
+
+let OWN: ReadonlySet<string> | undefined;
+
+function plain(text: string): string {
+  const words = units(fold(text.trim())).flatMap((unit) => (unit.isSymbol ? [] : unit.text));
+  const kept = words.join(" ").replace(OPENING, "").split(" ");
+  return kept.filter((word) => !FILLERS.has(word)).join(" ");
+}

@@ -1,0 +1,114 @@
+import { inLine } from "../shared/prompt.ts";
+import type { Skill } from "../skill/skill.ts";
+
+export interface Listed {
+  text: string;
+  /** How many descriptions were shortened or left out, and how many names. */
+  cut: { descriptions: number; names: number };
+}
+
+export interface ListingOptions {
+  /** At most so many characters. */
+  room: number;
+  /** Skills whose descriptions and names are kept first, the best first. */
+  first: readonly Skill[];
+  /** What finds the skills that are not named here. */
+  search?: string;
+}
+
+/**
+ * Names and brief descriptions, in the order given, within a budget. Descriptions shorten first, those of the skills that fit
+ * the query last; then they go; names are the last to go, and what was cut is said.
+ */
+export function listWithin(skills: readonly Skill[], options: ListingOptions): Listed {
+  const heading = availableLine(skills.length);
+  const rows: Row[] = skills.map(({ name, manifest }) => ({
+    name: inLine(name, 64),
+    brief: inLine(manifest.briefDescription, 160),
+  }));
+  const whole = [heading, ...rows.map(bullet)].join("\n");
+  if (whole.length <= options.room) return { text: whole, cut: { descriptions: 0, names: 0 } };
+  const rank = new Map(options.first.map((skill, place) => [skill.name, place]));
+  const order = skills.map((skill, index) => ({ index, place: rank.get(skill.name) ?? rank.size }));
+  const byRank = order.sort((a, b) => a.place - b.place || a.index - b.index).map(({ index }) => index);
+  return shortened(heading, rows, byRank, options) ?? namesOnly(heading, rows, byRank, options);
+}
+
+/** The one line that says how many there are. */
+export function availableLine(number: number): string {
+  return `[${number} skills available]`;
+}
+
+interface Row {
+  name: string;
+  brief: string;
+}
+
+/** Below this a description is no use. */
+const SHORTEST = 16;
+/** So many that fit the query keep their whole description. */
+const KEPT_WHOLE = 5;
+
+function bullet({ name, brief }: Row): string {
+  return brief === "" ? `- ${name}` : `- ${name}: ${brief}`;
+}
+
+function shortened(
+  heading: string,
+  rows: readonly Row[],
+  byRank: readonly number[],
+  options: ListingOptions,
+): Listed | undefined {
+  const note = `(descriptions shortened to fit${options.search ? `; ${options.search} gives them whole` : ""})`;
+  const names = rows.reduce((sum, { name }) => sum + name.length + 3, 0);
+  let room = options.room - heading.length - note.length - 1 - names;
+  if (room < 0) return undefined;
+  const limits = new Map<number, number>();
+  const ranked = byRank.slice(0, Math.min(KEPT_WHOLE, options.first.length));
+  for (const index of ranked) {
+    const cost = (rows[index]?.brief.length ?? 0) + 2;
+    if (cost > room) continue;
+    room -= cost;
+    limits.set(index, cost);
+  }
+  const others = rows.flatMap((row, index) => (limits.has(index) ? [] : row.brief.length + 2));
+  const share = evenShare(others, room);
+  let descriptions = 0;
+  const lines = rows.map(({ name, brief }, index) => {
+    const limit = limits.get(index) ?? share;
+    if (brief.length + 2 <= limit) return bullet({ name, brief });
+    descriptions++;
+    return bullet({ name, brief: limit - 2 < SHORTEST ? "" : inLine(brief, limit - 2) });
+  });
+  return { text: [heading, ...lines, note].join("\n"), cut: { descriptions, names: 0 } };
+}
+
+function namesOnly(heading: string, rows: readonly Row[], byRank: readonly number[], options: ListingOptions): Listed {
+  const all = `${heading} ${rows.map(({ name }) => name).join(", ")}`;
+  if (all.length <= options.room) return { text: all, cut: { descriptions: rows.length, names: 0 } };
+  const more = (number: number) => `, and ${number} more${options.search ? ` (${options.search} finds them)` : ""}`;
+  let room = options.room - heading.length - 1 - more(rows.length).length;
+  const kept = new Set<number>();
+  for (const index of byRank) {
+    const cost = (rows[index]?.name.length ?? 0) + 2;
+    if (cost > room) break;
+    room -= cost;
+    kept.add(index);
+  }
+  const names = rows.flatMap(({ name }, index) => (kept.has(index) ? [name] : []));
+  const left = rows.length - names.length;
+  const text = names.length === 0 ? heading : `${heading} ${names.join(", ")}${more(left)}`;
+  return { text, cut: { descriptions: rows.length, names: left } };
+}
+
+/** The most that each may have so that all have room: those that need less leave it to the others. */
+function evenShare(needs: readonly number[], room: number): number {
+  const sorted = [...needs].sort((a, b) => a - b);
+  let left = room;
+  for (const [index, need] of sorted.entries()) {
+    const share = Math.floor(left / (sorted.length - index));
+    if (need > share) return share;
+    left -= need;
+  }
+  return Number.POSITIVE_INFINITY;
+}

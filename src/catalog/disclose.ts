@@ -1,0 +1,191 @@
+import { SkillError } from "../shared/error.ts";
+import { inLine } from "../shared/prompt.ts";
+import { estimateTokens } from "../shared/text.ts";
+import type { Skill } from "../skill/skill.ts";
+import { asksWhatThereIs } from "./asks.ts";
+import { availableLine, type Listed, listWithin } from "./budget.ts";
+import type { Catalog } from "./catalog.ts";
+import { type ContentOptions, skillContent } from "./content.ts";
+import { type Match, type Matcher, type Matches, openMatcher } from "./match.ts";
+
+/** Nothing, how many there are, names with brief descriptions, or full instructions. */
+export const TIERS = ["none", "breadcrumb", "registry", "full"] as const;
+export type Tier = (typeof TIERS)[number];
+
+export interface DiscloseOptions {
+  /** Which skills there are at all; those that a model may not invoke are left out beside that. */
+  isVisible?: (skill: Skill) => boolean;
+  /** How many skills' full instructions at most. 3 when left out. */
+  maxSkills?: number;
+  /** How many tokens the text may take. 20,000 when left out. */
+  budget?: number;
+  /** Further queries that ask what there is. */
+  asks?: readonly string[];
+  /** After the breadcrumb, up to five skills that fit by their words. Off when left out. */
+  shortlist?: boolean;
+  /** Names of skills, the one used last first. */
+  recent?: readonly string[];
+  /** Paths that the conversation is about, for skills with `paths`. */
+  files?: readonly string[];
+  /** Names of skills whose instructions are in the conversation already. */
+  loaded?: readonly string[];
+  /** The tool that finds skills which are not named in the text. */
+  search?: string;
+  /** The skill's folder as the model sees it. */
+  folderOf?: (skill: Skill) => string | undefined;
+}
+
+/** What a model is told for a query. */
+export interface Disclosure {
+  tier: Tier;
+  text: string;
+  /** About so many. */
+  tokens: number;
+  matches: readonly Match[];
+  /** The skills whose instructions are in the text. */
+  shown: readonly Skill[];
+  /** Why there are not more: negative cues. */
+  against: Matches["against"];
+  /** What did not fit the budget. */
+  cut: Listed["cut"] & { instructions: readonly string[] };
+  /** The query was longer than what is looked at. */
+  isCut: boolean;
+}
+
+/** Decides by the query what a model is told of the skills, and says it. */
+export function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Disclosure {
+  const { isVisible = () => true, maxSkills = 3, budget = DEFAULT_BUDGET, recent = [], files = [] } = options;
+  const forModel = (skill: Skill) => skill.manifest.invocation.byModel && isVisible(skill);
+  const visible = catalog.skills.filter(forModel);
+  const isCallable = (skill: Skill) => skill.manifest.invocation.byUser && isVisible(skill);
+  const { matches, against, isCut } = matcherOf(catalog).match(query, {
+    recent,
+    files,
+    isVisible: forModel,
+    isCallable,
+  });
+  const strong = matches.filter(({ level }) => level !== "words");
+  const room = budget * 4;
+  const asks = asksWhatThereIs(query, options.asks) && strong[0]?.level !== "explicit";
+  const result = (tier: Tier, text: string, more: Partial<Disclosure> = {}): Disclosure => ({
+    tier,
+    text,
+    tokens: estimateTokens(text),
+    matches,
+    shown: [],
+    against,
+    cut: { descriptions: 0, names: 0, instructions: [] },
+    isCut,
+    ...more,
+  });
+  const full = asks ? NO_TEXT : fullText(strong.slice(0, maxSkills), strong.slice(maxSkills), { query, room, options });
+  const instructions = full.left;
+  if (full.shown.length > 0) {
+    return result("full", full.text, { shown: full.shown, cut: { descriptions: 0, names: 0, instructions } });
+  }
+  if (visible.length === 0) return result("none", "");
+  const words = matches.map(({ skill }) => skill);
+  if (asks || visible.some((skill) => !hasTriggers(skill))) {
+    const { text, cut } = listWithin(visible, {
+      room,
+      first: words,
+      ...(options.search ? { search: options.search } : {}),
+    });
+    return result("registry", text, { cut: { ...cut, instructions } });
+  }
+  const breadcrumb = availableLine(visible.length);
+  const shortlist = options.shortlist ? words.slice(0, SHORTLIST) : [];
+  if (shortlist.length === 0) return result("breadcrumb", breadcrumb);
+  const lines = shortlist.map(
+    ({ name, manifest }) => `- ${inLine(name, 64)}: ${inLine(manifest.briefDescription, 160)}`,
+  );
+  return result("breadcrumb", [breadcrumb, "These may fit. Take one, or none:", ...lines].join("\n"));
+}
+
+/** The matcher of a catalog, made when first needed and kept as long as the catalog is. */
+export function matcherOf(catalog: Catalog): Matcher {
+  const known = MATCHERS.get(catalog);
+  if (known) return known;
+  const matcher = openMatcher(catalog.skills);
+  MATCHERS.set(catalog, matcher);
+  return matcher;
+}
+
+/** Whether a query can wake the skill. */
+export function hasTriggers({ manifest: { triggers, paths } }: Skill): boolean {
+  return triggers.keywords.length + triggers.verbs.length + triggers.patterns.length + paths.length > 0;
+}
+
+const MATCHERS = new WeakMap<Catalog, Matcher>();
+const DEFAULT_BUDGET = 20_000;
+const SHORTLIST = 5;
+
+interface Scene {
+  query: string;
+  /** In characters. */
+  room: number;
+  options: DiscloseOptions;
+}
+
+interface FullText {
+  text: string;
+  shown: readonly Skill[];
+  /** Names of the skills whose instructions had no room or could not be read. */
+  left: readonly string[];
+}
+const NO_TEXT: FullText = { text: "", shown: [], left: [] };
+
+function fullText(chosen: readonly Match[], rest: readonly Match[], { query, room, options }: Scene): FullText {
+  const parts: string[] = [];
+  const shown: Skill[] = [];
+  const left: string[] = [];
+  let used = 0;
+  const add = (text: string) => {
+    used += text.length + (parts.length > 0 ? 2 : 0);
+    parts.push(text);
+  };
+  for (const { skill, reasons } of chosen) {
+    if (options.loaded?.includes(skill.name)) {
+      add(`[Skill ${inLine(skill.name, 64)} is already loaded in this conversation]`);
+      shown.push(skill);
+      continue;
+    }
+    const content = contentOf(skill, { ...argumentsIn(query, skill, reasons), ...folderIn(skill, options) });
+    if (content !== undefined && used + content.length + 2 <= room) {
+      add(content);
+      shown.push(skill);
+    } else left.push(skill.name);
+  }
+  const named = [...left, ...rest.map(({ skill }) => skill.name)].map((name) => inLine(name, 64));
+  if (named.length > 0) {
+    const also = `[Also matching, not shown: ${named.slice(0, ALSO).join(", ")}${named.length > ALSO ? `, and ${named.length - ALSO} more` : ""}]`;
+    if (used + also.length + 2 <= room) add(also);
+  }
+  return { text: parts.join("\n\n"), shown, left };
+}
+
+const ALSO = 10;
+
+function contentOf(skill: Skill, options: ContentOptions): string | undefined {
+  try {
+    return skillContent(skill, options);
+  } catch (error) {
+    if (error instanceof SkillError) return undefined;
+    throw error;
+  }
+}
+
+/** What a person wrote after `/name` or `$name` at the beginning of the query. */
+function argumentsIn(query: string, skill: Skill, reasons: Match["reasons"]): { arguments?: string } {
+  const called = reasons.find(({ kind, text }) => kind === "mention" && /^[$/]/.test(text));
+  if (!called) return {};
+  const start = query.trimStart();
+  const name = start.slice(1, 1 + skill.name.length);
+  if (!/^[$/]/.test(start) || name.toLowerCase() !== skill.name.toLowerCase()) return {};
+  return { arguments: start.slice(1 + skill.name.length).trim() };
+}
+
+function folderIn(skill: Skill, { folderOf }: DiscloseOptions): { folder?: string } {
+  const folder = folderOf?.(skill);
+  return folder === undefined ? {} : { folder };
+}

@@ -1,0 +1,206 @@
+import { byText } from "../shared/text.ts";
+import type { Skill } from "../skill/skill.ts";
+import { type Cue, CueIndex, type CueKind } from "./cues.ts";
+import { type Field, RankIndex, rank } from "./rank.ts";
+import { terms } from "./terms.ts";
+
+/** Strongest first. Only `words` never puts a skill's instructions before a model. */
+export const LEVELS = ["explicit", "phrase", "trigger", "words"] as const;
+export type Level = (typeof LEVELS)[number];
+
+export interface Reason {
+  kind: CueKind | "words";
+  /** What was found: the cue as the skill declares it, or the words. */
+  text: string;
+}
+
+export interface Match {
+  skill: Skill;
+  level: Level;
+  reasons: readonly Reason[];
+  /** How well its words fit the query's. */
+  score: number;
+  /** How many different words of the query stand in what it says of itself. */
+  words: number;
+}
+
+export interface MatchOptions {
+  /** Names of skills, the one used last first. */
+  recent?: readonly string[];
+  /** Paths that the conversation is about, for skills with `paths`. */
+  files?: readonly string[];
+  /** How many matches by words alone. 10 when left out. */
+  limit?: number;
+  /** Also look into the instructions: they are read when this is first asked for. */
+  bodies?: boolean;
+  isVisible?: (skill: Skill) => boolean;
+  /** Whether a person may call the skill by name. */
+  isCallable?: (skill: Skill) => boolean;
+}
+
+export interface Matches {
+  /** Best first. */
+  matches: readonly Match[];
+  /** Skills that a cue speaks against. */
+  against: readonly { skill: Skill; cue: string }[];
+  /** The query was longer than what is looked at. */
+  isCut: boolean;
+}
+
+export interface Matcher {
+  match(query: string, options?: MatchOptions): Matches;
+  /** Which of the query's words stand in which field of the skill. */
+  wordsIn(
+    skill: Skill,
+    query: string,
+    options?: { bodies?: boolean },
+  ): readonly { field: string; words: readonly string[] }[];
+}
+
+/** How much of a query is looked at, in characters. */
+export const LONGEST_QUERY = 20_000;
+
+const FIELDS = {
+  name: { weight: 3, shortness: 0.3 },
+  description: { weight: 1, shortness: 0.4 },
+  triggers: { weight: 1, shortness: 0.3 },
+  examples: { weight: 0.6, shortness: 0.3 },
+} satisfies Record<string, Field>;
+const FIELD_NAMES = Object.keys(FIELDS) as (keyof typeof FIELDS)[];
+const BODY: Field = { weight: 1, shortness: 0.75 };
+const BODY_SHARE = 0.5;
+const [EXPLICIT, PHRASE, TRIGGER] = [0, 1, 2];
+const LEVEL_OF: Record<Exclude<CueKind, "negative">, number> = {
+  mention: EXPLICIT,
+  name: PHRASE,
+  example: PHRASE,
+  phrase: PHRASE,
+  keyword: TRIGGER,
+  verb: TRIGGER,
+  pattern: TRIGGER,
+  path: TRIGGER,
+};
+
+/** Prepares skills for being matched. Contract: a matcher belongs to these skills as they are now. */
+export function openMatcher(skills: readonly Skill[]): Matcher {
+  const cues = new CueIndex();
+  const texts = skills.map((skill, index) => {
+    const examples = skill.examples();
+    cues.add(index, skill, examples);
+    return fieldsOf(skill, examples);
+  });
+  const fields = new RankIndex(Object.values(FIELDS), texts);
+  let bodies: RankIndex | undefined;
+  const bodyRank = () => {
+    bodies ??= new RankIndex(
+      [BODY],
+      skills.map((skill) => [bodyOf(skill)]),
+    );
+    return bodies;
+  };
+  return {
+    match: (query, matchOptions = {}) => match({ skills, cues, rank: fields, bodyRank }, query, matchOptions),
+    wordsIn(skill, query, { bodies: withBodies = false } = {}) {
+      const wanted = new Set(terms(query.slice(0, LONGEST_QUERY)));
+      const fields = fieldsOf(skill, skill.examples()).map((text, index) => ({
+        field: FIELD_NAMES[index] as string,
+        text,
+      }));
+      if (withBodies) fields.push({ field: "body", text: bodyOf(skill) });
+      return fields.flatMap(({ field, text }) => {
+        const words = [...new Set(terms(text))].filter((term) => wanted.has(term));
+        return words.length === 0 ? [] : { field, words };
+      });
+    },
+  };
+}
+
+interface Indexes {
+  skills: readonly Skill[];
+  cues: CueIndex;
+  rank: RankIndex;
+  bodyRank(): RankIndex;
+}
+
+function match(indexes: Indexes, written: string, options: MatchOptions): Matches {
+  const { skills } = indexes;
+  const { recent = [], files = [], limit = 10, isVisible = () => true, isCallable = () => true } = options;
+  const query = written.slice(0, LONGEST_QUERY);
+  const found = new Map<number, Cue[]>();
+  const against = new Map<number, string>();
+  for (const cue of indexes.cues.find(query, files)) {
+    const skill = skills[cue.skill];
+    if (!skill) continue;
+    if (cue.kind === "mention" ? !isCallable(skill) : !isVisible(skill)) continue;
+    if (cue.kind === "negative") against.set(cue.skill, cue.text);
+    else if (found.get(cue.skill)?.push(cue) === undefined) found.set(cue.skill, [cue]);
+  }
+  for (const index of against.keys()) {
+    const mentions = found.get(index)?.filter(({ kind }) => kind === "mention") ?? [];
+    if (mentions.length > 0) found.set(index, mentions);
+    else found.delete(index);
+  }
+  const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
+  const shares = [{ index: indexes.rank, share: 1 }];
+  if (options.bodies) shares.push({ index: indexes.bodyRank(), share: BODY_SHARE });
+  const { best, asked } = rank(shares, terms(query), { limit, always: found, accepts });
+  const matches: Match[] = [];
+  for (const [index, reasons] of found) {
+    const { score = 0, words = 0 } = asked.get(index) ?? {};
+    matches.push({
+      skill: skills[index] as Skill,
+      level: levelOf(reasons),
+      reasons: reasons.map(asReason),
+      score,
+      words,
+    });
+  }
+  matches.sort(byStrength(recent));
+  for (const { document, score, words } of best) {
+    const skill = skills[document] as Skill;
+    matches.push({ skill, level: "words", reasons: [{ kind: "words", text: `${words}` }], score, words });
+  }
+  return {
+    matches,
+    against: [...against].map(([index, cue]) => ({ skill: skills[index] as Skill, cue })),
+    isCut: written.length > LONGEST_QUERY,
+  };
+}
+
+function levelOf(cues: readonly Cue[]): Level {
+  const strongest = Math.min(...cues.map(({ kind }) => LEVEL_OF[kind as keyof typeof LEVEL_OF]));
+  return LEVELS[strongest] ?? "words";
+}
+
+function asReason({ kind, text }: Cue): Reason {
+  return { kind, text };
+}
+
+/** The stronger level, then what was used more recently, then more words of the query, then the name. */
+function byStrength(recent: readonly string[]): (a: Match, b: Match) => number {
+  const places = new Map(recent.map((name, place) => [name, place]));
+  const place = ({ skill }: Match) => places.get(skill.name) ?? Number.MAX_SAFE_INTEGER;
+  return (a, b) =>
+    LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) ||
+    place(a) - place(b) ||
+    b.words - a.words ||
+    byText(a.skill.name, b.skill.name);
+}
+
+function fieldsOf({ name, description, manifest }: Skill, examples: readonly string[]): string[] {
+  const { whenToUse, triggers } = manifest;
+  return [
+    name,
+    whenToUse ? `${description}\n${whenToUse}` : description,
+    [...triggers.keywords, ...triggers.verbs, ...manifest.tags].join("\n"),
+    examples.join("\n"),
+  ];
+}
+
+function bodyOf(skill: Skill): string {
+  try {
+    return skill.body();
+  } catch {
+    return "";
+  }
+}

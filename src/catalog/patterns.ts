@@ -1,0 +1,111 @@
+import { RE2JS } from "re2js";
+import { judgePattern } from "../skill/pattern.ts";
+
+interface Row<T> {
+  pattern: string;
+  values: T[];
+  needs: readonly (readonly string[])[];
+  engine?: RE2JS;
+}
+
+/** Regular expressions, tried on a text in linear time. One is run only when a text that it cannot match without is there. */
+export class PatternIndex<T> {
+  readonly #rows = new Map<string, Row<T>>();
+  #literals: Literals<Row<T>> | undefined;
+
+  /** Contract: false for a pattern that is no use; discovery has said why. */
+  add(pattern: string, value: T): boolean {
+    const known = this.#rows.get(pattern);
+    if (known) {
+      known.values.push(value);
+      return true;
+    }
+    const judged = judgePattern(pattern);
+    if ("problem" in judged || judged.isBroad) return false;
+    this.#rows.set(pattern, { pattern, values: [value], needs: judged.needs });
+    this.#literals = undefined;
+    return true;
+  }
+
+  *find(text: string): Generator<{ pattern: string; values: readonly T[] }> {
+    this.#literals ??= new Literals([...this.#rows.values()]);
+    for (const row of this.#literals.candidates(text.toLowerCase().replaceAll("ſ", "s"))) {
+      row.engine ??= RE2JS.compile(row.pattern, RE2JS.CASE_INSENSITIVE);
+      if (row.engine.test(text)) yield row;
+    }
+  }
+}
+
+const WINDOW = 8;
+
+/** For each pattern the rarest text that it needs, so that a query wakes few of them. */
+class Literals<R extends { needs: readonly (readonly string[])[] }> {
+  readonly #rows = new Map<string, R[]>();
+  /** Patterns that need no text in particular. */
+  readonly #always: R[] = [];
+  /** For the hash of a text's first two characters, which lengths to look up. */
+  readonly #lengths = new Uint16Array(1 << 14);
+
+  constructor(rows: readonly R[]) {
+    const counts = new Map<string, number>();
+    for (const { needs } of rows) {
+      for (const window of new Set(needs.flat().flatMap(windows))) counts.set(window, (counts.get(window) ?? 0) + 1);
+    }
+    for (const row of rows) {
+      const best = rarest(row.needs, counts);
+      if (best.length === 0) this.#always.push(row);
+      for (const window of best) {
+        const others = this.#rows.get(window);
+        if (others) others.push(row);
+        else this.#rows.set(window, [row]);
+        const slot = hash(window, 0);
+        this.#lengths[slot] = (this.#lengths[slot] ?? 0) | (1 << window.length);
+      }
+    }
+  }
+
+  candidates(text: string): Set<R> {
+    const found = new Set(this.#always);
+    for (let at = 0; at < text.length; at++) {
+      // A text of one character is filed under it alone, longer ones under their first two.
+      this.#collect(text, at, (this.#lengths[hash(text[at] ?? "", 0)] ?? 0) & 2, found);
+      if (at + 1 < text.length) this.#collect(text, at, (this.#lengths[hash(text, at)] ?? 0) & ~2, found);
+    }
+    return found;
+  }
+
+  #collect(text: string, at: number, lengths: number, found: Set<R>): void {
+    for (let length = 1; lengths >> length !== 0; length++) {
+      if ((lengths & (1 << length)) === 0 || at + length > text.length) continue;
+      for (const row of this.#rows.get(text.slice(at, at + length)) ?? []) found.add(row);
+    }
+  }
+}
+
+function hash(text: string, at: number): number {
+  const next = at + 1 < text.length ? text.charCodeAt(at + 1) : 0;
+  return (text.charCodeAt(at) * 131 + next * 7) & 0x3fff;
+}
+
+function windows(text: string): string[] {
+  if (text.length <= WINDOW) return text === "" ? [] : [text];
+  return Array.from({ length: text.length - WINDOW + 1 }, (_, at) => text.slice(at, at + WINDOW));
+}
+
+/** The set that fewest patterns share, a window of each of its texts. */
+function rarest(needs: readonly (readonly string[])[], counts: ReadonlyMap<string, number>): string[] {
+  let best: string[] = [];
+  let least = Number.POSITIVE_INFINITY;
+  for (const set of needs) {
+    const chosen = set.map((text) =>
+      windows(text).reduce((a, b) => ((counts.get(b) ?? 0) < (counts.get(a) ?? 0) ? b : a)),
+    );
+    // A short text is found everywhere: it costs what it would wake by chance.
+    const cost = chosen.reduce(
+      (sum, window) => sum + (counts.get(window) ?? 0) + (window.length < 3 ? 1000 : 0) / window.length,
+      0,
+    );
+    if (cost < least) [best, least] = [chosen, cost];
+  }
+  return best;
+}

@@ -1,0 +1,71 @@
+import { fold, type Unit, units } from "./units.ts";
+
+interface Node<T> {
+  next?: Map<string, Node<T>>;
+  values?: T[];
+}
+
+export interface Found<T> {
+  values: readonly T[];
+  /** The units from `from` up to, not including, `to`. */
+  from: number;
+  to: number;
+}
+
+/** Words and phrases, found in a text in one pass whatever their number. */
+export class PhraseIndex<T> {
+  readonly #root: Node<T> = {};
+  #longest = 0;
+
+  /** Contract: false for a phrase without a single unit, or one too long to be one. */
+  add(phrase: string, value: T): boolean {
+    const parts = units(fold(phrase));
+    if (parts.length === 0 || parts.length > LONGEST) return false;
+    this.#longest = Math.max(this.#longest, parts.length);
+    let node = this.#root;
+    for (const [index, part] of parts.entries()) {
+      node.next ??= new Map();
+      const key = index === 0 ? part.text : part.key;
+      let next = node.next.get(key);
+      if (!next) {
+        next = {};
+        node.next.set(key, next);
+      }
+      node = next;
+    }
+    node.values ??= [];
+    node.values.push(value);
+    return true;
+  }
+
+  /** Every phrase that stands in the text, each at its first place only. */
+  *find(text: readonly Unit[]): Generator<Found<T>> {
+    const seen = new Set<Node<T>>();
+    for (let from = 0; from < text.length; from++) {
+      if (!canStart(text, from)) continue;
+      let node: Node<T> | undefined = this.#root.next?.get(text[from]?.text ?? "");
+      for (let to = from + 1; node; to++) {
+        if (node.values && !seen.has(node) && canEnd(text, to)) {
+          seen.add(node);
+          yield { values: node.values, from, to };
+        }
+        const next: Unit | undefined = text[to];
+        node = next ? node.next?.get(next.key) : undefined;
+      }
+    }
+  }
+}
+
+const LONGEST = 24;
+
+// A phrase that begins with a symbol, `/deploy`, is not part of a path, `src/deploy`.
+function canStart(text: readonly Unit[], at: number): boolean {
+  const [before, unit] = [text[at - 1], text[at]];
+  if (!unit?.canStart) return false;
+  return !(unit.isSymbol && unit.isTouching && before && (!before.isSymbol || before.text === unit.text));
+}
+
+function canEnd(text: readonly Unit[], to: number): boolean {
+  const [last, after] = [text[to - 1], text[to]];
+  return !(last?.isSymbol && after?.isTouching && after.text === last.text);
+}

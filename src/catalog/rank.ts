@@ -1,0 +1,202 @@
+import { terms } from "./terms.ts";
+
+export interface Field {
+  /** How much a word in this field counts. */
+  weight: number;
+  /** From 0, a long text is as good as a short one, to 1. */
+  shortness: number;
+}
+
+export interface Scored {
+  document: number;
+  score: number;
+  /** How many different words of the query stand in it. */
+  words: number;
+}
+
+export interface RankOptions {
+  limit?: number;
+  /** Documents whose scores are wanted wherever they stand; they are not among the best. */
+  always?: ReadonlyMap<number, unknown>;
+  accepts?: (document: number) => boolean;
+}
+
+export interface Ranking {
+  best: Scored[];
+  asked: ReadonlyMap<number, Scored>;
+}
+
+/** Ranks documents by the words of a query (BM25F): a word counts more the fewer documents hold it and the weightier its field. */
+export class RankIndex {
+  readonly size: number;
+  readonly #ids = new Map<string, number>();
+  readonly #starts: Uint32Array;
+  readonly #documents: Uint32Array;
+  readonly #weights: Float32Array;
+
+  constructor(fields: readonly Field[], documents: readonly (readonly string[])[]) {
+    this.size = documents.length;
+    const { occurrences, bounds, averages } = this.#read(fields.length, documents);
+    const counts = new Uint32Array(this.#ids.size + 1);
+    const seenIn = new Int32Array(this.#ids.size).fill(-1);
+    eachOccurrence(occurrences, bounds, fields.length, (document, _field, term) => {
+      if (seenIn[term] === document) return;
+      seenIn[term] = document;
+      counts[term + 1] = (counts[term + 1] ?? 0) + 1;
+    });
+    for (let term = 1; term < counts.length; term++) counts[term] = (counts[term] ?? 0) + (counts[term - 1] ?? 0);
+    this.#starts = counts;
+    const total = counts.at(-1) ?? 0;
+    this.#documents = new Uint32Array(total);
+    this.#weights = new Float32Array(total);
+    const filled = this.#starts.slice();
+    const place = new Int32Array(this.#ids.size).fill(-1);
+    seenIn.fill(-1);
+    eachOccurrence(occurrences, bounds, fields.length, (document, field, term, length) => {
+      if (seenIn[term] !== document) {
+        seenIn[term] = document;
+        place[term] = filled[term] ?? 0;
+        filled[term] = (filled[term] ?? 0) + 1;
+        this.#documents[place[term] ?? 0] = document;
+      }
+      const { weight, shortness } = fields[field] as Field;
+      const norm = 1 - shortness + (shortness * length) / (averages[field] || 1);
+      const at = place[term] ?? 0;
+      this.#weights[at] = (this.#weights[at] ?? 0) + weight / norm;
+    });
+    for (let term = 0; term < this.#ids.size; term++) {
+      const [from, to] = [this.#starts[term] ?? 0, this.#starts[term + 1] ?? 0];
+      const rarity = Math.log(1 + (this.size - (to - from) + 0.5) / (to - from + 0.5));
+      for (let at = from; at < to; at++) {
+        const frequency = this.#weights[at] ?? 0;
+        this.#weights[at] = (rarity * frequency) / (SATURATION + frequency);
+      }
+    }
+  }
+
+  /** Where the word stands, and with what weight. */
+  postings(word: string): { documents: Uint32Array; weights: Float32Array } | undefined {
+    const id = this.#ids.get(word);
+    if (id === undefined) return undefined;
+    const [from, to] = [this.#starts[id], this.#starts[id + 1]];
+    return { documents: this.#documents.subarray(from, to), weights: this.#weights.subarray(from, to) };
+  }
+
+  #read(fieldCount: number, documents: readonly (readonly string[])[]) {
+    let occurrences = new Uint32Array(1024);
+    const bounds = new Uint32Array(documents.length * fieldCount + 1);
+    const lengths = new Float64Array(fieldCount);
+    const filled = new Float64Array(fieldCount);
+    let end = 0;
+    for (let document = 0; document < documents.length; document++) {
+      for (let field = 0; field < fieldCount; field++) {
+        const text = documents[document]?.[field] ?? "";
+        const words = text === "" ? [] : terms(text);
+        if (end + words.length > occurrences.length) {
+          const larger = new Uint32Array((end + words.length) * 2);
+          larger.set(occurrences);
+          occurrences = larger;
+        }
+        for (const word of words) occurrences[end++] = this.#idOf(word);
+        bounds[document * fieldCount + field + 1] = end;
+        if (words.length > 0) {
+          lengths[field] = (lengths[field] ?? 0) + words.length;
+          filled[field] = (filled[field] ?? 0) + 1;
+        }
+      }
+    }
+    return { occurrences, bounds, averages: lengths.map((length, field) => length / (filled[field] || 1)) };
+  }
+
+  #idOf(word: string): number {
+    let id = this.#ids.get(word);
+    if (id === undefined) {
+      id = this.#ids.size;
+      this.#ids.set(word, id);
+    }
+    return id;
+  }
+}
+
+/**
+ * The best documents that hold a word of the query, best first, and what `always` got; equal ones in their own order.
+ * Contract: the indexes are of the same documents; each one's scores count as much as its share says.
+ */
+export function rank(
+  indexes: readonly { index: RankIndex; share: number }[],
+  query: readonly string[],
+  { limit = Number.POSITIVE_INFINITY, always, accepts }: RankOptions = {},
+): Ranking {
+  const size = indexes[0]?.index.size ?? 0;
+  const scores = new Float64Array(size);
+  const words = new Uint16Array(size);
+  const lastWord = new Uint32Array(size);
+  const touched: number[] = [];
+  let number = 0;
+  for (const word of new Set(query)) {
+    number++;
+    for (const { index, share } of indexes) {
+      const found = index.postings(word);
+      if (!found) continue;
+      const { documents, weights } = found;
+      for (let at = 0; at < documents.length; at++) {
+        const document = documents[at] ?? 0;
+        if (lastWord[document] === 0) touched.push(document);
+        if (lastWord[document] !== number) words[document] = (words[document] ?? 0) + 1;
+        lastWord[document] = number;
+        scores[document] = (scores[document] ?? 0) + share * (weights[at] ?? 0);
+      }
+    }
+  }
+  const best = new Best(limit, accepts);
+  const asked = new Map<number, Scored>();
+  for (const document of touched) {
+    const scored = { document, score: scores[document] ?? 0, words: words[document] ?? 0 };
+    if (always?.has(document)) asked.set(document, scored);
+    else best.add(scored);
+  }
+  return { best: best.sorted(), asked };
+}
+
+/** How soon further occurrences of a word stop counting. */
+const SATURATION = 1.2;
+
+function eachOccurrence(
+  occurrences: Uint32Array,
+  bounds: Uint32Array,
+  fieldCount: number,
+  visit: (document: number, field: number, term: number, length: number) => void,
+): void {
+  for (let slot = 0; slot + 1 < bounds.length; slot++) {
+    const [from, to] = [bounds[slot] ?? 0, bounds[slot + 1] ?? 0];
+    for (let at = from; at < to; at++) {
+      visit(Math.floor(slot / fieldCount), slot % fieldCount, occurrences[at] ?? 0, to - from);
+    }
+  }
+}
+
+/** Keeps the best `limit` of what it is given, without sorting the rest. */
+class Best {
+  readonly #limit: number;
+  readonly #accepts: (document: number) => boolean;
+  #kept: Scored[] = [];
+  #least = Number.NEGATIVE_INFINITY;
+
+  constructor(limit: number, accepts: (document: number) => boolean = () => true) {
+    this.#limit = limit;
+    this.#accepts = accepts;
+  }
+
+  add(scored: Scored): void {
+    if (scored.score < this.#least || !this.#accepts(scored.document)) return;
+    this.#kept.push(scored);
+    if (this.#kept.length < this.#limit * 4 + 64) return;
+    this.#kept = this.sorted();
+    this.#least = this.#kept.at(-1)?.score ?? this.#least;
+  }
+
+  sorted(): Scored[] {
+    const sorted = this.#kept.sort((a, b) => b.score - a.score || a.document - b.document);
+    return sorted.length > this.#limit ? sorted.slice(0, this.#limit) : sorted;
+  }
+}

@@ -1,0 +1,97 @@
+import { realpathSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { Host } from "../host/host.ts";
+import { isInside } from "../shared/inside.ts";
+import type { Profile } from "../skill/diagnostic.ts";
+import { RULES } from "../skill/lint.ts";
+import { toSkillMd } from "../skill/render.ts";
+import type { ToolResult } from "../skill/tool.ts";
+import { type CheckedFile, checkPath, checkText } from "../source/check.ts";
+
+export interface Judged {
+  skill: string | undefined;
+  path: string | undefined;
+  content: string | undefined;
+  profile: Profile;
+}
+type What = "structure" | "style";
+
+const MOST = 50;
+
+/** Checks a skill by its name, a path, or a text: its structure and metadata, or the style of its instructions. */
+export function judge(what: What, request: Judged, catalog: Catalog, host: Host): ToolResult {
+  const { skill, path, content, profile } = request;
+  if ([skill, path, content].filter((given) => given !== undefined).length !== 1)
+    return refuse("input-invalid", 'Invalid input: give one of "skill", "path" and "content".');
+  if (content !== undefined) return report([checkText(content, { profile })], what, profile);
+  if (path !== undefined) {
+    const found = allowedPath(path, catalog, host);
+    if (found === undefined)
+      return refuse("path-outside", `"${path}" is not in the workspace or a folder of skills, or is not there.`);
+    return reportPath(found, what, profile);
+  }
+  const known = catalog.find(skill ?? "");
+  if (known && known.origin.file === undefined)
+    return report([checkText(toSkillMd(known), { profile })], what, profile);
+  const file = known?.origin.file ?? brokenFile(catalog, skill ?? "");
+  return file === undefined ? refuse("not-found", `Skill '${skill}' not found`) : reportPath(file, what, profile);
+}
+
+function reportPath(path: string, what: What, profile: Profile): ToolResult {
+  const { files, diagnostics } = checkPath(path, { profile });
+  if (files.length > 0) return report(files, what, profile);
+  return refuse("not-found", diagnostics.map(({ message }) => message).join("; ") || "There is no skill here.");
+}
+
+/** A model may name only what skills could be in: nothing else on this machine is read, or said to be there. */
+function allowedPath(path: string, catalog: Catalog, host: Host): string | undefined {
+  const roots = [host.workspace, ...catalog.sources.map((source) => source.path)].flatMap((root) => real(root) ?? []);
+  const found = real(resolve(host.workspace ?? "/", path));
+  return found !== undefined && roots.some((root) => isInside(root, found)) ? found : undefined;
+}
+
+function real(path: string | undefined): string | undefined {
+  try {
+    return path === undefined ? undefined : realpathSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The file of a skill that did not load, by its folder's or its own name. */
+function brokenFile({ diagnostics }: Catalog, name: string): string | undefined {
+  const broken = diagnostics.find(
+    ({ severity, file }) => severity === "error" && (dirname(file).endsWith(`/${name}`) || file.includes(`/${name}.`)),
+  );
+  return broken?.file;
+}
+
+function report(files: readonly CheckedFile[], what: What, profile: Profile): ToolResult {
+  const rows = files.slice(0, MOST).map(({ file, name, diagnostics }) => {
+    const findings = diagnostics.filter(({ code }) => code in RULES === (what === "style"));
+    const isValid = findings.every(({ severity }) => severity !== "error");
+    return {
+      skill: name,
+      file,
+      ...(what === "structure" ? { profile, isValid } : {}),
+      findings: findings.map(({ code, severity, line, message, fix }) => ({
+        rule: code,
+        severity,
+        line,
+        message,
+        fix,
+      })),
+    };
+  });
+  const content = JSON.stringify(
+    rows.length === 1 ? rows[0] : { skills: rows, more: files.length - rows.length },
+    null,
+    2,
+  );
+  return { content, isError: false };
+}
+
+function refuse(code: string, content: string): ToolResult {
+  return { content, isError: true, code };
+}

@@ -1,0 +1,58 @@
+import { skillContent } from "../catalog/content.ts";
+import type { Host } from "../host/host.ts";
+import { inLine } from "../shared/prompt.ts";
+import { count } from "../shared/text.ts";
+import type { Skill } from "../skill/skill.ts";
+
+const MOST_FILES = 100;
+
+/** What a conversation gets when a skill is loaded: its instructions, its files, and what loading does not give. */
+export function loadedText(skill: Skill, host: Host, given: string | undefined): string {
+  const folder = host.folderOf?.(skill);
+  const content = skillContent(skill, {
+    ...(given === undefined ? {} : { arguments: given }),
+    ...(folder === undefined ? {} : { folder }),
+  });
+  return [content, fileLines(skill), ...notes(skill)].filter((part) => part !== "").join("\n");
+}
+
+function fileLines(skill: Skill): string {
+  const { files } = skill.files();
+  if (files.length === 0) return "";
+  const lines = files.slice(0, MOST_FILES).map(({ path, size, executable }) => {
+    return `- ${inLine(path)} (${count(size, "byte")}${executable ? ", executable" : ""})`;
+  });
+  if (files.length > MOST_FILES) lines.push(`- and ${files.length - MOST_FILES} more`);
+  return ["<skill_files>", ...lines, "</skill_files>", "read_skill_resource reads one of them."].join("\n");
+}
+
+/** One row a thing that loading leaves out: what the skill declares, or nothing. */
+const LEFT_OUT: readonly [label: string, declared: (skill: Skill) => readonly (string | undefined)[]][] = [
+  ["env", ({ manifest }) => manifest.env],
+  ["capabilities", ({ manifest }) => manifest.capabilities],
+  ["packages", ({ manifest }) => manifest.packages],
+  ["model", ({ manifest }) => [manifest.model]],
+  ["effort", ({ manifest }) => [manifest.effort]],
+  ["agent", ({ manifest }) => [manifest.agent]],
+  ["allowed_tools", ({ manifest }) => manifest.tools.allowed],
+  ["disallowed-tools", ({ manifest }) => manifest.tools.disallowed],
+  ["toolsets", ({ manifest }) => manifest.toolsets],
+];
+
+function notes(skill: Skill): string[] {
+  const left = LEFT_OUT.flatMap(([label, declared]) => {
+    const values = declared(skill).flatMap((value) => (value === undefined ? [] : inLine(value, 120)));
+    return values.length === 0 ? [] : `${label} (${values.join(", ")})`;
+  });
+  const found: string[] = [];
+  if (left.length > 0) found.push(`[Not in force for loaded instructions: ${left.join("; ")}]`);
+  if (skill.manifest.context === "fork") {
+    found.push(
+      "[The skill asks to run on its own (context: fork); there is nobody to run it here, so follow it yourself]",
+    );
+  }
+  if (DYNAMIC.test(skill.body())) found.push("[The commands in !`…` were not run; their output is not in the text]");
+  return found;
+}
+
+const DYNAMIC = /(?:^|\s)!`[^`\n]+`|^```!/m;

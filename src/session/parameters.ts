@@ -1,0 +1,56 @@
+import type { Data } from "../skill/data.ts";
+import type { ToolResult } from "../skill/tool.ts";
+
+/** One parameter of a tool. */
+export interface Parameter {
+  type: "string" | "number" | "boolean";
+  says: string;
+  isRequired?: boolean;
+  /** Other spellings that are taken too. */
+  also?: readonly string[];
+  choices?: readonly string[];
+}
+export type Parameters = Readonly<Record<string, Parameter>>;
+type Types = { string: string; number: number; boolean: boolean };
+export type Values<P extends Parameters> = {
+  [Name in keyof P]: P[Name]["isRequired"] extends true ? Types[P[Name]["type"]] : Types[P[Name]["type"]] | undefined;
+};
+
+export function schemaOf(parameters: Parameters): Data {
+  const properties: Data = {};
+  for (const [name, { type, says, choices }] of Object.entries(parameters)) {
+    properties[name] = { type, description: says, ...(choices ? { enum: choices } : {}) };
+  }
+  const required = Object.keys(parameters).filter((name) => parameters[name]?.isRequired);
+  return { type: "object", properties, ...(required.length > 0 ? { required } : {}) };
+}
+
+/** Reads what a model sent, or says what is wrong with it and what there is to send. */
+export function readInput<P extends Parameters>(parameters: P, input: unknown): Values<P> | { refusal: ToolResult } {
+  if (input !== undefined && input !== null && (typeof input !== "object" || Array.isArray(input)))
+    return invalid(parameters, "it is no object");
+  const given = { ...(input as Record<string, unknown> | null | undefined) };
+  const values: Record<string, unknown> = {};
+  for (const [name, parameter] of Object.entries(parameters)) {
+    const spelling = [name, ...(parameter.also ?? [])].find((key) => given[key] !== undefined && given[key] !== null);
+    const value = spelling === undefined ? undefined : given[spelling];
+    if (value === undefined) {
+      if (parameter.isRequired) return invalid(parameters, `"${name}" is missing`);
+      continue;
+    }
+    if (typeof value !== parameter.type || value === "" || Number.isNaN(value))
+      return invalid(parameters, `"${name}" must be a ${value === "" ? "text that is not empty" : parameter.type}`);
+    if (parameter.choices && !parameter.choices.includes(String(value)))
+      return invalid(parameters, `"${name}" must be one of ${parameter.choices.join(", ")}`);
+    values[name] = value;
+  }
+  return values as Values<P>;
+}
+
+function invalid(parameters: Parameters, what: string): { refusal: ToolResult } {
+  const takes = Object.entries(parameters).map(
+    ([name, { type, isRequired }]) => `${name} (${type}${isRequired ? "" : ", optional"})`,
+  );
+  const content = `Invalid input: ${what}. It takes ${takes.length === 0 ? "nothing" : takes.join(", ")}.`;
+  return { refusal: { content, isError: true, code: "input-invalid" } };
+}

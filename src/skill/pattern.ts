@@ -1,0 +1,379 @@
+/** What can be said of a regular expression without running it. */
+export interface PatternFacts {
+  /** Sets of lower-case texts: whatever the pattern matches holds at least one text of every set. */
+  needs: readonly (readonly string[])[];
+  /** It matches every query, so it says nothing about any. */
+  isBroad: boolean;
+}
+export type JudgedPattern = PatternFacts | { problem: string };
+
+/**
+ * Reads a pattern in the syntax of RE2, which is matched in time that grows with the text and not with the pattern's choices.
+ * Contract: what this accepts, the engine compiles; a property test compares the two.
+ */
+export function judgePattern(pattern: string): JudgedPattern {
+  if (pattern.length > LONGEST) return { problem: `has ${pattern.length} characters, more than ${LONGEST}` };
+  try {
+    const { needs, exact, size, isOpen } = new PatternReader(pattern).read();
+    if (size > LARGEST) return { problem: "repeats so much that matching it would be slow" };
+    return { needs: exact === undefined ? needs : withText(needs, exact), isBroad: isOpen };
+  } catch (error) {
+    if (error instanceof Unreadable) return { problem: error.message };
+    throw error;
+  }
+}
+
+const LONGEST = 1000;
+/** How many steps an expression may unfold to: the cost of matching is at most this times the length of the text. */
+const LARGEST = 1000;
+const MOST_REPEATS = 1000;
+const MOST_CHOICES = 32;
+
+class Unreadable extends Error {}
+
+/** What is known of a part of a pattern. */
+interface Part {
+  needs: readonly (readonly string[])[];
+  /** The one text that the part matches, when it is one. */
+  exact?: string;
+  size: number;
+  /** The part can match nothing at all, or anything: it does not narrow what is around it. */
+  isOpen: boolean;
+  /** How often what it repeats may stand in a row, as the engine counts it. */
+  repeats: number;
+}
+
+const NOTHING: Part = { needs: [], exact: "", size: 1, isOpen: true, repeats: 1 };
+/** Exactly one character of some set. */
+const ONE: Part = { needs: [], size: 1, isOpen: false, repeats: 1 };
+const ANY: Part = { ...ONE, isOpen: true };
+const FLAGS: Part = { ...NOTHING };
+
+class PatternReader {
+  readonly #text: string;
+  readonly #names = new Set<string>();
+  #at = 0;
+  #depth = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  read(): Part {
+    const part = this.#alternatives();
+    if (this.#at < this.#text.length) throw new Unreadable('has a ")" that closes nothing');
+    return part;
+  }
+
+  #alternatives(): Part {
+    if (++this.#depth > 100) throw new Unreadable("is nested too deeply");
+    const parts = [this.#sequence()];
+    while (this.#take("|")) parts.push(this.#sequence());
+    this.#depth--;
+    return oneOf(parts);
+  }
+
+  #sequence(): Part {
+    const parts: Part[] = [];
+    while (this.#at < this.#text.length && this.#peek() !== "|" && this.#peek() !== ")") {
+      parts.push(this.#repeated(this.#atom()));
+    }
+    return inARow(parts);
+  }
+
+  #repeated(part: Part): Part {
+    const operator = this.#repetition();
+    if (!operator) return part;
+    if (part === FLAGS) throw new Unreadable("repeats a group of flags");
+    if (this.#isRepetition()) throw new Unreadable("repeats a repetition, as in a**: put the inner one in parentheses");
+    return repeat(part, operator);
+  }
+
+  #repetition(): { least: number; most: number } | undefined {
+    const from = this.#at;
+    const operator = this.#readRepetition();
+    if (operator && this.#take("?")) return operator; // as few as possible: the same texts match
+    if (!operator) this.#at = from;
+    return operator;
+  }
+
+  #readRepetition(): { least: number; most: number } | undefined {
+    if (this.#take("*")) return { least: 0, most: Number.POSITIVE_INFINITY };
+    if (this.#take("+")) return { least: 1, most: Number.POSITIVE_INFINITY };
+    if (this.#take("?")) return { least: 0, most: 1 };
+    const braces = /^\{(\d{1,9})(,(\d{0,9}))?\}/.exec(this.#text.slice(this.#at, this.#at + 24));
+    if (!braces) return undefined;
+    this.#at += braces[0].length;
+    const least = Number(braces[1]);
+    const most =
+      braces[2] === undefined ? least : braces[3] === "" ? Number.POSITIVE_INFINITY : Number(braces[3] ?? least);
+    if (least > MOST_REPEATS || (most !== Number.POSITIVE_INFINITY && most > MOST_REPEATS) || most < least)
+      throw new Unreadable(`has the repetition ${braces[0]}, which cannot be had`);
+    return { least, most };
+  }
+
+  #isRepetition(): boolean {
+    if (!/[*+?{]/.test(this.#peek())) return false;
+    const from = this.#at;
+    const isOne = this.#readRepetition() !== undefined;
+    this.#at = from;
+    return isOne;
+  }
+
+  #atom(): Part {
+    const character = this.#next();
+    switch (character) {
+      case "(":
+        return this.#group();
+      case "[":
+        return this.#class();
+      case ".":
+        return ANY;
+      case "^":
+      case "$":
+        return NOTHING;
+      case "\\":
+        return this.#escape();
+      case "*":
+      case "+":
+      case "?":
+        throw new Unreadable(`has "${character}" with nothing before it to repeat`);
+      default:
+        return this.#run(character);
+    }
+  }
+
+  /** Plain characters in a row, but for the last one when it is repeated: `ab+`. */
+  #run(first: string): Part {
+    const from = this.#at;
+    while (isWordCode(this.#text.charCodeAt(this.#at))) this.#at++;
+    if (this.#at > from && this.#isRepetition()) this.#at--;
+    const part = literal(first);
+    const more = this.#text.slice(from, this.#at);
+    if (more === "" || part.exact === undefined) {
+      this.#at = from;
+      return part;
+    }
+    return { ...ONE, size: more.length + 1, exact: part.exact + more.toLowerCase() };
+  }
+
+  #group(): Part {
+    if (this.#take("?")) {
+      const name = /^P?<([A-Za-z_]\w*)>/.exec(this.#text.slice(this.#at));
+      if (name) {
+        this.#at += name[0].length;
+        if (this.#names.has(name[1] ?? "")) throw new Unreadable(`names two groups "${name[1]}"`);
+        this.#names.add(name[1] ?? "");
+      } else if (this.#flags()) return FLAGS;
+    }
+    const part = this.#alternatives();
+    if (!this.#take(")")) throw new Unreadable('has a "(" that is not closed');
+    return part;
+  }
+
+  /** Contract: true when the flags stand alone, `(?i)`, and so hold to the end of the group around them. */
+  #flags(): boolean {
+    const rest = this.#text.slice(this.#at);
+    if (/^<?[=!]/.test(rest))
+      throw new Unreadable("looks ahead or behind, which cannot be matched in linear time: match the text itself");
+    const flags = /^(?:[imsU]+(?:-[imsU]+)?|-[imsU]+)?([:)])/.exec(rest);
+    if (!flags) throw new Unreadable(`has the group "(?${rest.slice(0, 3)}", which is not known`);
+    if (flags[0] === ")") throw new Unreadable('has the group "(?)", which is not known');
+    this.#at += flags[0].length;
+    return flags[1] === ")";
+  }
+
+  #escape(): Part {
+    if (this.#at >= this.#text.length) throw new Unreadable('ends with a "\\"');
+    const character = this.#next();
+    if (/[1-9]/.test(character))
+      throw new Unreadable("refers back to a group, which cannot be matched in linear time: write the text out");
+    if (character === "Q") return this.#quoted();
+    if (/[AzbB]/.test(character)) return NOTHING;
+    if (character === "C") throw new Unreadable("uses \\C, which is not known");
+    return this.#escapedCharacter(character);
+  }
+
+  #escapedCharacter(character: string): Part {
+    if (/[dDsSwW]/.test(character)) return character === "d" ? ONE : ANY;
+    if (character === "p" || character === "P") return this.#property();
+    const control = CONTROLS[character];
+    if (control !== undefined) return literal(control);
+    if (character === "x" || character === "0") return literal(this.#coded(character));
+    if (/[\p{L}\p{N}]/u.test(character) || character.charCodeAt(0) > 127)
+      throw new Unreadable(`uses "\\${character}", which is not known`);
+    return literal(character);
+  }
+
+  #coded(kind: string): string {
+    const rest = this.#text.slice(this.#at, this.#at + 12);
+    const code =
+      kind === "0"
+        ? /^[0-7]{0,2}/.exec(rest)
+        : (/^([0-9A-Fa-f]{2})/.exec(rest) ?? /^\{([0-9A-Fa-f]{1,8})\}/.exec(rest));
+    if (!code) throw new Unreadable('has "\\x" without two hexadecimal digits after it');
+    this.#at += code[0].length;
+    const point = kind === "0" ? Number.parseInt(`0${code[0]}`, 8) : Number.parseInt(code[1] ?? "", 16);
+    if (point > 0x10ffff) throw new Unreadable("names a character that does not exist");
+    return String.fromCodePoint(point);
+  }
+
+  #property(): Part {
+    const named = /^(?:\{\^?([A-Za-z_]+)\}|([A-Z]))/.exec(this.#text.slice(this.#at, this.#at + 64));
+    const name = named?.[1] ?? named?.[2] ?? "";
+    if (!named || !isProperty(name)) throw new Unreadable(`uses a class of characters "\\p${name}" that is not known`);
+    this.#at += named[0].length;
+    return ONE;
+  }
+
+  #quoted(): Part {
+    const end = this.#text.indexOf("\\E", this.#at);
+    const text = end === -1 ? this.#text.slice(this.#at) : this.#text.slice(this.#at, end);
+    this.#at = end === -1 ? this.#text.length : end + 2;
+    return inARow([...text].map(literal));
+  }
+
+  #class(): Part {
+    const isNegated = this.#take("^");
+    let isFirst = true;
+    while (isFirst || this.#peek() !== "]") {
+      isFirst = false;
+      const from = this.#classItem();
+      if (this.#peek() !== "-" || this.#text[this.#at + 1] === "]") continue;
+      if (from === undefined) {
+        this.#at++;
+        continue;
+      }
+      this.#at++;
+      const to = this.#classItem();
+      if (to === undefined || from > to) throw new Unreadable("has a range of characters that runs backwards");
+    }
+    this.#at++;
+    return isNegated ? ANY : ONE;
+  }
+
+  /** Contract: the code of a single character, or nothing for a class within the class. */
+  #classItem(): number | undefined {
+    const character = this.#next(() => new Unreadable('has a "[" that is not closed'));
+    const posix = character === "[" ? /^:\^?([a-z]+):\]/.exec(this.#text.slice(this.#at, this.#at + 12)) : null;
+    if (posix) {
+      if (!POSIX.has(posix[1] ?? "")) throw new Unreadable(`uses the class "[:${posix[1]}:]", which is not known`);
+      this.#at += posix[0].length;
+      return undefined;
+    }
+    if (character !== "\\") return character.codePointAt(0);
+    const escaped = this.#next(() => new Unreadable('ends with a "\\"'));
+    const part = this.#escapedCharacter(escaped);
+    return part.exact === undefined ? undefined : part.exact.codePointAt(0);
+  }
+
+  #peek(): string {
+    return this.#text[this.#at] ?? "";
+  }
+
+  #take(character: string): boolean {
+    if (this.#peek() !== character) return false;
+    this.#at++;
+    return true;
+  }
+
+  #next(missing = () => new Unreadable("ends too early")): string {
+    const point = this.#text.codePointAt(this.#at);
+    if (point === undefined) throw missing();
+    const character = String.fromCodePoint(point);
+    this.#at += character.length;
+    return character;
+  }
+}
+
+function isWordCode(code: number): boolean {
+  return (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 32;
+}
+
+function literal(character: string): Part {
+  return isPlain(character) ? { ...ONE, exact: character.toLowerCase() } : ONE;
+}
+
+// Where upper and lower case are not one character each, a text that matches need not hold the literal as it is written.
+function isPlain(character: string): boolean {
+  if (character.charCodeAt(0) < 128) return true;
+  return character.toLowerCase() === character.toUpperCase();
+}
+
+function inARow(parts: readonly Part[]): Part {
+  const needs: (readonly string[])[] = [];
+  let run = "";
+  let whole: string | undefined = "";
+  let [size, repeats, isOpen] = [0, 1, true];
+  const close = () => {
+    if (run !== "") needs.push([run]);
+    run = "";
+  };
+  for (const part of parts) {
+    size += part.size;
+    repeats = Math.max(repeats, part.repeats);
+    isOpen &&= part.isOpen;
+    if (part.exact !== undefined) {
+      run += part.exact;
+      if (whole !== undefined) whole += part.exact;
+      continue;
+    }
+    close();
+    whole = undefined;
+    needs.push(...part.needs);
+  }
+  if (whole !== undefined) return { needs: [], exact: whole, size: Math.max(1, size), isOpen, repeats };
+  close();
+  return { needs, size, isOpen, repeats };
+}
+
+function oneOf(parts: readonly Part[]): Part {
+  const [first] = parts;
+  if (first && parts.length === 1) return first;
+  const size = parts.reduce((sum, part) => sum + part.size, 1);
+  const repeats = Math.max(...parts.map((part) => part.repeats));
+  const isOpen = parts.some((part) => part.isOpen);
+  const best = parts.map((part) => (part.exact ? [part.exact] : longest(part.needs)));
+  const choices = [...new Set(best.flat())];
+  const isNeeded = best.every((set) => set.length > 0) && choices.length <= MOST_CHOICES;
+  return { needs: isNeeded ? [choices] : [], size, isOpen, repeats };
+}
+
+function repeat(part: Part, { least, most }: { least: number; most: number }): Part {
+  const counted = Math.max(least, most === Number.POSITIVE_INFINITY ? 1 : most, 1);
+  const repeats = part.repeats * counted;
+  if (repeats > MOST_REPEATS) throw new Unreadable("repeats repetitions more than 1,000 times in all");
+  const size = part.size * counted + 1;
+  if (least === 0) return { needs: [], size, isOpen: true, repeats };
+  if (part.exact !== undefined && least === 1 && most === 1) return part;
+  return { needs: part.exact ? [[part.exact]] : part.needs, size, isOpen: part.isOpen, repeats };
+}
+
+function withText(needs: Part["needs"], text: string): Part["needs"] {
+  return text === "" ? needs : [...needs, [text]];
+}
+
+/** The set whose shortest text is longest: it is found least often by chance. */
+function longest(needs: Part["needs"]): readonly string[] {
+  let best: readonly string[] = [];
+  for (const set of needs) if (shortest(set) > shortest(best)) best = set;
+  return best;
+}
+
+function shortest(set: readonly string[]): number {
+  return set.length === 0 ? 0 : Math.min(...set.map((text) => text.length));
+}
+
+const CONTROLS: Readonly<Record<string, string>> = { a: "\x07", f: "\f", t: "\t", n: "\n", r: "\r", v: "\v" };
+const POSIX = new Set("alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit".split(" "));
+
+function isProperty(name: string): boolean {
+  if (name === "Any") return true;
+  for (const form of [`\\p{${name}}`, `\\p{Script=${name}}`]) {
+    try {
+      new RegExp(form, "u");
+      return /^[A-Z][a-z]?$|Script/.test(name) || form.includes("Script");
+    } catch {}
+  }
+  return false;
+}
