@@ -3,6 +3,15 @@ export { type Catalog, type Definition, type IsDenied, openCatalog, type SourceS
 export { type ContentOptions, skillContent } from "./catalog/content.ts";
 export type { CueKind } from "./catalog/cues.ts";
 export { type DiscloseOptions, type Disclosure, disclose, matcherOf, TIERS, type Tier } from "./catalog/disclose.ts";
+export {
+  type Evaluation,
+  evaluate,
+  type Miss,
+  recall,
+  type Score,
+  type SkillScore,
+  type Subject,
+} from "./catalog/evaluate.ts";
 export { promptListing, promptSection, type SectionOptions } from "./catalog/listing.ts";
 export {
   LEVELS,

@@ -27,7 +27,7 @@ const LAYERS = [
 /** Who alone may import a package. */
 const ONLY: Record<string, RegExp> = {
   "js-yaml": /^skill\/yaml\.ts$/,
-  "smol-toml": /^host\/settings\.ts$/,
+  "smol-toml": /^host\/config-file\.ts$/,
   chokidar: /^source\/watch\.ts$/,
   commander: /^cli\//,
   re2js: /^catalog\/patterns\.ts$/,

@@ -11,7 +11,7 @@ const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 const shell = process.platform === "win32";
 
 /** Packages that most starts do without: each a file of its own beside the command's. */
-const APART = { "js-yaml": "yaml.cjs", "smol-toml": "toml.cjs" };
+const APART = { "js-yaml": "yaml.cjs", "smol-toml": "toml.cjs", re2js: "re2.cjs" };
 
 const shared = {
   absWorkingDir: root,
@@ -27,7 +27,7 @@ const shared = {
 const startsFast = {
   name: "starts-fast",
   setup(build) {
-    build.onResolve({ filter: /^(?:js-yaml|smol-toml)$/ }, ({ path }) => ({
+    build.onResolve({ filter: /^(?:js-yaml|smol-toml|re2js)$/ }, ({ path }) => ({
       path: `./${APART[path]}`,
       external: true,
     }));
@@ -42,6 +42,7 @@ const startsFast = {
 
 rmSync(join(root, "dist"), { recursive: true, force: true });
 const tsc = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit", shell });
+if (tsc.error) console.error(`tsc could not be started: ${tsc.error.message} (run it as \`npm run prepare\`)`);
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
 await build({
   ...shared,

@@ -2,12 +2,12 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { main } from "../src/cli/main.ts";
-import { settingsTable } from "../src/host/settings.ts";
+import { settingsTable } from "../src/host/keys.ts";
 import { CODES } from "../src/skill/codes.ts";
 import { PROFILES } from "../src/skill/diagnostic.ts";
 
 const NAMES: Record<string, string> = { e: "error", w: "warning", i: "hint", "-": "" };
-const COMMANDS = ["", "list", "show", "check", "new", "doctor", "skill list", "skill validate"];
+const COMMANDS = ["", "list", "show", "explain", "eval", "check", "new", "doctor", "skill list", "skill validate"];
 
 async function helpOf(command: string): Promise<string> {
   let text = "";

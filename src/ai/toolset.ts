@@ -1,29 +1,46 @@
-import { type JSONSchema7, jsonSchema, type ToolSet, tool } from "ai";
+import { type JSONSchema7, jsonSchema, type Tool, tool } from "ai";
 import { openCatalog } from "../catalog/catalog.ts";
 import { promptListing } from "../catalog/listing.ts";
 import type { Host } from "../host/host.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { openSession, type Session } from "../session/session.ts";
-import type { Tool, ToolResult } from "../skill/tool.ts";
+import type { Tool as SessionTool, ToolResult } from "../skill/tool.ts";
 import { directorySource } from "../source/directory.ts";
 
+/** What a session's tools are called: spelled out, so that `activeTools`, `toolApproval` and results know them beside your own. */
+export type SkillToolName =
+  | "list_skills"
+  | "search_skills"
+  | "load_skill"
+  | "read_skill_resource"
+  | "validate_skill"
+  | "lint_skill";
+
+export type SkillTools = Record<SkillToolName, Tool<unknown, ToolResult>>;
+
 export interface SkillToolset {
-  /** The session's tools, for `generateText`, `streamText` and agents. */
-  tools: ToolSet;
+  /** The session's tools, for `generateText`, `streamText` and agents; yours go beside them: `{ ...skills.tools, mine }`. */
+  tools: SkillTools;
   /** The same skills for every query, as a part of the instructions; empty when there are none. */
-  instructions: string;
-  /** What to tell the model for this query: nothing, how many skills there are, a list, or full instructions. */
+  readonly instructions: string;
+  /** Instead of `instructions`, what to tell the model for this query: nothing, how many skills there are, a list, or full instructions. */
   instructionsFor(query: string): string;
   session: Session;
 }
 
-/** Skills for an agent of the AI SDK, from folders or from a session: one call for the tools and the instructions. */
+/** Skills for an agent of the AI SDK: one call for the tools and the instructions. Of two skills of one name the later folder's wins. */
+export async function skillToolset(folders: readonly string[], host?: Partial<Host>): Promise<SkillToolset>;
+/** The same for a session of your own, with its host. */
+export async function skillToolset(session: Session): Promise<SkillToolset>;
 export async function skillToolset(from: readonly string[] | Session, host: Partial<Host> = {}): Promise<SkillToolset> {
   const session = "call" in from ? from : await openFolders(from, host);
-  const listing = promptListing(session.visible());
   return {
-    tools: Object.fromEntries(session.tools.map((offered) => [offered.name, asTool(offered)])),
-    instructions: listing === "" ? "" : `${HEADING}\n\n${listing}`,
+    tools: Object.fromEntries(session.tools.map((offered) => [offered.name, asTool(offered)])) as SkillTools,
+    // A getter: the skills as they are now, also after a reload.
+    get instructions() {
+      const listing = promptListing(session.visible());
+      return listing === "" ? "" : `${HEADING}\n\n${listing}`;
+    },
     instructionsFor: (query) => session.disclose(query).text,
     session,
   };
@@ -33,20 +50,17 @@ const HEADING =
   "Skills hold instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.";
 
 async function openFolders(folders: readonly string[], host: Partial<Host>): Promise<Session> {
-  // Later folders win, as a program's own skills win over shipped ones.
   const sources = folders.map((path) => directorySource({ path, scope: "user" }));
   return openSession(await openCatalog(sources), { settings: NO_SETTINGS, ...host });
 }
 
-function asTool({ description, category, inputSchema, execute }: Tool): ToolSet[string] {
+function asTool({ description, category, inputSchema, execute }: SessionTool): Tool<unknown, ToolResult> {
   return tool({
     description,
-    inputSchema: jsonSchema(inputSchema as JSONSchema7),
+    // No `validate`: the session takes other spellings than the schema's, and answers wrong input so that a model can mend it.
+    inputSchema: jsonSchema<unknown>(inputSchema as JSONSchema7),
     metadata: { category },
-    execute: (input: unknown) => execute(input),
-    toModelOutput: ({ output }: { output: ToolResult }) => ({
-      type: output.isError ? "error-text" : "text",
-      value: output.content,
-    }),
+    execute: (input) => execute(input),
+    toModelOutput: ({ output }) => ({ type: output.isError ? "error-text" : "text", value: output.content }),
   });
 }

@@ -10,8 +10,8 @@ export interface Listed {
 export interface ListingOptions {
   /** At most so many characters. */
   room: number;
-  /** Skills whose descriptions and names are kept first, the best first. */
-  first: readonly Skill[];
+  /** Skills whose descriptions and names are kept first, the best first. Asked for only when not all is kept. */
+  first(): readonly Skill[];
   /** What finds the skills that are not named here. */
   search?: string;
 }
@@ -28,10 +28,9 @@ export function listWithin(skills: readonly Skill[], options: ListingOptions): L
   }));
   const whole = [heading, ...rows.map(bullet)].join("\n");
   if (whole.length <= options.room) return { text: whole, cut: { descriptions: 0, names: 0 } };
-  const rank = new Map(options.first.map((skill, place) => [skill.name, place]));
-  const order = skills.map((skill, index) => ({ index, place: rank.get(skill.name) ?? rank.size }));
-  const byRank = order.sort((a, b) => a.place - b.place || a.index - b.index).map(({ index }) => index);
-  return shortened(heading, rows, byRank, options) ?? namesOnly(heading, rows, byRank, options);
+  const places = new Map(skills.map((skill, index) => [skill.name, index]));
+  const fitting = options.first().flatMap(({ name }) => places.get(name) ?? []);
+  return shortened(heading, rows, fitting, options) ?? namesOnly(heading, rows, fitting, options);
 }
 
 /** The one line that says how many there are. */
@@ -56,7 +55,7 @@ function bullet({ name, brief }: Row): string {
 function shortened(
   heading: string,
   rows: readonly Row[],
-  byRank: readonly number[],
+  fitting: readonly number[],
   options: ListingOptions,
 ): Listed | undefined {
   const note = `(descriptions shortened to fit${options.search ? `; ${options.search} gives them whole` : ""})`;
@@ -64,8 +63,7 @@ function shortened(
   let room = options.room - heading.length - note.length - 1 - names;
   if (room < 0) return undefined;
   const limits = new Map<number, number>();
-  const ranked = byRank.slice(0, Math.min(KEPT_WHOLE, options.first.length));
-  for (const index of ranked) {
+  for (const index of fitting.slice(0, KEPT_WHOLE)) {
     const cost = (rows[index]?.brief.length ?? 0) + 2;
     if (cost > room) continue;
     room -= cost;
@@ -83,13 +81,13 @@ function shortened(
   return { text: [heading, ...lines, note].join("\n"), cut: { descriptions, names: 0 } };
 }
 
-function namesOnly(heading: string, rows: readonly Row[], byRank: readonly number[], options: ListingOptions): Listed {
+function namesOnly(heading: string, rows: readonly Row[], fitting: readonly number[], options: ListingOptions): Listed {
   const all = `${heading} ${rows.map(({ name }) => name).join(", ")}`;
   if (all.length <= options.room) return { text: all, cut: { descriptions: rows.length, names: 0 } };
   const more = (number: number) => `, and ${number} more${options.search ? ` (${options.search} finds them)` : ""}`;
   let room = options.room - heading.length - 1 - more(rows.length).length;
   const kept = new Set<number>();
-  for (const index of byRank) {
+  for (const index of new Set([...fitting, ...rows.keys()])) {
     const cost = (rows[index]?.name.length ?? 0) + 2;
     if (cost > room) break;
     room -= cost;

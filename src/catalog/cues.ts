@@ -1,5 +1,6 @@
+import { globPattern } from "../skill/glob.ts";
 import type { Skill } from "../skill/skill.ts";
-import { globPattern, pathsIn } from "./globs.ts";
+import { isPhrase as isUsable, MOST_TRIGGERS } from "../skill/triggers.ts";
 import { PatternIndex } from "./patterns.ts";
 import { type Found, PhraseIndex } from "./phrases.ts";
 import { isEmptyWord } from "./terms.ts";
@@ -26,15 +27,17 @@ export class CueIndex {
 
   add(index: number, { name, manifest: { triggers, paths } }: Skill, examples: readonly string[]): void {
     const declare = (kind: Declared["kind"], texts: readonly string[]) => {
-      for (const text of texts) this.#phrases.add(text, { skill: index, kind, text });
+      for (const text of texts) if (isUsable(text)) this.#phrases.add(text, { skill: index, kind, text });
     };
     declare("name", [name]);
-    declare("keyword", triggers.keywords);
-    declare("verb", triggers.verbs);
-    declare("negative", triggers.negative);
-    for (const pattern of triggers.patterns) this.#patterns.add(pattern, index);
-    for (const glob of paths) this.#globs.add(globPattern(glob), { skill: index, glob });
-    for (const example of examples) {
+    declare("keyword", triggers.keywords.slice(0, MOST_TRIGGERS.keywords));
+    declare("verb", triggers.verbs.slice(0, MOST_TRIGGERS.verbs));
+    declare("negative", triggers.negative.slice(0, MOST_TRIGGERS.negative));
+    for (const pattern of triggers.patterns.slice(0, MOST_TRIGGERS.patterns)) this.#patterns.add(pattern, index);
+    for (const glob of paths.slice(0, MOST_TRIGGERS.paths)) {
+      this.#globs.add(globPattern(glob), { skill: index, glob });
+    }
+    for (const example of examples.slice(0, MOST_TRIGGERS.examples)) {
       const key = spoken(units(fold(example)));
       this.#examples.set(key, [...(this.#examples.get(key) ?? []), index]);
     }
@@ -54,6 +57,17 @@ export class CueIndex {
     }
   }
 }
+
+/** What in a query may be a path: anything without blanks and quotes that has a slash, an ending, or capitals like Makefile. */
+function pathsIn(query: string): string[] {
+  return query
+    .split(/[\s"'`<>()[\]{},;]+/)
+    .map((word) => word.replace(/[.:!?]+$/, "").replace(/:\d+(?::\d+)?$/, ""))
+    .filter((word) => /[\w\p{L}]/u.test(word) && word.length <= LONGEST_PATH && /[/\\]|\.\w|^[A-Z]\w+$/.test(word))
+    .map((word) => word.replaceAll("\\", "/"));
+}
+
+const LONGEST_PATH = 512;
 
 /** What is said, whatever marks are put around it. */
 function spoken(text: readonly Unit[]): string {

@@ -1,11 +1,12 @@
 import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
-import { estimateTokens } from "../shared/text.ts";
+import { count, estimateTokens } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { asksWhatThereIs } from "./asks.ts";
 import { availableLine, type Listed, listWithin } from "./budget.ts";
 import type { Catalog } from "./catalog.ts";
 import { type ContentOptions, skillContent } from "./content.ts";
+import { DEFAULTS } from "./defaults.ts";
 import { type Match, type Matcher, type Matches, openMatcher } from "./match.ts";
 
 /** Nothing, how many there are, names with brief descriptions, or full instructions. */
@@ -38,6 +39,8 @@ export interface DiscloseOptions {
 /** What a model is told for a query. */
 export interface Disclosure {
   tier: Tier;
+  /** Why this tier, in a sentence for people. */
+  why: string;
   text: string;
   /** About so many. */
   tokens: number;
@@ -54,24 +57,29 @@ export interface Disclosure {
 
 /** Decides by the query what a model is told of the skills, and says it. */
 export function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Disclosure {
-  const { isVisible = () => true, maxSkills = 3, budget = DEFAULT_BUDGET, recent = [], files = [] } = options;
+  const {
+    isVisible = () => true,
+    maxSkills = DEFAULTS.maxSkills,
+    budget = DEFAULTS.budget,
+    recent = [],
+    files = [],
+  } = options;
   const forModel = (skill: Skill) => skill.manifest.invocation.byModel && isVisible(skill);
   const visible = catalog.skills.filter(forModel);
   const isCallable = (skill: Skill) => skill.manifest.invocation.byUser && isVisible(skill);
-  const { matches, against, isCut } = matcherOf(catalog).match(query, {
-    recent,
-    files,
-    isVisible: forModel,
-    isCallable,
-  });
-  const strong = matches.filter(({ level }) => level !== "words");
+  const matcher = matcherOf(catalog);
+  const scene = { recent, files, isVisible: forModel, isCallable };
+  const { matches: strong, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
+  // Looked for only where words decide something: then what the instructions say counts too.
+  const byWords = () => matcher.match(query, { ...scene, bodies: true }).matches;
   const room = budget * 4;
   const asks = asksWhatThereIs(query, options.asks) && strong[0]?.level !== "explicit";
-  const result = (tier: Tier, text: string, more: Partial<Disclosure> = {}): Disclosure => ({
+  const result = (tier: Tier, why: string, text: string, more: Partial<Disclosure> = {}): Disclosure => ({
     tier,
+    why,
     text,
     tokens: estimateTokens(text),
-    matches,
+    matches: strong,
     shown: [],
     against,
     cut: { descriptions: 0, names: 0, instructions: [] },
@@ -81,25 +89,33 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const full = asks ? NO_TEXT : fullText(strong.slice(0, maxSkills), strong.slice(maxSkills), { query, room, options });
   const instructions = full.left;
   if (full.shown.length > 0) {
-    return result("full", full.text, { shown: full.shown, cut: { descriptions: 0, names: 0, instructions } });
-  }
-  if (visible.length === 0) return result("none", "");
-  const words = matches.map(({ skill }) => skill);
-  if (asks || visible.some((skill) => !hasTriggers(skill))) {
-    const { text, cut } = listWithin(visible, {
-      room,
-      first: words,
-      ...(options.search ? { search: options.search } : {}),
+    return result("full", "a skill is mentioned or triggered", full.text, {
+      shown: full.shown,
+      cut: { descriptions: 0, names: 0, instructions },
     });
-    return result("registry", text, { cut: { ...cut, instructions } });
+  }
+  if (visible.length === 0) return result("none", "no skill is visible", "");
+  const plain = visible.filter((skill) => !hasTriggers(skill));
+  if (asks || plain.length > 0) {
+    const why = asks
+      ? "the query asks what there is"
+      : `nothing is triggered, and ${count(plain.length, "skill has", "skills have")} no triggers`;
+    const first = () => byWords().map(({ skill }) => skill);
+    const { text, cut } = listWithin(visible, { room, first, ...(options.search ? { search: options.search } : {}) });
+    return result("registry", why, text, { cut: { ...cut, instructions } });
   }
   const breadcrumb = availableLine(visible.length);
-  const shortlist = options.shortlist ? words.slice(0, SHORTLIST) : [];
-  if (shortlist.length === 0) return result("breadcrumb", breadcrumb);
-  const lines = shortlist.map(
-    ({ name, manifest }) => `- ${inLine(name, 64)}: ${inLine(manifest.briefDescription, 160)}`,
+  const matches = options.shortlist ? byWords().slice(0, SHORTLIST) : [];
+  if (matches.length === 0) return result("breadcrumb", "nothing is triggered", breadcrumb);
+  const lines = matches.map(
+    ({ skill }) => `- ${inLine(skill.name, 64)}: ${inLine(skill.manifest.briefDescription, 160)}`,
   );
-  return result("breadcrumb", [breadcrumb, "These may fit. Take one, or none:", ...lines].join("\n"));
+  return result(
+    "breadcrumb",
+    "nothing is triggered; these may fit by their words",
+    [breadcrumb, "These may fit. Take one, or none:", ...lines].join("\n"),
+    { matches },
+  );
 }
 
 /** The matcher of a catalog, made when first needed and kept as long as the catalog is. */
@@ -117,7 +133,6 @@ export function hasTriggers({ manifest: { triggers, paths } }: Skill): boolean {
 }
 
 const MATCHERS = new WeakMap<Catalog, Matcher>();
-const DEFAULT_BUDGET = 20_000;
 const SHORTLIST = 5;
 
 interface Scene {

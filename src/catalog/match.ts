@@ -1,7 +1,7 @@
 import { byText } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type Cue, CueIndex, type CueKind } from "./cues.ts";
-import { type Field, RankIndex, rank } from "./rank.ts";
+import { type Field, RankIndex } from "./rank.ts";
 import { terms } from "./terms.ts";
 
 /** Strongest first. Only `words` never puts a skill's instructions before a model. */
@@ -67,8 +67,14 @@ const FIELDS = {
   examples: { weight: 0.6, shortness: 0.3 },
 } satisfies Record<string, Field>;
 const FIELD_NAMES = Object.keys(FIELDS) as (keyof typeof FIELDS)[];
-const BODY: Field = { weight: 1, shortness: 0.75 };
-const BODY_SHARE = 0.5;
+/** With the instructions, rarity is that of the whole text, and a name must weigh more to stay first when it is typed. */
+const WITH_BODY: readonly Field[] = [
+  { ...FIELDS.name, weight: 8 },
+  FIELDS.description,
+  FIELDS.triggers,
+  FIELDS.examples,
+  { weight: 0.25, shortness: 0.75 },
+];
 const [EXPLICIT, PHRASE, TRIGGER] = [0, 1, 2];
 const LEVEL_OF: Record<Exclude<CueKind, "negative">, number> = {
   mention: EXPLICIT,
@@ -93,8 +99,8 @@ export function openMatcher(skills: readonly Skill[]): Matcher {
   let bodies: RankIndex | undefined;
   const bodyRank = () => {
     bodies ??= new RankIndex(
-      [BODY],
-      skills.map((skill) => [bodyOf(skill)]),
+      WITH_BODY,
+      skills.map((skill, index) => [...(texts[index] ?? []), bodyOf(skill)]),
     );
     return bodies;
   };
@@ -141,9 +147,8 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
     else found.delete(index);
   }
   const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
-  const shares = [{ index: indexes.rank, share: 1 }];
-  if (options.bodies) shares.push({ index: indexes.bodyRank(), share: BODY_SHARE });
-  const { best, asked } = rank(shares, terms(query), { limit, always: found, accepts });
+  const index = options.bodies ? indexes.bodyRank() : indexes.rank;
+  const { best, asked } = index.rank(terms(query), { limit, always: found, accepts });
   const matches: Match[] = [];
   for (const [index, reasons] of found) {
     const { score = 0, words = 0 } = asked.get(index) ?? {};

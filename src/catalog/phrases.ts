@@ -15,13 +15,11 @@ export interface Found<T> {
 /** Words and phrases, found in a text in one pass whatever their number. */
 export class PhraseIndex<T> {
   readonly #root: Node<T> = {};
-  #longest = 0;
 
-  /** Contract: false for a phrase without a single unit, or one too long to be one. */
+  /** Contract: false for a phrase without a single unit. */
   add(phrase: string, value: T): boolean {
     const parts = units(fold(phrase));
-    if (parts.length === 0 || parts.length > LONGEST) return false;
-    this.#longest = Math.max(this.#longest, parts.length);
+    if (parts.length === 0) return false;
     let node = this.#root;
     for (const [index, part] of parts.entries()) {
       node.next ??= new Map();
@@ -55,8 +53,6 @@ export class PhraseIndex<T> {
     }
   }
 }
-
-const LONGEST = 24;
 
 // A phrase that begins with a symbol, `/deploy`, is not part of a path, `src/deploy`.
 function canStart(text: readonly Unit[], at: number): boolean {

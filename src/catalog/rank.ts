@@ -74,12 +74,30 @@ export class RankIndex {
     }
   }
 
-  /** Where the word stands, and with what weight. */
-  postings(word: string): { documents: Uint32Array; weights: Float32Array } | undefined {
-    const id = this.#ids.get(word);
-    if (id === undefined) return undefined;
-    const [from, to] = [this.#starts[id], this.#starts[id + 1]];
-    return { documents: this.#documents.subarray(from, to), weights: this.#weights.subarray(from, to) };
+  /** The best documents that hold a word of the query, best first, and what `always` got; equal ones in their own order. */
+  rank(query: readonly string[], { limit = Number.POSITIVE_INFINITY, always, accepts }: RankOptions = {}): Ranking {
+    const scores = new Float64Array(this.size);
+    const words = new Uint16Array(this.size);
+    const touched: number[] = [];
+    for (const word of new Set(query)) {
+      const id = this.#ids.get(word);
+      if (id === undefined) continue;
+      const end = this.#starts[id + 1] ?? 0;
+      for (let at = this.#starts[id] ?? 0; at < end; at++) {
+        const document = this.#documents[at] ?? 0;
+        if (words[document] === 0) touched.push(document);
+        words[document] = (words[document] ?? 0) + 1;
+        scores[document] = (scores[document] ?? 0) + (this.#weights[at] ?? 0);
+      }
+    }
+    const best = new Best(limit, accepts);
+    const asked = new Map<number, Scored>();
+    for (const document of touched) {
+      const scored = { document, score: scores[document] ?? 0, words: words[document] ?? 0 };
+      if (always?.has(document)) asked.set(document, scored);
+      else best.add(scored);
+    }
+    return { best: best.sorted(), asked };
   }
 
   #read(fieldCount: number, documents: readonly (readonly string[])[]) {
@@ -116,46 +134,6 @@ export class RankIndex {
     }
     return id;
   }
-}
-
-/**
- * The best documents that hold a word of the query, best first, and what `always` got; equal ones in their own order.
- * Contract: the indexes are of the same documents; each one's scores count as much as its share says.
- */
-export function rank(
-  indexes: readonly { index: RankIndex; share: number }[],
-  query: readonly string[],
-  { limit = Number.POSITIVE_INFINITY, always, accepts }: RankOptions = {},
-): Ranking {
-  const size = indexes[0]?.index.size ?? 0;
-  const scores = new Float64Array(size);
-  const words = new Uint16Array(size);
-  const lastWord = new Uint32Array(size);
-  const touched: number[] = [];
-  let number = 0;
-  for (const word of new Set(query)) {
-    number++;
-    for (const { index, share } of indexes) {
-      const found = index.postings(word);
-      if (!found) continue;
-      const { documents, weights } = found;
-      for (let at = 0; at < documents.length; at++) {
-        const document = documents[at] ?? 0;
-        if (lastWord[document] === 0) touched.push(document);
-        if (lastWord[document] !== number) words[document] = (words[document] ?? 0) + 1;
-        lastWord[document] = number;
-        scores[document] = (scores[document] ?? 0) + share * (weights[at] ?? 0);
-      }
-    }
-  }
-  const best = new Best(limit, accepts);
-  const asked = new Map<number, Scored>();
-  for (const document of touched) {
-    const scored = { document, score: scores[document] ?? 0, words: words[document] ?? 0 };
-    if (always?.has(document)) asked.set(document, scored);
-    else best.add(scored);
-  }
-  return { best: best.sorted(), asked };
 }
 
 /** How soon further occurrences of a word stop counting. */

@@ -4,7 +4,7 @@ import { fold, scan } from "./units.ts";
 /** The words of a text as the ranking counts them: stems, without words that say nothing, `fetchUrl` also as two, unspaced scripts in pairs. */
 export function terms(text: string): string[] {
   const found: string[] = [];
-  const folded = fold(withParts(text));
+  const folded = fold(withParts(text)).replaceAll("’", "'").replace(CLITIC, "");
   let before = "";
   scan(folded, (from, to, { isSymbol, isAlone, isTouching }) => {
     const word = folded.slice(from, to);
@@ -19,7 +19,7 @@ export function terms(text: string): string[] {
 export function stem(word: string): string {
   let known = STEMS.get(word);
   if (known === undefined) {
-    known = /^[a-z]{3,40}$/.test(word) ? stemmer(word) : word;
+    known = reduce(word);
     if (STEMS.size < MOST_STEMS) STEMS.set(word, known);
   }
   return known;
@@ -28,13 +28,41 @@ export function stem(word: string): string {
 const STEMS = new Map<string, string>();
 const MOST_STEMS = 100_000;
 
+function reduce(word: string): string {
+  const plain = /^[a-z\d]*$/.test(word)
+    ? word
+    : word
+        .normalize("NFD")
+        .replace(/(?<=[a-z])\p{M}+/gu, "")
+        .normalize("NFC");
+  const known = SAME.get(plain);
+  if (known !== undefined) return known;
+  if (!/^[a-z]{3,40}$/.test(plain)) return plain;
+  const american = plain.replace(/([a-z]{3})is(e[drs]?|ing|ations?)$/, "$1iz$2").replace(/([a-z]{3})our/, "$1or");
+  return SAME.get(stemmer(american)) ?? stemmer(american);
+}
+
+/** What people write for one thing, by word or stem. */
+const SAME = new Map([
+  ["ios", "ios"],
+  ["macos", "macos"],
+  ["k8s", "kubernet"],
+  ["js", "javascript"],
+  ["ts", "typescript"],
+  ["postgresql", "postgr"],
+  ["analysi", "analyz"],
+  ["analys", "analyz"],
+  ["analyt", "analyz"],
+]);
+
+const CLITIC = /'(?:s|t|d|m|ll|re|ve)\b/g;
 /** Words that stand in every query and tell no skill from another. */
 const EMPTY = new Set(
-  `a about all also am an and any are as at be been but by can could did do does for from get give had has have hello help her here hey hi him
-  his how i if in into is it its just let like me my need no not of ok okay on one or our out please she should so some than thanks that the their them
-  then there these they this those to too up us use user using want was we were what when where which who why will with would yes you your`.split(
-    /\s+/,
-  ),
+  `0 1 2 3 4 5 6 7 8 9 a about all also am an and any are as at be been before being but by can could couldn did didn do does doesn doing don each
+  everything for from get gets getting give had has have having he hello help helps her here hey hi him his how i if in into is isn it its just keep
+  let like look looking make makes making me my need needed needs no not of ok okay on one or our out please same she should shouldn so some something
+  such than thanks that the their them then there these they this those to too up us use used user uses using want wants was we were what when where
+  which who why will with won would wouldn yes you your`.split(/\s+/),
 );
 
 /** Whether a folded word says nothing about what is wanted. */
@@ -42,13 +70,16 @@ export function isEmptyWord(word: string): boolean {
   return EMPTY.has(word);
 }
 
-const IS_CAMEL = /[a-z\d][A-Z]|[A-Z]{2}[a-z]/;
-const CAMEL = /\b[A-Za-z]*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z])[A-Za-z\d]*/g;
+const CAMEL = /\b[A-Za-z\d]*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z])[A-Za-z\d]*/g;
+const IS_CAMEL = new RegExp(CAMEL.source);
 
-/** `fetchUrl` is also `fetch` and `url`. */
+/** `fetchUrl` is also `fetch` and `url`; `PDFs` and `OAuth2` are what they are. */
 function withParts(text: string): string {
   const written = IS_CAMEL.test(text) && text.match(CAMEL);
   if (!written) return text;
-  const parts = written.map((word) => word.replace(/([a-z\d])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])/g, "$1$2 "));
+  const parts = written.flatMap((word) => {
+    if (/^[A-Z]+s$/.test(word)) return [];
+    return word.split(/(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/).filter((part) => part.length > 1);
+  });
   return `${text} ${parts.join(" ")}`;
 }

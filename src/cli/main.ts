@@ -21,6 +21,8 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
     if (error instanceof SkillError && error.fix) line`  ${error.fix}`;
     else if (!(error instanceof SkillError))
       line`  this is a bug in skillet: please report it with the command you ran`;
-    return error instanceof SkillError && error.code === "workspace-missing" ? EXIT.usage : EXIT.findings;
+    return error instanceof SkillError && USAGE.has(error.code) ? EXIT.usage : EXIT.findings;
   }
 }
+
+const USAGE = new Set(["workspace-missing", "usage"]);

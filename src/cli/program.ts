@@ -29,6 +29,9 @@ const LIST: Entry = {
       .description("list the skills that are found")
       .option("-a, --all", "also what is shadowed, disabled or broken, with the reasons")
       .addOption(new Option("-w, --watch", "stay, and show changes as they happen").conflicts("all"))
+      .addOption(
+        new Option("--prompt", "print them as a section of a system prompt").conflicts(["all", "watch", "json"]),
+      )
       .addHelpText(
         "after",
         examples("skillet list", "skillet list --all", "skillet list --json | jq '.skills[].name'"),
@@ -83,6 +86,50 @@ const COMMANDS: Record<string, Entry> = {
           ),
         ),
     load: async () => (await import("./commands/check.ts")).check,
+  },
+  explain: {
+    define: (command) =>
+      command
+        .description("say what a model is told for a query, and why each skill was chosen or not")
+        .argument("<query>", "what the user asks")
+        .option("-s, --skill <name>", "explain one skill")
+        .option("--file <path...>", "paths that the conversation is about, for skills with `paths`")
+        .option("--max-skills <number>", "tell the instructions of at most so many skills")
+        .option("--budget <tokens>", "tell at most so much")
+        .option("--shortlist", "name the skills that fit by their words when no trigger does")
+        .option("--text", "print only what the model is told")
+        .addHelpText(
+          "after",
+          examples(
+            'skillet explain "greet the new team"',
+            'skillet explain "review my change" --skill code-review',
+            'skillet explain "list skills" --budget 1500 --text',
+          ),
+        ),
+    load: async () => (await import("./commands/explain.ts")).explain,
+  },
+  eval: {
+    define: (command) =>
+      command
+        .description("measure whether queries find the skills they are for (evals/triggers.json of a skill)")
+        .argument("[path...]", "folders of skills, skill folders, or names; every skill found when left out")
+        .addOption(
+          new Option("--among <which>", "compete with every skill found here, not only those of the paths").choices([
+            "all",
+          ]),
+        )
+        .option("-m, --misses", "list the queries that missed and those that triggered wrongly")
+        .option("--ci", "exit 1 when the threshold is not reached")
+        .option("--threshold <share>", "the least recall@3, and the most false triggers above it", "0.8")
+        .addHelpText(
+          "after",
+          examples(
+            "skillet eval skills",
+            "skillet eval skills/deploy --misses",
+            "skillet eval skills --ci --threshold 0.9",
+          ),
+        ),
+    load: async () => (await import("./commands/eval.ts")).evaluateSkills,
   },
   new: {
     define: (command) =>

@@ -212,6 +212,26 @@ export const CODES = {
     "Provider wiring in a skill is never read: it belongs to whoever runs the skill.",
     "remove it; whoever runs the skill says in their configuration which provider serves it",
   ),
+  "trigger-pattern": row(
+    "weeee",
+    "A pattern under triggers cannot be matched in linear time, or not at all; it is left out.",
+    "write it as the message says; the other triggers work",
+  ),
+  "trigger-broad": row(
+    "weeee",
+    "A trigger fits every query, so it says nothing about any; it is left out.",
+    "name the words that the skill is for",
+  ),
+  "trigger-unusable": row(
+    "weeee",
+    "A keyword, verb or cue under triggers holds no word, or too many; it is left out.",
+    "use a word or a short phrase",
+  ),
+  "trigger-limit": row(
+    "weeee",
+    "There are more triggers than are looked at; the rest is left out.",
+    "keep those that tell the skill from others",
+  ),
   "schema-reference": row(
     "weeee",
     "input_schema refers to another address; nothing is ever fetched, so the schema is left out.",

@@ -2,9 +2,10 @@ import { PromptValidationError, SkillError } from "../shared/error.ts";
 import { findHidden, spell } from "../shared/hidden.ts";
 import { type Data, stringsIn } from "./data.ts";
 import { trimBody } from "./frame.ts";
-import { readManifest } from "./manifest.ts";
+import { type Report, readManifest } from "./manifest.ts";
 import { unusableName } from "./name.ts";
 import type { Skill } from "./skill.ts";
+import { judgeTriggers } from "./triggers.ts";
 
 export interface SkillDefinition {
   name: string;
@@ -39,9 +40,11 @@ export function defineSkill(definition: SkillDefinition): Skill {
     const [hidden] = findHidden(text);
     if (hidden) throw wrong(`holds the hidden character ${spell(hidden.codePoint)}`, "remove it");
   }
-  const manifest = readManifest(data, (code, _key, message, meant) => {
+  const report: Report = (code, _key, message, meant) => {
     if (WRONG_IN_CODE.has(code)) throw wrong(message, meant ? `did you mean "${meant}"?` : "correct it");
-  });
+  };
+  const manifest = readManifest(data, report);
+  judgeTriggers(data, manifest.triggers, manifest.paths, report);
   const body = trimBody(instructions);
   return {
     name,
@@ -68,4 +71,8 @@ const WRONG_IN_CODE: ReadonlySet<string> = new Set([
   "key-misspelled",
   "capability-format",
   "schema-reference",
+  "trigger-pattern",
+  "trigger-broad",
+  "trigger-unusable",
+  "trigger-limit",
 ]);

@@ -1,3 +1,19 @@
+import {
+  ANY,
+  FLAGS,
+  inARow,
+  isWordCode,
+  literal,
+  MOST_REPEATS,
+  NOTHING,
+  ONE,
+  oneOf,
+  type Part,
+  repeat,
+  Unreadable,
+  withText,
+} from "./pattern-parts.ts";
+
 /** What can be said of a regular expression without running it. */
 export interface PatternFacts {
   /** Sets of lower-case texts: whatever the pattern matches holds at least one text of every set. */
@@ -26,28 +42,6 @@ export function judgePattern(pattern: string): JudgedPattern {
 const LONGEST = 1000;
 /** How many steps an expression may unfold to: the cost of matching is at most this times the length of the text. */
 const LARGEST = 1000;
-const MOST_REPEATS = 1000;
-const MOST_CHOICES = 32;
-
-class Unreadable extends Error {}
-
-/** What is known of a part of a pattern. */
-interface Part {
-  needs: readonly (readonly string[])[];
-  /** The one text that the part matches, when it is one. */
-  exact?: string;
-  size: number;
-  /** The part can match nothing at all, or anything: it does not narrow what is around it. */
-  isOpen: boolean;
-  /** How often what it repeats may stand in a row, as the engine counts it. */
-  repeats: number;
-}
-
-const NOTHING: Part = { needs: [], exact: "", size: 1, isOpen: true, repeats: 1 };
-/** Exactly one character of some set. */
-const ONE: Part = { needs: [], size: 1, isOpen: false, repeats: 1 };
-const ANY: Part = { ...ONE, isOpen: true };
-const FLAGS: Part = { ...NOTHING };
 
 class PatternReader {
   readonly #text: string;
@@ -284,84 +278,6 @@ class PatternReader {
     this.#at += character.length;
     return character;
   }
-}
-
-function isWordCode(code: number): boolean {
-  return (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 32;
-}
-
-function literal(character: string): Part {
-  return isPlain(character) ? { ...ONE, exact: character.toLowerCase() } : ONE;
-}
-
-// Where upper and lower case are not one character each, a text that matches need not hold the literal as it is written.
-function isPlain(character: string): boolean {
-  if (character.charCodeAt(0) < 128) return true;
-  return character.toLowerCase() === character.toUpperCase();
-}
-
-function inARow(parts: readonly Part[]): Part {
-  const needs: (readonly string[])[] = [];
-  let run = "";
-  let whole: string | undefined = "";
-  let [size, repeats, isOpen] = [0, 1, true];
-  const close = () => {
-    if (run !== "") needs.push([run]);
-    run = "";
-  };
-  for (const part of parts) {
-    size += part.size;
-    repeats = Math.max(repeats, part.repeats);
-    isOpen &&= part.isOpen;
-    if (part.exact !== undefined) {
-      run += part.exact;
-      if (whole !== undefined) whole += part.exact;
-      continue;
-    }
-    close();
-    whole = undefined;
-    needs.push(...part.needs);
-  }
-  if (whole !== undefined) return { needs: [], exact: whole, size: Math.max(1, size), isOpen, repeats };
-  close();
-  return { needs, size, isOpen, repeats };
-}
-
-function oneOf(parts: readonly Part[]): Part {
-  const [first] = parts;
-  if (first && parts.length === 1) return first;
-  const size = parts.reduce((sum, part) => sum + part.size, 1);
-  const repeats = Math.max(...parts.map((part) => part.repeats));
-  const isOpen = parts.some((part) => part.isOpen);
-  const best = parts.map((part) => (part.exact ? [part.exact] : longest(part.needs)));
-  const choices = [...new Set(best.flat())];
-  const isNeeded = best.every((set) => set.length > 0) && choices.length <= MOST_CHOICES;
-  return { needs: isNeeded ? [choices] : [], size, isOpen, repeats };
-}
-
-function repeat(part: Part, { least, most }: { least: number; most: number }): Part {
-  const counted = Math.max(least, most === Number.POSITIVE_INFINITY ? 1 : most, 1);
-  const repeats = part.repeats * counted;
-  if (repeats > MOST_REPEATS) throw new Unreadable("repeats repetitions more than 1,000 times in all");
-  const size = part.size * counted + 1;
-  if (least === 0) return { needs: [], size, isOpen: true, repeats };
-  if (part.exact !== undefined && least === 1 && most === 1) return part;
-  return { needs: part.exact ? [[part.exact]] : part.needs, size, isOpen: part.isOpen, repeats };
-}
-
-function withText(needs: Part["needs"], text: string): Part["needs"] {
-  return text === "" ? needs : [...needs, [text]];
-}
-
-/** The set whose shortest text is longest: it is found least often by chance. */
-function longest(needs: Part["needs"]): readonly string[] {
-  let best: readonly string[] = [];
-  for (const set of needs) if (shortest(set) > shortest(best)) best = set;
-  return best;
-}
-
-function shortest(set: readonly string[]): number {
-  return set.length === 0 ? 0 : Math.min(...set.map((text) => text.length));
 }
 
 const CONTROLS: Readonly<Record<string, string>> = { a: "\x07", f: "\f", t: "\t", n: "\n", r: "\r", v: "\v" };

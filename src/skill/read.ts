@@ -6,6 +6,7 @@ import type { Document } from "./document.ts";
 import type { Form } from "./frame.ts";
 import { type Report, readValues } from "./manifest.ts";
 import { isWindowsDevice, STANDARD_NAME, unusableName } from "./name.ts";
+import { judgeTriggers } from "./triggers.ts";
 
 export interface Place {
   form: Form;
@@ -39,6 +40,7 @@ export function readSkill(document: Document, place: Place): SkillText {
     return { name: place.stem, description: "", data, findings, isUsable: false };
   }
   const values = readValues(data, report);
+  if (values.triggers || values.paths) judgeTriggers(data, values.triggers, values.paths ?? [], report);
   const name = readName(data["name"], place, report);
   const description = values.description ?? "";
   if (description === "") report("description-missing", "description", "has no description");

@@ -135,6 +135,26 @@ describe("a workspace's configuration", () => {
     expect(settings.skills.get("a")?.variables.get("KEY")).toBe("k");
   });
 
+  it("[Q-26] may say how much a model is told, but only less of it", async () => {
+    const { settings, codes } = await settingsOf({
+      ...workspace('[disclosure]\nmax_skills = 50\nbudget = 500\nshortlist = true\nasks = ["zeig alles"]\n'),
+      ...user("[disclosure]\nmax_skills = 2\nbudget = 9000\n"),
+    });
+    expect(codes).toEqual([]);
+    expect(settings.disclosure).toEqual({ maxSkills: 2, budget: 500, shortlist: true, asks: ["zeig alles"] });
+    const alone = await settingsOf(workspace("[disclosure]\nmax_skills = 50\nbudget = 1000000\n"));
+    expect(alone.settings.disclosure).toEqual({ maxSkills: 3, budget: 20_000 });
+  });
+
+  it("refuses a number of the disclosure that is none", async () => {
+    const { settings, diagnostics } = await settingsOf(user('[disclosure]\nmax_skills = "3"\nbudget = -1\n'));
+    expect(diagnostics).toMatchObject([
+      { code: "config-type", line: 2, message: '"disclosure.max_skills" must be a whole number' },
+      { code: "config-type", line: 3 },
+    ]);
+    expect(settings.disclosure).toEqual({});
+  });
+
   it("[Q-26] names a misspelt key that it might set, rather than refusing it", async () => {
     const { diagnostics } = await settingsOf(workspace("[skills.a]\nenabld = false\n"));
     expect(diagnostics).toMatchObject([{ code: "config-unknown", line: 2, meant: "skills.a.enabled" }]);
@@ -165,7 +185,7 @@ describe("a workspace's configuration", () => {
     expect(diagnostics).toMatchObject([
       { code: "config-refused", severity: "error", line, file: join(root, "project/.skillet/config.toml") },
     ]);
-    expect(settings).toEqual({ skills: new Map(), defaults: { allowChatIds: [] }, sources: [] });
+    expect(settings).toEqual({ skills: new Map(), defaults: { allowChatIds: [] }, sources: [], disclosure: {} });
   });
 });
 

@@ -13,6 +13,7 @@ import { addressOf } from "./address.ts";
 interface ListOptions {
   all?: boolean;
   watch?: boolean;
+  prompt?: boolean;
 }
 
 export async function list(context: Context<ListOptions>): Promise<number> {
@@ -22,7 +23,11 @@ export async function list(context: Context<ListOptions>): Promise<number> {
   const isConfigured = warnOfConfiguration(io, found);
   const isDenied = (skill: Skill) => firstDenial(skill, found);
   const available = found.catalog.available(isDenied);
-  if (options.json) printJson(io.stdout, await asJson(found, isDenied, options.all ?? false));
+  if (options.prompt) {
+    const { promptSection } = await import("../../catalog/listing.ts");
+    const section = promptSection(available.filter((skill) => skill.manifest.invocation.byModel));
+    io.stdout.write(section === "" ? "" : `${section}\n`);
+  } else if (options.json) printJson(io.stdout, await asJson(found, isDenied, options.all ?? false));
   else {
     printSkills(io, available);
     if (options.all) await printRest(io, found, isDenied);

@@ -4,16 +4,6 @@ export function globPattern(glob: string): string {
   return `(?m)^(?:.*/)?${path.replace(TOKEN, (token, _offset) => translate(token))}$`;
 }
 
-/** What in a query may be a path: anything without blanks and quotes that has a slash, an ending, or capitals like Makefile. */
-export function pathsIn(query: string): string[] {
-  return query
-    .split(/[\s"'`<>()[\]{},;]+/)
-    .map((word) => word.replace(/[.:!?]+$/, "").replace(/:\d+(?::\d+)?$/, ""))
-    .filter((word) => /[\w\p{L}]/u.test(word) && word.length <= LONGEST && /[/\\]|\.\w|^[A-Z]\w+$/.test(word))
-    .map((word) => word.replaceAll("\\", "/"));
-}
-
-const LONGEST = 512;
 const TOKEN = /\*\*\/|\*\*|\*|\?|\{[^{}]*\}|\[[^\]\n]+\]|[\s\S]/g;
 
 function translate(token: string): string {

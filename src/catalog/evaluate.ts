@@ -1,0 +1,102 @@
+import { byText } from "../shared/text.ts";
+import type { Skill } from "../skill/skill.ts";
+import { DEFAULTS } from "./defaults.ts";
+import type { Matcher } from "./match.ts";
+
+/** Queries with the answer whether the skill is for them. */
+export interface Subject {
+  skill: Skill;
+  queries: readonly { query: string; shouldTrigger: boolean }[];
+}
+
+export interface Miss {
+  query: string;
+  /** Where the skill came, from 1; absent when it was not among the first ten. */
+  rank?: number;
+  /** Who came first in its place. */
+  takenBy?: string;
+}
+
+export interface Score {
+  /** Queries that the skill is for. */
+  queries: number;
+  /** In how many of them it came among the first 1, 3 and 5. */
+  first: { 1: number; 3: number; 5: number };
+  /** In how many of them its instructions were told at once. */
+  told: number;
+  /** Queries that it is not for. */
+  others: number;
+  /** In how many of those its instructions were told. */
+  false: number;
+}
+
+export interface SkillScore extends Score {
+  skill: string;
+  misses: readonly Miss[];
+  falseTriggers: readonly string[];
+  /** Skills that came first in its place, with how often, most often first. */
+  takenBy: readonly { skill: string; times: number }[];
+}
+
+export interface Evaluation {
+  skills: readonly SkillScore[];
+  all: Score;
+}
+
+/** Measures how well queries find their skills among those of the matcher. */
+export function evaluate(
+  matcher: Matcher,
+  subjects: readonly Subject[],
+  maxSkills: number = DEFAULTS.maxSkills,
+): Evaluation {
+  const skills = subjects.map((subject) => scoreOf(matcher, subject, maxSkills));
+  const all = emptyScore();
+  for (const score of skills) {
+    for (const key of ["queries", "told", "others", "false"] as const) all[key] += score[key];
+    for (const place of PLACES) all.first[place] += score.first[place];
+  }
+  return { skills, all };
+}
+
+/** The share of queries that found their skill among the first so many; nothing when there were none. */
+export function recall({ queries, first }: Score, place: Place): number | undefined {
+  return queries === 0 ? undefined : first[place] / queries;
+}
+
+export const PLACES = [1, 3, 5] as const;
+export type Place = (typeof PLACES)[number];
+
+function emptyScore(): Score {
+  return { queries: 0, first: { 1: 0, 3: 0, 5: 0 }, told: 0, others: 0, false: 0 };
+}
+
+function scoreOf(matcher: Matcher, { skill, queries }: Subject, maxSkills: number): SkillScore {
+  const score = emptyScore();
+  const misses: Miss[] = [];
+  const falseTriggers: string[] = [];
+  const takers = new Map<string, number>();
+  for (const { query, shouldTrigger } of queries) {
+    const { matches } = matcher.match(query, { bodies: true });
+    const place = matches.findIndex((match) => match.skill.name === skill.name);
+    const isTold = place !== -1 && place < maxSkills && matches[place]?.level !== "words";
+    if (!shouldTrigger) {
+      score.others++;
+      if (isTold) falseTriggers.push(query);
+      continue;
+    }
+    score.queries++;
+    if (isTold) score.told++;
+    for (const limit of PLACES) if (place !== -1 && place < limit) score.first[limit]++;
+    if (place === 0) continue;
+    const taker = matches[0]?.skill.name;
+    if (taker !== undefined) takers.set(taker, (takers.get(taker) ?? 0) + 1);
+    misses.push({
+      query,
+      ...(place === -1 ? {} : { rank: place + 1 }),
+      ...(taker === undefined ? {} : { takenBy: taker }),
+    });
+  }
+  const takenBy = [...takers].map(([name, times]) => ({ skill: name, times }));
+  takenBy.sort((a, b) => b.times - a.times || byText(a.skill, b.skill));
+  return { skill: skill.name, ...score, false: falseTriggers.length, misses, falseTriggers, takenBy };
+}

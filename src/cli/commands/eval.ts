@@ -1,0 +1,154 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { type Catalog, openCatalog } from "../../catalog/catalog.ts";
+import { matcherOf } from "../../catalog/disclose.ts";
+import {
+  type Evaluation,
+  evaluate,
+  PLACES,
+  recall,
+  type Score,
+  type SkillScore,
+  type Subject,
+} from "../../catalog/evaluate.ts";
+import { SkillError } from "../../shared/error.ts";
+import { count } from "../../shared/text.ts";
+import { directorySource } from "../../source/directory.ts";
+import { readTriggerQueries, TRIGGER_QUERIES } from "../../source/trigger-queries.ts";
+import { EXIT } from "../exit.ts";
+import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { type Io, type Printer, printer, printJson } from "../io.ts";
+import type { Context } from "../program.ts";
+
+interface EvalOptions {
+  among?: "all";
+  misses?: boolean;
+  ci?: boolean;
+  threshold: string;
+}
+
+/** Measures whether queries find the skills that they are for. */
+export async function evaluateSkills({ io, options, args }: Context<EvalOptions>): Promise<number> {
+  const threshold = shareOf(options.threshold);
+  const { catalog, names } = await subjectsFor(io, options, args);
+  const { subjects, problems, training } = queriesOf(catalog, names);
+  const evaluation = evaluate(matcherOf(catalog), subjects);
+  const error = printer(io.stderr, io.env);
+  for (const { skill, problem } of problems) error.line`${error.yellow("!")} ${skill}: ${TRIGGER_QUERIES} ${problem}`;
+  const isEmpty = evaluation.all.queries + evaluation.all.others === 0;
+  if (options.json) printJson(io.stdout, { threshold, training, ...asJson(evaluation) });
+  else if (!isEmpty) printTable(io, evaluation, options.misses ?? false);
+  if (isEmpty) sayWhatToWrite(error, training);
+  else if (!options.json)
+    error.line`${error.dim(`held-out queries only; ${count(training, "training query", "training queries")} serve as examples. told: its instructions were given at once`)}`;
+  if (!options.ci) return EXIT.fine;
+  const isGood = !isEmpty && problems.length === 0 && isAbove(evaluation.all, threshold);
+  error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${percent(recall(evaluation.all, 3))}, false triggers ${percent(falseShare(evaluation.all))}; wanted at least ${percent(threshold)} and at most ${percent(1 - threshold)}`;
+  return isGood ? EXIT.fine : EXIT.findings;
+}
+
+function shareOf(text: string): number {
+  const number = Number(text);
+  if (text.trim() !== "" && number >= 0 && number <= 1) return number;
+  throw new SkillError("usage", {
+    message: `The threshold "${text}" is not a number from 0 to 1`,
+    fix: "for example --threshold 0.8",
+  });
+}
+
+/** The skills to be measured, by name, among those that they compete with. */
+async function subjectsFor(io: Io, options: Context<EvalOptions>["options"], args: readonly string[]) {
+  const paths = args.map((path) => resolve(io.cwd, path));
+  if (args.length > 0 && options.among !== "all" && paths.every((path) => existsSync(path))) {
+    const catalog = await openCatalog(paths.map((path) => directorySource({ path })));
+    return { catalog, names: catalog.names() };
+  }
+  const found = await discoverFor(io, options);
+  warnOfConfiguration(io, found);
+  if (args.length === 0) return { catalog: found.catalog, names: found.catalog.names() };
+  const folders = paths.filter((path) => existsSync(path)).map((path) => directorySource({ path, scope: "inline" }));
+  const own = await openCatalog(folders);
+  const named = args.filter((_, index) => !existsSync(paths[index] ?? ""));
+  for (const name of named) found.catalog.get(name);
+  const sources = [
+    ...found.locations.filter(({ sameAs }) => sameAs === undefined).map((place) => directorySource(place)),
+    ...folders,
+  ];
+  return {
+    catalog: folders.length === 0 ? found.catalog : await openCatalog(sources),
+    names: [...own.names(), ...named],
+  };
+}
+
+function queriesOf(catalog: Catalog, names: readonly string[]) {
+  const subjects: Subject[] = [];
+  const problems: { skill: string; problem: string }[] = [];
+  let training = 0;
+  for (const name of names) {
+    const skill = catalog.get(name);
+    const asked = skill.origin.folder === undefined ? undefined : readTriggerQueries(skill.origin.folder);
+    if (asked?.problem !== undefined) problems.push({ skill: name, problem: asked.problem });
+    if (!asked) continue;
+    const heldOut = asked.queries.filter(({ isHeldOut }) => isHeldOut);
+    training += asked.queries.length - heldOut.length;
+    if (heldOut.length > 0) subjects.push({ skill, queries: heldOut });
+  }
+  return { subjects, problems, training };
+}
+
+function sayWhatToWrite(error: Printer, training: number): void {
+  if (training > 0)
+    error.line`there are ${training} training queries and none is held out: add more, or mark some with "split": "test"`;
+  else
+    error.line`no skill has ${TRIGGER_QUERIES}: write one as [{ "query": "…", "should_trigger": true }, …], with queries it is not for too`;
+}
+
+function printTable(io: Io, { skills, all }: Evaluation, withMisses: boolean): void {
+  const out = printer(io.stdout, io.env);
+  const widest = Math.max("skill".length, ...skills.map(({ skill }) => skill.length));
+  out.line`${out.bold("skill".padEnd(widest))}  ${out.bold("queries     @1     @3     @5   told  false")}  ${out.bold("taken by")}`;
+  const row = (name: string, score: Score, taken: string) => {
+    const shares = PLACES.map((place) => percent(recall(score, place)).padStart(5)).join("  ");
+    const told = `${score.told}/${score.queries}`.padStart(5);
+    out.line`${name.padEnd(widest)}  ${String(score.queries).padStart(7)}  ${shares}  ${told}  ${`${score.false}/${score.others}`.padStart(5)}  ${taken}`;
+  };
+  for (const score of skills) {
+    row(
+      score.skill,
+      score,
+      score.takenBy
+        .slice(0, 3)
+        .map(({ skill, times }) => `${skill} ${times}x`)
+        .join(", "),
+    );
+    if (withMisses) printMisses(out, score);
+  }
+  if (skills.length > 1) row("all", all, "");
+}
+
+function printMisses(out: Printer, { misses, falseTriggers }: SkillScore): void {
+  for (const { query, rank, takenBy } of misses) {
+    out.line`    ${out.yellow("missed")} ${query}  ${out.dim(`${rank === undefined ? "not found" : `came ${rank}.`}${takenBy === undefined ? "" : `, first was ${takenBy}`}`)}`;
+  }
+  for (const query of falseTriggers) out.line`    ${out.red("false")} ${query}`;
+}
+
+function asJson({ skills, all }: Evaluation): object {
+  const withShares = <S extends Score>(score: S) => ({
+    ...score,
+    recall: Object.fromEntries(PLACES.map((place) => [place, recall(score, place) ?? null])),
+  });
+  return { all: withShares(all), skills: skills.map(withShares) };
+}
+
+function falseShare({ others, false: wrong }: Score): number | undefined {
+  return others === 0 ? undefined : wrong / others;
+}
+
+function isAbove(all: Score, threshold: number): boolean {
+  return (recall(all, 3) ?? 1) >= threshold && (falseShare(all) ?? 0) <= 1 - threshold;
+}
+
+function percent(share: number | undefined): string {
+  return share === undefined ? "-" : `${Math.round(share * 100)} %`;
+}

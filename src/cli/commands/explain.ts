@@ -1,0 +1,194 @@
+import { type Disclosure, matcherOf, type Tier } from "../../catalog/disclose.ts";
+import { LONGEST_QUERY } from "../../catalog/match.ts";
+import type { Discovered } from "../../host/discover.ts";
+import { denials } from "../../policy/policy.ts";
+import { openSession } from "../../session/session.ts";
+import { SkillError } from "../../shared/error.ts";
+import { count, estimateTokens } from "../../shared/text.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { EXIT } from "../exit.ts";
+import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { type Io, type Printer, printer, printJson } from "../io.ts";
+import type { Context } from "../program.ts";
+
+interface ExplainOptions {
+  skill?: string;
+  file?: string[];
+  maxSkills?: string;
+  budget?: string;
+  shortlist?: boolean;
+  text?: boolean;
+}
+
+/** Says what a model would be told for a query, and why each skill was chosen or not. */
+export async function explain({ io, options, args }: Context<ExplainOptions>): Promise<number> {
+  const [query = ""] = args;
+  const found = await discoverFor(io, options);
+  const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
+  const facts = factsOf(query, found, options);
+  if (options.skill !== undefined) {
+    const one = oneSkill(facts, found.catalog.get(options.skill));
+    if (options.json) printJson(io.stdout, one);
+    else printOne(io, one);
+  } else if (options.json) printJson(io.stdout, jsonOf(facts));
+  else if (options.text) io.stdout.write(facts.told.text === "" ? "" : `${facts.told.text}\n`);
+  else printFacts(io, facts);
+  return code;
+}
+
+type Facts = ReturnType<typeof factsOf>;
+type Explained = Facts["matches"][number];
+
+function factsOf(query: string, found: Discovered, options: ExplainOptions) {
+  const session = openSession(found.catalog, found);
+  const files = options.file ?? [];
+  const told: Disclosure = session.disclose(query, {
+    files,
+    ...(options.maxSkills === undefined ? {} : { maxSkills: wholeNumber(options.maxSkills, "--max-skills") }),
+    ...(options.budget === undefined ? {} : { budget: wholeNumber(options.budget, "--budget") }),
+    ...(options.shortlist === undefined ? {} : { shortlist: options.shortlist }),
+  });
+  const visible = new Set(session.visible());
+  const isCallable = (skill: Skill) => skill.manifest.invocation.byUser && denials(skill, found).length === 0;
+  const matcher = matcherOf(found.catalog);
+  const { matches, against } = matcher.match(query, {
+    files,
+    bodies: true,
+    limit: 10,
+    isVisible: (skill) => visible.has(skill),
+    isCallable,
+  });
+  const shown = new Set(told.shown);
+  return {
+    query: query.slice(0, LONGEST_QUERY),
+    isCut: told.isCut,
+    tier: told.tier,
+    why: told.why,
+    tokens: told.tokens,
+    visible: visible.size,
+    matches: matches.map((match, index) => ({
+      ...match,
+      rank: index + 1,
+      isShown: shown.has(match.skill),
+      fields: matcher.wordsIn(match.skill, query, { bodies: true }),
+    })),
+    notConsidered: [
+      ...against.map(({ skill, cue }) => ({ skill: skill.name, why: `its negative cue "${cue}" is in the query` })),
+      ...found.catalog.skills.flatMap((skill) =>
+        visible.has(skill) ? [] : { skill: skill.name, why: whyHidden(skill, found) },
+      ),
+    ],
+    told,
+  };
+}
+
+function wholeNumber(text: string, option: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new SkillError("usage", {
+    message: `${option} takes a whole number, not "${text}"`,
+    fix: `for example ${option} 3`,
+  });
+}
+
+function whyHidden(skill: Skill, found: Discovered): string {
+  const [denial] = denials(skill, found);
+  if (denial) return `${denial.message}; ${denial.fix}`;
+  return "it is for people to call by name (disable-model-invocation)";
+}
+
+function jsonOf({ told, ...facts }: Facts): object {
+  const { text, shown, cut } = told;
+  return { ...facts, matches: facts.matches.map(asJson), shown: shown.map(({ name }) => name), cut, text };
+}
+
+function oneSkill(facts: Facts, skill: Skill) {
+  const match = facts.matches.find((candidate) => candidate.skill.name === skill.name);
+  const hidden = facts.notConsidered.find((candidate) => candidate.skill === skill.name);
+  const missing = "none of its triggers is in the query, and ten others fit better by their words";
+  return {
+    skill: skill.name,
+    query: facts.query,
+    tier: facts.tier,
+    isConsidered: hidden === undefined,
+    why: hidden?.why ?? (match ? reasonsOf(match) : missing),
+    ...(match ? { match: asJson(match) } : {}),
+    triggers: { ...skill.manifest.triggers, paths: skill.manifest.paths },
+  };
+}
+
+function asJson({ skill, ...match }: Explained) {
+  return { skill: skill.name, ...match };
+}
+
+const SAYS: Record<Tier, (told: Disclosure, visible: number) => string> = {
+  none: () => "nothing",
+  breadcrumb: (_, visible) => `that there are ${count(visible, "skill")}`,
+  registry: (_, visible) => `names and brief descriptions of ${count(visible, "skill")}`,
+  full: ({ shown }) => `the instructions of ${shown.map(({ name }) => name).join(", ")}`,
+};
+
+function printFacts(io: Io, facts: Facts): void {
+  const out = printer(io.stdout, io.env);
+  const { told, tier } = facts;
+  out.line`${out.bold(tier)}  ${SAYS[tier](told, facts.visible)}: ${told.why} ${out.dim(`~${told.tokens} tokens`)}`;
+  if (facts.isCut)
+    out.line`${out.yellow("!")} only the first ${LONGEST_QUERY.toLocaleString("en-US")} characters of the query were looked at`;
+  printMatches(
+    out,
+    "Matched",
+    facts.matches.filter(({ level }) => level !== "words"),
+  );
+  printMatches(
+    out,
+    "By words alone: found by search_skills, never told in full",
+    facts.matches.filter(({ level }) => level === "words"),
+  );
+  if (facts.notConsidered.length > 0) out.line`\n${out.bold("Not considered")}`;
+  for (const { skill, why } of facts.notConsidered.slice(0, 20)) out.line`  ${skill}  ${why}`;
+  if (facts.notConsidered.length > 20) out.line`  and ${facts.notConsidered.length - 20} more`;
+  if (told.text === "") return;
+  out.line`\n${out.bold("What the model is told")}`;
+  const lines = told.text.split("\n");
+  for (const line of lines.slice(0, MOST_LINES)) out.line`  ${out.dim("│")} ${line}`;
+  if (lines.length > MOST_LINES)
+    out.line`  ${out.dim(`│ … ${count(lines.length - MOST_LINES, "more line")}: --text prints all`)}`;
+}
+
+const MOST_LINES = 24;
+
+function printMatches(out: Printer, title: string, matches: readonly Explained[]): void {
+  if (matches.length === 0) return;
+  out.line`\n${out.bold(title)}`;
+  const widest = Math.min(32, Math.max(...matches.map(({ skill }) => skill.name.length)));
+  for (const match of matches) {
+    const mark = match.isShown ? out.green("✓") : out.dim("·");
+    const cost = match.level === "words" ? "" : ` ~${estimateTokens(safeBody(match.skill))} tokens`;
+    out.line`${mark} ${String(match.rank).padStart(2)}  ${match.skill.name.padEnd(widest)}  ${match.level.padEnd(8)}  ${reasonsOf(match)}${out.dim(cost)}`;
+  }
+}
+
+function safeBody(skill: Skill): string {
+  try {
+    return skill.body();
+  } catch {
+    return "";
+  }
+}
+
+function reasonsOf({ reasons, level, fields, score }: Explained): string {
+  const cues = level === "words" ? [] : reasons.map(({ kind, text }) => `${kind} "${text}"`);
+  const words = fields.map(({ field, words: found }) => `${found.join(", ")} in its ${field}`);
+  if (words.length > 0) cues.push(`words ${score.toFixed(1)}: ${words.join("; ")}`);
+  return cues.join(", ");
+}
+
+function printOne(io: Io, { skill, isConsidered, why, match, triggers }: ReturnType<typeof oneSkill>): void {
+  const out = printer(io.stdout, io.env);
+  const place = match ? `${match.level}, rank ${match.rank}${match.isShown ? ", told in full" : ""}` : "not matched";
+  out.line`${out.bold(skill)}  ${isConsidered ? place : "not considered"}`;
+  out.line`  ${why}`;
+  if (match) return;
+  for (const [kind, values] of Object.entries(triggers)) {
+    if (values.length > 0) out.line`  ${out.dim(kind.padEnd(9))} ${values.slice(0, 12).join(", ")}`;
+  }
+}

@@ -1,0 +1,76 @@
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { checkPath } from "../../src/source/check.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import { API_KEY, MODEL, modelServer, type Turn } from "../support/model-server.ts";
+
+const root = join(import.meta.dirname, "..", "..");
+const examples = join(root, "examples");
+
+/** The example as a user starts it, in a process of its own, with a model on this machine. */
+async function run(script: readonly Turn[], ...args: string[]) {
+  const { url, requests } = await modelServer("openai", script);
+  const env = { PATH: process.env["PATH"], MODEL_BASE_URL: url, MODEL_NAME: MODEL, MODEL_API_KEY: API_KEY };
+  const { stdout } = await promisify(execFile)(process.execPath, [join(examples, "01-agent.ts"), ...args], {
+    cwd: temporaryFolder(),
+    env,
+  });
+  return { stdout, requests };
+}
+
+describe("the example agent", () => {
+  it("[P-08] loads a skill, reads its file and prints the answer", async () => {
+    const { stdout, requests } = await run(
+      [
+        () => [{ tool: "search_skills", input: { query: "hotel rate" } }],
+        ({ results }) => {
+          const [found] = JSON.parse(results[0]?.content ?? "[]");
+          return [{ tool: "load_skill", input: { skill: found.name } }];
+        },
+        ({ results }) => {
+          const [, path] = /\n- (\S+\.md) \(/.exec(results[1]?.content ?? "") ?? [];
+          return [{ tool: "read_skill_resource", input: { skill: "travel-expenses", resource: path } }];
+        },
+        ({ results }) => `It is ${/Oslo \| (\d+ EUR)/.exec(results[2]?.content ?? "")?.[1]} a night.`,
+      ],
+      "Where can I sleep in Oslo, and for how much?",
+    );
+    expect(stdout).toBe("It is 187 EUR a night.\n");
+    expect(requests[0]?.prompt).toBe("Where can I sleep in Oslo, and for how much?");
+    expect(requests[0]?.instructions).toMatch(/^You are a helpful assistant\.\n\n\[1 skills? available\]/);
+    expect(requests[2]?.results[1]?.content).toContain('<skill_content name="travel-expenses">');
+  });
+
+  it("tells the model the instructions at once when the question asks for the skill", async () => {
+    const { stdout, requests } = await run([() => "Here it is."], "Help me with an expense claim.");
+    expect(stdout).toBe("Here it is.\n");
+    expect(requests[0]?.instructions).toContain("Never promise more than the rate.");
+  });
+
+  it("takes other folders of skills", async () => {
+    const folder = temporaryFolder({ "knots/SKILL.md": skillText("knots", { body: "Make a bowline." }) });
+    const { stdout } = await run(
+      [
+        () => [{ tool: "load_skill", input: { skill: "knots" } }],
+        ({ results }) => (results[0]?.content.includes("Make a bowline.") ? "A bowline." : "None."),
+      ],
+      "Which one?",
+      folder,
+    );
+    expect(stdout).toBe("A bowline.\n");
+  });
+
+  it("fits into 30 lines", () => {
+    const lines = readFileSync(join(examples, "01-agent.ts"), "utf8").trimEnd().split("\n");
+    expect(lines.length).toBeLessThan(30);
+  });
+
+  it("comes with skills that pass every check", () => {
+    const { files, diagnostics } = checkPath(join(examples, "skills"), { profile: "shipped" });
+    expect(files.map(({ name }) => name)).toEqual(readdirSync(join(examples, "skills")));
+    expect([...diagnostics, ...files.flatMap((file) => file.diagnostics)]).toEqual([]);
+  });
+});
