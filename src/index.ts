@@ -2,7 +2,7 @@ export { ASKS } from "./catalog/asks.ts";
 export { type Catalog, type Definition, type IsDenied, openCatalog, type SourceSummary } from "./catalog/catalog.ts";
 export { type ContentOptions, skillContent } from "./catalog/content.ts";
 export type { CueKind } from "./catalog/cues.ts";
-export { type DiscloseOptions, type Disclosure, disclose, matcherOf, TIERS, type Tier } from "./catalog/disclose.ts";
+export { type DiscloseOptions, type Disclosure, disclose, TIERS, type Tier } from "./catalog/disclose.ts";
 export {
   type Evaluation,
   evaluate,
@@ -25,13 +25,12 @@ export {
 } from "./catalog/match.ts";
 export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
 export type { Host, UseSkill } from "./host/host.ts";
-export {
-  type DisclosureSettings,
-  type ExtraSource,
-  type LoadedSettings,
-  NO_SETTINGS,
-  type Settings,
-  type SkillSettings,
+export type {
+  DisclosureSettings,
+  ExtraSource,
+  LoadedSettings,
+  Settings,
+  SkillSettings,
 } from "./host/settings.ts";
 export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
 export { type Denial, denials, type Policy } from "./policy/policy.ts";

@@ -14,7 +14,10 @@ const catalog = await openCatalog([directorySource({ path: folder, name: "bundle
 
 /** What each version of a shipped skill consists of: its files cannot change while its version stays. */
 const PINS: Record<string, Record<string, string>> = {
-  skillmaker: { "1.0.0": "sha256:2ddf5fb54c88d6cc86c0263c6cd753e6c89e5a8feef336d2cd1d724ba0d3f00e" },
+  skillmaker: {
+    "1.0.0": "sha256:2ddf5fb54c88d6cc86c0263c6cd753e6c89e5a8feef336d2cd1d724ba0d3f00e",
+    "1.1.0": "sha256:613ccc5bd362ff00e7f6b1d70628e8fa0aff42b435372646d10cefc952937084",
+  },
 };
 
 describe("shipped skills", () => {
@@ -52,7 +55,11 @@ describe("shipped skills", () => {
 
   it("[P-17] include skillmaker with a template and a quality checklist that it names", () => {
     const skill = catalog.get("skillmaker");
-    expect(skill.files().files.map(({ path }) => path)).toEqual(["quality-checklist.md", "skill-template.md"]);
-    for (const { path } of skill.files().files) expect(skill.body()).toContain(`](${path})`);
+    expect(skill.files().files.map(({ path }) => path)).toEqual([
+      "evals/triggers.json",
+      "quality-checklist.md",
+      "skill-template.md",
+    ]);
+    for (const path of ["quality-checklist.md", "skill-template.md"]) expect(skill.body()).toContain(`](${path})`);
   });
 });

@@ -9,11 +9,11 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const scratch = mkdtempSync(join(tmpdir(), "skillet-gate-"));
 const report = join(scratch, "report.json");
 
-/** Format and lint, types, the build that the package test packs, then every test. */
+/** Format and lint, the build that examples and the package test use, types, then every test. */
 const STEPS = [
   ["format and lint", "biome", ["check", "--error-on-warnings", "."]],
-  ["types", "tsc", ["-p", "tsconfig.json"]],
   ["build", "node", ["tools/build.mjs"]],
+  ["types", "tsc", ["-p", "tsconfig.json"]],
   [
     "tests",
     "vitest",

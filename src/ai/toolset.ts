@@ -1,8 +1,7 @@
-import { type JSONSchema7, jsonSchema, type Tool, tool } from "ai";
+import { type JSONSchema7, jsonSchema, type ModelMessage, type Tool, tool } from "ai";
 import { openCatalog } from "../catalog/catalog.ts";
 import { promptListing } from "../catalog/listing.ts";
 import type { Host } from "../host/host.ts";
-import { NO_SETTINGS } from "../host/settings.ts";
 import { openSession, type Session } from "../session/session.ts";
 import type { Tool as SessionTool, ToolResult } from "../skill/tool.ts";
 import { directorySource } from "../source/directory.ts";
@@ -51,7 +50,7 @@ const HEADING =
 
 async function openFolders(folders: readonly string[], host: Partial<Host>): Promise<Session> {
   const sources = folders.map((path) => directorySource({ path, scope: "user" }));
-  return openSession(await openCatalog(sources), { settings: NO_SETTINGS, ...host });
+  return openSession(await openCatalog(sources), host);
 }
 
 function asTool({ description, category, inputSchema, execute }: SessionTool): Tool<unknown, ToolResult> {
@@ -60,7 +59,21 @@ function asTool({ description, category, inputSchema, execute }: SessionTool): T
     // No `validate`: the session takes other spellings than the schema's, and answers wrong input so that a model can mend it.
     inputSchema: jsonSchema<unknown>(inputSchema as JSONSchema7),
     metadata: { category },
-    execute: (input) => execute(input),
+    async execute(input, { messages }) {
+      const result = await execute(input);
+      if (result.code !== "already-loaded") return result;
+      // What the session has loaded is out of sight in a conversation that was shortened, or in another one of the same agent.
+      const whole = await execute({ ...Object(input), again: true });
+      return isIn(messages, whole.content) ? result : whole;
+    },
     toModelOutput: ({ output }) => ({ type: output.isError ? "error-text" : "text", value: output.content }),
   });
+}
+
+function isIn(messages: readonly ModelMessage[], text: string): boolean {
+  return messages.some(
+    ({ role, content }) =>
+      role === "tool" &&
+      content.some((part) => part.type === "tool-result" && part.output.type === "text" && part.output.value === text),
+  );
 }

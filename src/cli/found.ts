@@ -4,12 +4,17 @@ import { type Discovered, discover, surroundings } from "../host/discover.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Diagnostic } from "../skill/diagnostic.ts";
 import { displayPath, type Surroundings } from "../source/locations.ts";
+import type { Source } from "../source/source.ts";
 import { type Io, type Printer, printer, type Safe } from "./io.ts";
 import type { CommonOptions } from "./program.ts";
 
 /** Discovers for a command: in its workspace, with the environment it was given. */
-export async function discoverFor(io: Io, options: CommonOptions): Promise<Discovered> {
-  return discover({ workspace: workspaceOf(io, options), env: io.env });
+export async function discoverFor(
+  io: Io,
+  options: CommonOptions,
+  sources: readonly Source[] = [],
+): Promise<Discovered> {
+  return discover({ workspace: workspaceOf(io, options), env: io.env, sources });
 }
 
 export function surroundingsFor(io: Io, options: CommonOptions): Surroundings {

@@ -21,6 +21,7 @@ export interface DiscoverOptions {
 export interface Discovered {
   catalog: Catalog;
   settings: Settings;
+  workspace: string;
   /** What is wrong with the configuration files. */
   configuration: LoadedSettings;
   around: Surroundings;
@@ -42,6 +43,7 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
   return {
     catalog: await openCatalog(sources),
     settings: configuration.settings,
+    workspace: around.workspace,
     configuration,
     around,
     locations: places,

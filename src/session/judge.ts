@@ -1,11 +1,13 @@
 import { realpathSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { basename, dirname, extname, resolve } from "node:path";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Host } from "../host/host.ts";
 import { isInside } from "../shared/inside.ts";
+import { inLine } from "../shared/prompt.ts";
 import type { Profile } from "../skill/diagnostic.ts";
 import { RULES } from "../skill/lint.ts";
 import { toSkillMd } from "../skill/render.ts";
+import type { Skill } from "../skill/skill.ts";
 import type { ToolResult } from "../skill/tool.ts";
 import { type CheckedFile, checkPath, checkText } from "../source/check.ts";
 
@@ -16,11 +18,16 @@ export interface Judged {
   profile: Profile;
 }
 type What = "structure" | "style";
+export interface JudgeScene {
+  catalog: Catalog;
+  host: Host;
+  isVisible(skill: Skill): boolean;
+}
 
 const MOST = 50;
 
 /** Checks a skill by its name, a path, or a text: its structure and metadata, or the style of its instructions. */
-export function judge(what: What, request: Judged, catalog: Catalog, host: Host): ToolResult {
+export function judge(what: What, request: Judged, { catalog, host, isVisible }: JudgeScene): ToolResult {
   const { skill, path, content, profile } = request;
   if ([skill, path, content].filter((given) => given !== undefined).length !== 1)
     return refuse("input-invalid", 'Invalid input: give one of "skill", "path" and "content".');
@@ -28,14 +35,20 @@ export function judge(what: What, request: Judged, catalog: Catalog, host: Host)
   if (path !== undefined) {
     const found = allowedPath(path, catalog, host);
     if (found === undefined)
-      return refuse("path-outside", `"${path}" is not in the workspace or a folder of skills, or is not there.`);
+      return refuse(
+        "path-outside",
+        `"${inLine(path, 200)}" is not in the workspace or a folder of skills, or is not there.`,
+      );
     return reportPath(found, what, profile);
   }
-  const known = catalog.find(skill ?? "");
+  const named = catalog.find(skill ?? "");
+  const known = named && isVisible(named) ? named : undefined;
   if (known && known.origin.file === undefined)
     return report([checkText(toSkillMd(known), { profile })], what, profile);
-  const file = known?.origin.file ?? brokenFile(catalog, skill ?? "");
-  return file === undefined ? refuse("not-found", `Skill '${skill}' not found`) : reportPath(file, what, profile);
+  const file = named ? known?.origin.file : brokenFile(catalog, skill ?? "");
+  return file === undefined
+    ? refuse("not-found", `Skill '${inLine(skill ?? "", 64)}' not found`)
+    : reportPath(file, what, profile);
 }
 
 function reportPath(path: string, what: What, profile: Profile): ToolResult {
@@ -61,9 +74,9 @@ function real(path: string | undefined): string | undefined {
 
 /** The file of a skill that did not load, by its folder's or its own name. */
 function brokenFile({ diagnostics }: Catalog, name: string): string | undefined {
-  const broken = diagnostics.find(
-    ({ severity, file }) => severity === "error" && (dirname(file).endsWith(`/${name}`) || file.includes(`/${name}.`)),
-  );
+  const broken = diagnostics.find(({ severity, file }) => {
+    return severity === "error" && [basename(dirname(file)), basename(file, extname(file))].includes(name);
+  });
   return broken?.file;
 }
 

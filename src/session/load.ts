@@ -1,10 +1,7 @@
 import { skillContent } from "../catalog/content.ts";
 import type { Host } from "../host/host.ts";
 import { inLine } from "../shared/prompt.ts";
-import { count } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
-
-const MOST_FILES = 100;
 
 /** What a conversation gets when a skill is loaded: its instructions, its files, and what loading does not give. */
 export function loadedText(skill: Skill, host: Host, given: string | undefined): string {
@@ -13,17 +10,7 @@ export function loadedText(skill: Skill, host: Host, given: string | undefined):
     ...(given === undefined ? {} : { arguments: given }),
     ...(folder === undefined ? {} : { folder }),
   });
-  return [content, fileLines(skill), ...notes(skill)].filter((part) => part !== "").join("\n");
-}
-
-function fileLines(skill: Skill): string {
-  const { files } = skill.files();
-  if (files.length === 0) return "";
-  const lines = files.slice(0, MOST_FILES).map(({ path, size, executable }) => {
-    return `- ${inLine(path)} (${count(size, "byte")}${executable ? ", executable" : ""})`;
-  });
-  if (files.length > MOST_FILES) lines.push(`- and ${files.length - MOST_FILES} more`);
-  return ["<skill_files>", ...lines, "</skill_files>", "read_skill_resource reads one of them."].join("\n");
+  return [content, ...notes(skill)].join("\n");
 }
 
 /** One row a thing that loading leaves out: what the skill declares, or nothing. */

@@ -1,12 +1,14 @@
 import { SkillError } from "../shared/error.ts";
+import { reason } from "../shared/inside.ts";
 import type { ToolResult } from "../skill/tool.ts";
 
-/** What a skill throws when it cannot be read is a result like any other. */
+/** What goes wrong while a call is answered is a result like any other: what a skill throws when it cannot be read, or a host. */
 export async function safely(work: () => ToolResult | Promise<ToolResult>): Promise<ToolResult> {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof SkillError)) throw error;
+    if (!(error instanceof SkillError))
+      return { content: `It failed: ${reason(error)}`, isError: true, code: "failed" };
     return { content: error.fix ? `${error.message}: ${error.fix}` : error.message, isError: true, code: error.code };
   }
 }

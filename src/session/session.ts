@@ -1,6 +1,7 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import { type DiscloseOptions, type Disclosure, disclose } from "../catalog/disclose.ts";
 import type { Host } from "../host/host.ts";
+import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { shortHash } from "../shared/hash.ts";
 import { inLine } from "../shared/prompt.ts";
@@ -57,8 +58,9 @@ export interface Session {
   reload(): Promise<Catalog>;
 }
 
-/** Opens a conversation over these skills. */
-export function openSession(opened: Catalog, host: Host, options: SessionOptions = {}): Session {
+/** Opens a conversation over these skills. What the host leaves out has its default. */
+export function openSession(opened: Catalog, given: Partial<Host> = {}, options: SessionOptions = {}): Session {
+  const host: Host = { settings: NO_SETTINGS, ...given };
   let catalog = opened;
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
   const recent = [...active.keys()].reverse();
@@ -79,27 +81,30 @@ export function openSession(opened: Catalog, host: Host, options: SessionOptions
     return refusal ? { refusal } : skill;
   }
 
-  async function load(name: string, { by = "model", arguments: given, again }: LoadOptions = {}): Promise<ToolResult> {
+  async function load(
+    name: string,
+    { by = "model", arguments: written, again }: LoadOptions = {},
+  ): Promise<ToolResult> {
     const skill = await find(name, by);
     if ("refusal" in skill) return skill.refusal;
     moveToFront(recent, skill.name);
-    const asked = given === undefined ? {} : { arguments: given };
-    if (skill.manifest.context === "fork" && host.use) return host.use({ skill, ...asked });
+    const asked = written === undefined ? {} : { arguments: written };
     return safely(() => {
+      if (skill.manifest.context === "fork" && host.use) return host.use({ skill, ...asked });
       const before = active.get(skill.name);
-      const stamp = shortHash(`${skill.body()}\0${given ?? ""}`);
+      const stamp = shortHash(`${skill.body()}\0${written ?? ""}`);
       if (before?.stamp === stamp && !again) {
         const content = `Skill '${skill.name}' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true.`;
         return { content, isError: false, code: "already-loaded" };
       }
-      const text = loadedText(skill, host, given);
+      const text = loadedText(skill, host, written);
       active.delete(skill.name);
       active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp });
       return { content: text, isError: false };
     });
   }
 
-  const tools = sessionTools({ catalog: () => catalog, reload, find, load, isForModel, host });
+  const tools = sessionTools({ catalog: () => catalog, reload, find, load, isVisible, isForModel, host });
   return {
     get catalog() {
       return catalog;

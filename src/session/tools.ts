@@ -17,6 +17,7 @@ export interface Doors {
   reload(): Promise<Catalog>;
   find(name: string, by: By): Promise<Skill | { refusal: ToolResult }>;
   load(name: string, options: LoadOptions): Promise<ToolResult>;
+  isVisible(skill: Skill): boolean;
   isForModel(skill: Skill): boolean;
   host: Host;
 }
@@ -35,7 +36,8 @@ const PROFILE = {
 
 /** The tools of a session, one row each. */
 export function sessionTools(doors: Doors): readonly Tool[] {
-  const { reload, find, load, isForModel, host } = doors;
+  const { reload, find, load, isForModel } = doors;
+  const scene = async () => ({ ...doors, catalog: await reload() });
   return [
     tool("list_skills", "Lists the skills there are: name, description, version and tags, as JSON.", {}, async () => {
       const skills = (await reload()).skills.filter(isForModel);
@@ -113,13 +115,13 @@ export function sessionTools(doors: Doors): readonly Tool[] {
       "Checks a skill's structure and metadata, and says what is wrong, where, and how to mend it.",
       { ...ONE_OF, profile: PROFILE },
       async ({ profile = "agentskills", ...what }) =>
-        judge("structure", { ...what, profile: profile as Profile }, await reload(), host),
+        judge("structure", { ...what, profile: profile as Profile }, await scene()),
     ),
     tool(
       "lint_skill",
       "Checks the style of a skill's instructions: each finding with its rule, line and a way to mend it.",
       ONE_OF,
-      async (what) => judge("style", { ...what, profile: "agentskills" }, await reload(), host),
+      async (what) => judge("style", { ...what, profile: "agentskills" }, await scene()),
     ),
   ];
 }

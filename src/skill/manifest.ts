@@ -55,7 +55,7 @@ export type Report = (code: Code, key: string, message: string, meant?: string) 
 /** The one table of spellings. Where several stand in a file, the first in this order counts. */
 const FIELDS = {
   description: field(read.description, ["description"]),
-  briefDescription: field(read.text, ["brief_description", "brief-description"]),
+  briefDescription: field(read.text, ["brief_description", "brief-description"], "metadata"),
   title: field(read.text, ["title"]),
   version: field(read.version, ["version"], "metadata"),
   tags: field(read.list, ["tags"], "metadata"),
@@ -64,9 +64,9 @@ const FIELDS = {
   compatibility: field(read.compatibility, ["compatibility"]),
   homepage: field(read.text, ["homepage"]),
   rationale: field(read.text, ["rationale"]),
-  whenToUse: field(read.text, ["when_to_use", "when-to-use"]),
-  triggers: field(read.triggers, ["triggers"]),
-  paths: field(read.list, ["paths", "globs"]),
+  whenToUse: field(read.text, ["when_to_use", "when-to-use"], "metadata"),
+  triggers: field(read.triggers, ["triggers"], "metadata"),
+  paths: field(read.list, ["paths", "globs"], "metadata"),
   model: field(read.text, ["model", "preferred_model", "preferred-model"]),
   effort: field(read.text, ["effort"]),
   maxSteps: field(read.steps, ["max_iterations", "max-iterations"]),

@@ -179,7 +179,7 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
     });
     const offered = skills.session.tools.map(({ name, description, inputSchema }) => [
       name,
-      { description, schema: expect.objectContaining(inputSchema) },
+      { description, schema: inputSchema },
     ]);
     expect(first?.tools).toEqual(Object.fromEntries(offered));
     expect(second?.results).toEqual([
@@ -240,6 +240,22 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
       ({ results }) => results[1]?.content ?? "",
     ]);
     expect(await ask.generateText({ model, skills, prompt: "Deploy." })).toContain("Run `ship`");
+  });
+
+  it("gives instructions once a conversation: not again while they are in sight, and again where they are not", async () => {
+    const load = () => [{ tool: "load_skill", input: { skill: "deploy" } }];
+    const { model, skills } = await start([
+      load,
+      load,
+      ({ results }) => results.at(-1)?.content ?? "",
+      load,
+      ({ results }) => results.at(-1)?.content ?? "",
+    ]);
+    const agent = new ToolLoopAgent({ ...settings({ model, skills, prompt: "" }) });
+    const { text: first } = await agent.generate({ prompt: "Deploy." });
+    expect(first).toMatch(/^Skill 'deploy' is already loaded in this conversation/);
+    const { text: other } = await agent.generate({ prompt: "Deploy, in another conversation." });
+    expect(other).toContain("Run `ship`");
   });
 
   it("works in an agent with other tools beside, and what a step is told and given can change", async () => {

@@ -6,20 +6,31 @@ import { CODES, PROFILES, SCOPES } from "../../src/index.ts";
 describe("what others depend on", () => {
   it("is what the library exports", () => {
     expect(Object.keys(library).sort()).toEqual([
+      "ASKS",
       "CODES",
+      "LEVELS",
       "PROFILES",
       "PromptValidationError",
       "SCOPES",
       "SkillError",
+      "TIERS",
       "checkPath",
+      "checkText",
       "defineSkill",
       "denials",
       "directorySource",
+      "disclose",
       "discover",
+      "evaluate",
       "inlineSource",
       "locations",
       "openCatalog",
+      "openMatcher",
+      "openSession",
       "promptListing",
+      "promptSection",
+      "recall",
+      "skillContent",
       "toSkillMd",
       "validateSkillFile",
       "watchCatalog",
@@ -103,6 +114,10 @@ describe("what others depend on", () => {
       tags-missing --e--
       capability-format weeee
       provider-wiring wwwww
+      trigger-pattern weeee
+      trigger-broad weeee
+      trigger-unusable weeee
+      trigger-limit weeee
       schema-reference weeee
       config-syntax eeeee
       config-unknown wwwww

@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { type Catalog, openCatalog } from "../../catalog/catalog.ts";
 import { matcherOf } from "../../catalog/disclose.ts";
 import {
@@ -12,6 +12,7 @@ import {
   type Subject,
 } from "../../catalog/evaluate.ts";
 import { SkillError } from "../../shared/error.ts";
+import { isInside } from "../../shared/inside.ts";
 import { count } from "../../shared/text.ts";
 import { directorySource } from "../../source/directory.ts";
 import { readTriggerQueries, TRIGGER_QUERIES } from "../../source/trigger-queries.ts";
@@ -40,7 +41,7 @@ export async function evaluateSkills({ io, options, args }: Context<EvalOptions>
   else if (!isEmpty) printTable(io, evaluation, options.misses ?? false);
   if (isEmpty) sayWhatToWrite(error, training);
   else if (!options.json)
-    error.line`${error.dim(`held-out queries only; ${count(training, "training query", "training queries")} serve as examples. told: its instructions were given at once`)}`;
+    error.line`${error.dim(`held-out queries only; ${count(training, "training query serves as an example", "training queries serve as examples")}. told: its instructions were given at once`)}`;
   if (!options.ci) return EXIT.fine;
   const isGood = !isEmpty && problems.length === 0 && isAbove(evaluation.all, threshold);
   error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${percent(recall(evaluation.all, 3))}, false triggers ${percent(falseShare(evaluation.all))}; wanted at least ${percent(threshold)} and at most ${percent(1 - threshold)}`;
@@ -56,28 +57,29 @@ function shareOf(text: string): number {
   });
 }
 
-/** The skills to be measured, by name, among those that they compete with. */
+/** The skills to be measured, by name, among those that they compete with: their neighbours, or every skill that is found. */
 async function subjectsFor(io: Io, options: Context<EvalOptions>["options"], args: readonly string[]) {
-  const paths = args.map((path) => resolve(io.cwd, path));
-  if (args.length > 0 && options.among !== "all" && paths.every((path) => existsSync(path))) {
-    const catalog = await openCatalog(paths.map((path) => directorySource({ path })));
-    return { catalog, names: catalog.names() };
-  }
-  const found = await discoverFor(io, options);
+  const given = args.map((arg) => ({ arg, path: resolve(io.cwd, arg) }));
+  const paths = given.flatMap(({ path }) => (existsSync(path) ? path : []));
+  const named = given.flatMap(({ arg, path }) => (existsSync(path) ? [] : arg));
+  const folders = [...new Set(paths.map((path) => (isSkillFolder(path) ? dirname(path) : path)))];
+  const isHermetic = args.length > 0 && named.length === 0 && options.among !== "all";
+  const sources = folders.map((path) => directorySource({ path, scope: "inline" }));
+  const own = await openCatalog(sources);
+  const names = own.skills.flatMap(({ name, origin }) => (isAsked(origin.folder, paths) ? name : []));
+  if (isHermetic) return { catalog: own, names };
+  const found = await discoverFor(io, options, sources);
   warnOfConfiguration(io, found);
-  if (args.length === 0) return { catalog: found.catalog, names: found.catalog.names() };
-  const folders = paths.filter((path) => existsSync(path)).map((path) => directorySource({ path, scope: "inline" }));
-  const own = await openCatalog(folders);
-  const named = args.filter((_, index) => !existsSync(paths[index] ?? ""));
   for (const name of named) found.catalog.get(name);
-  const sources = [
-    ...found.locations.filter(({ sameAs }) => sameAs === undefined).map((place) => directorySource(place)),
-    ...folders,
-  ];
-  return {
-    catalog: folders.length === 0 ? found.catalog : await openCatalog(sources),
-    names: [...own.names(), ...named],
-  };
+  return { catalog: found.catalog, names: args.length === 0 ? found.catalog.names() : [...names, ...named] };
+}
+
+function isSkillFolder(path: string): boolean {
+  return existsSync(join(path, "SKILL.md"));
+}
+
+function isAsked(folder: string | undefined, paths: readonly string[]): boolean {
+  return folder !== undefined && paths.some((path) => isInside(realpathSync(path), folder));
 }
 
 function queriesOf(catalog: Catalog, names: readonly string[]) {

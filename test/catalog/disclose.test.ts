@@ -1,0 +1,261 @@
+import { describe, expect, it } from "vitest";
+import { ASKS, asksWhatThereIs } from "../../src/catalog/asks.ts";
+import { openCatalog } from "../../src/catalog/catalog.ts";
+import { type DiscloseOptions, disclose, TIERS } from "../../src/catalog/disclose.ts";
+import { promptListing, promptSection } from "../../src/catalog/listing.ts";
+import { estimateTokens } from "../../src/shared/text.ts";
+import { directorySource } from "../../src/source/directory.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { catalogOf, type Sketch } from "../support/skills.ts";
+
+const told = async (skills: Record<string, Sketch>, query: string, options: DiscloseOptions = {}) =>
+  disclose(await catalogOf(skills), query, options);
+const triggered = {
+  greet: { keywords: ["greet"], body: "Say hello." },
+  plan: { keywords: ["plan"], body: "Plan it." },
+};
+
+describe("the four tiers", () => {
+  it("[T-05] say nothing when no skill is visible", async () => {
+    expect(await told({}, "list skills")).toMatchObject({ tier: "none", text: "", tokens: 0 });
+    expect(await told(triggered, "greet", { isVisible: () => false })).toMatchObject({ tier: "none", text: "" });
+    expect(await told({ a: { more: { "disable-model-invocation": true } } }, "hm")).toMatchObject({ tier: "none" });
+  });
+
+  it("[T-06] say only how many there are when skills have triggers and none matches", async () => {
+    expect(await told(triggered, "fix my bug")).toMatchObject({
+      tier: "breadcrumb",
+      text: "[2 skills available]",
+      shown: [],
+    });
+  });
+
+  it("[T-07] list names and brief descriptions when the user asks what there is", async () => {
+    for (const query of ["list skills", "What can you do?", "Which skills are available?", "スキル一覧"]) {
+      expect(await told(triggered, query), query).toMatchObject({
+        tier: "registry",
+        text: "[2 skills available]\n- greet: Skill greet.\n- plan: Skill plan.",
+      });
+    }
+  });
+
+  it("[T-07] list them when nothing matches and a visible skill has no triggers", async () => {
+    const skills = { ...triggered, plain: { description: "First sentence. Second one." } };
+    expect(await told(skills, "fix my bug")).toMatchObject({
+      tier: "registry",
+      why: "nothing is triggered, and 1 skill has no triggers",
+      text: "[3 skills available]\n- greet: Skill greet.\n- plain: First sentence.\n- plan: Skill plan.",
+    });
+    const hidden = { isVisible: ({ name }: { name: string }) => name !== "plain" };
+    expect(await told(skills, "fix my bug", hidden)).toMatchObject({
+      tier: "breadcrumb",
+      text: "[2 skills available]",
+    });
+  });
+
+  it("[T-08] give the full instructions of the skills that match", async () => {
+    expect(await told(triggered, "greet the new team")).toMatchObject({
+      tier: "full",
+      text: '<skill_content name="greet">\nSay hello.\n</skill_content>',
+      shown: [{ name: "greet" }],
+    });
+    const both = await told(triggered, "plan how to greet them");
+    expect(both.shown.map(({ name }) => name)).toEqual(["greet", "plan"]);
+    expect(both.text).toMatch(/Say hello\.[\s\S]*Plan it\./);
+  });
+
+  it("[T-08] answers a question for what there is before a trigger, but not before a mention", async () => {
+    const skills = { maker: { keywords: ["skills"], body: "Make skills." } };
+    expect(await told(skills, "list skills")).toMatchObject({ tier: "registry" });
+    expect(await told(skills, "new skills")).toMatchObject({ tier: "full" });
+    expect(await told({ skills: { keywords: ["x"] } }, "/skills")).toMatchObject({ tier: "full" });
+  });
+
+  it("[T-04] inject the top max_skills, 3 when nothing is said, and name the others", async () => {
+    const skills = Object.fromEntries(["a", "b", "c", "d", "e"].map((name) => [name, { keywords: ["go"] }]));
+    const three = await told(skills, "go");
+    expect(three.shown.map(({ name }) => name)).toEqual(["a", "b", "c"]);
+    expect(three.text).toContain("[Also matching, not shown: d, e]");
+    expect((await told(skills, "go", { maxSkills: 1, recent: ["d"] })).shown.map(({ name }) => name)).toEqual(["d"]);
+    expect(await told(skills, "go", { maxSkills: 0 })).toMatchObject({ tier: "breadcrumb" });
+  });
+
+  it("are these four", () => {
+    expect(TIERS).toEqual(["none", "breadcrumb", "registry", "full"]);
+  });
+
+  it("never give instructions for words alone, but may name what fits", async () => {
+    const skills = { invoices: { keywords: ["xyz"], description: "Creates invoices." }, other: { keywords: ["abc"] } };
+    expect(await told(skills, "an invoice please")).toMatchObject({ tier: "breadcrumb", text: "[2 skills available]" });
+    expect((await told(skills, "an invoice please", { shortlist: true })).text).toBe(
+      "[2 skills available]\nThese may fit. Take one, or none:\n- invoices: Creates invoices.",
+    );
+    expect((await told(skills, "something else", { shortlist: true })).text).toBe("[2 skills available]");
+  });
+
+  it("say that a skill is loaded instead of repeating it", async () => {
+    const { text, tier } = await told(triggered, "greet", { loaded: ["greet"] });
+    expect([tier, text]).toEqual(["full", "[Skill greet is already loaded in this conversation]"]);
+  });
+});
+
+describe("who may invoke", () => {
+  const skills = {
+    secret: { keywords: ["ship"], body: "Ship $ARGUMENTS.", more: { "disable-model-invocation": true } },
+    auto: { keywords: ["auto"], more: { "user-invocable": false } },
+  };
+  it("[X-01] hides from the model what only a person may invoke, who still can by name", async () => {
+    expect(await told(skills, "ship it")).toMatchObject({ tier: "breadcrumb", text: "[1 skills available]" });
+    expect((await told(skills, "list skills")).text).not.toContain("secret");
+    expect((await told(skills, "/secret prod now")).text).toContain("Ship prod now.");
+    expect((await told(skills, "use the secret skill")).tier).toBe("full");
+  });
+
+  it("[X-01] does not let a person call what only models may, though its triggers work", async () => {
+    expect((await told(skills, "use the auto-pilot")).tier).toBe("full");
+    const { matches } = await told(skills, "/auto");
+    expect(matches.map(({ level }) => level)).toEqual(["trigger"]);
+    expect(await told({ auto: { ...skills.auto, keywords: ["x"] } }, "/auto")).toMatchObject({ tier: "breadcrumb" });
+  });
+});
+
+describe("asking what there is", () => {
+  it.each([
+    "Please list all your skills",
+    "can you list your skills please?",
+    "LIST AVAILABLE SKILLS",
+    "show me the skills",
+  ])("is %j", (query) => expect(asksWhatThereIs(query)).toBe(true));
+  it.each(["list skills needed for a nurse", "what would you do?", "what can I do", "help", "", "?", "list"])(
+    "is not %j",
+    (query) => expect(asksWhatThereIs(query)).toBe(false),
+  );
+  it("is every phrase of the table, and those a user adds", async () => {
+    for (const phrase of ASKS) expect(asksWhatThereIs(phrase), phrase).toBe(true);
+    expect(asksWhatThereIs("Zeig mal her!", ["zeig mal her"])).toBe(true);
+    expect((await told(triggered, "zeig mal", { asks: ["Zeig mal"] })).tier).toBe("registry");
+  });
+});
+
+describe("the budget", () => {
+  const many = (number: number, description = "Does one thing well and says so here.") =>
+    Object.fromEntries(
+      Array.from({ length: number }, (_, index) => [`skill-number-${index}`, { description, keywords: [`k${index}`] }]),
+    );
+
+  it("[T-09] holds: about 10 tokens for tier 1, about 15 a skill for tier 2", async () => {
+    expect((await told(many(200), "hm")).tokens).toBeLessThanOrEqual(10);
+    const registry = await told(many(200), "list skills");
+    expect(registry.tokens / 200).toBeLessThanOrEqual(15.5);
+    expect(registry.cut).toEqual({ descriptions: 0, names: 0, instructions: [] });
+  });
+
+  it("[T-09] costs at most 4 tokens a skill above the names and descriptions themselves", async () => {
+    const { text } = await told(many(100), "list skills");
+    const own = (await catalogOf(many(100))).skills.reduce(
+      (sum, { name, manifest }) => sum + name.length + manifest.briefDescription.length,
+      0,
+    );
+    expect(estimateTokens(text) - own / 4).toBeLessThanOrEqual(400);
+  });
+
+  it("keeps every name of 200 skills under 1,500 tokens, and says what was cut", async () => {
+    const { text, tokens, cut } = await told(
+      many(200, "A description that is rather long, so it must give way. Use it."),
+      "list skills",
+      {
+        budget: 1500,
+        search: "search_skills",
+      },
+    );
+    expect(tokens).toBeLessThanOrEqual(1500);
+    for (let index = 0; index < 200; index++) expect(text).toMatch(new RegExp(`skill-number-${index}\\b`));
+    expect(cut).toMatchObject({ names: 0 });
+    expect(cut.descriptions).toBeGreaterThan(0);
+  });
+
+  it("shortens descriptions evenly, and keeps those that fit the query whole", async () => {
+    const skills = { ...many(40, "A description of sixty characters or so, which is too long.") };
+    const { text, cut } = await told(
+      { ...skills, zebra: { description: "Counts the stripes of animals at the zoo." } },
+      "which stripes",
+      { budget: 500 },
+    );
+    expect(text).toContain("- zebra: Counts the stripes of animals at the zoo.");
+    expect(text).toMatch(/^- skill-number-7: A description of.*…$/m);
+    expect(text).toContain("(descriptions shortened to fit)");
+    expect(text.length).toBeLessThanOrEqual(2000);
+    expect(cut.descriptions).toBe(40);
+  });
+
+  it.each([0, 1, 5, 20, 60, 150, 400, 1000, 3000])("holds at %i tokens", async (budget) => {
+    const skills = many(200, "A description that is rather long, so it must give way.");
+    const { text, cut } = await told(skills, "list skills", { budget, search: "search_skills" });
+    const line = "[200 skills available]";
+    expect(text.length).toBeLessThanOrEqual(Math.max(line.length, budget * 4));
+    expect(text.startsWith(line)).toBe(true);
+    const named = text.match(/skill-number-\d+/g)?.length ?? 0;
+    expect(named).toBe(200 - cut.names);
+    if (cut.names > 0 && named > 0) expect(text).toContain(`, and ${cut.names} more (search_skills finds them)`);
+  });
+
+  it("gives the order of names whatever is cut, so that caches of prompts hold", async () => {
+    for (const budget of [400, 1000, 9000]) {
+      const { text } = await told(many(60), "list skills", { budget });
+      const names = text.match(/skill-number-\d+/g) ?? [];
+      expect(names).toEqual([...names].sort());
+    }
+  });
+
+  it("leaves instructions out that have no room, names them, and falls back to the list", async () => {
+    const skills = { long: { keywords: ["go"], body: "x".repeat(9000) }, short: { keywords: ["go"], body: "Short." } };
+    const some = await told(skills, "go", { budget: 200 });
+    expect(some).toMatchObject({ tier: "full", shown: [{ name: "short" }], cut: { instructions: ["long"] } });
+    expect(some.text).toContain("[Also matching, not shown: long]");
+    const none = await told({ long: skills.long }, "go", { budget: 200 });
+    expect(none).toMatchObject({ tier: "breadcrumb", text: "[1 skills available]" });
+  });
+});
+
+describe("the static listing", () => {
+  it("[S-14] is the section word for word, with the path where one is mounted", async () => {
+    const { skills } = await catalogOf({
+      research: { description: "Research topics using Perplexity AI" },
+      "code-review": {
+        description: "Review code for issues and improvements",
+        more: { when_to_use: "Before a merge." },
+      },
+    });
+    const heading = `## Skills
+
+Before replying, check if any available skill matches the user's request.
+If one clearly applies, invoke it with \`use_skill\`. If none apply, respond directly.
+`;
+    expect(promptSection(skills)).toBe(`${heading}
+- **code-review**: Review code for issues and improvements Before a merge.
+- **research**: Research topics using Perplexity AI`);
+    expect(
+      promptSection(skills, { pathOf: ({ name }) => (name === "research" ? "/skill/research" : undefined) }),
+    ).toContain("- **research**: Research topics using Perplexity AI (/skill/research)");
+    expect(promptSection([])).toBe("");
+  });
+
+  it("[X-07] says when to use a skill beside what it does", async () => {
+    const { skills } = await catalogOf({ a: { description: "Does a.", more: { when_to_use: "When a is due." } } });
+    expect(promptListing(skills)).toBe("- a: Does a. When a is due.");
+  });
+});
+
+describe("a skill that can no longer be read", () => {
+  it("is named as not shown, and the others are told", async () => {
+    const root = temporaryFolder({
+      "a/SKILL.md": "---\ndescription: A.\ntriggers:\n  keywords: [go]\n---\nAlpha.\n",
+      "b/SKILL.md": "---\ndescription: B.\ntriggers:\n  keywords: [go]\n---\nBeta.\n",
+    });
+    const catalog = await openCatalog([directorySource({ path: root })]);
+    expect(disclose(catalog, "go").text).toContain("Alpha.");
+    const { rmSync } = await import("node:fs");
+    rmSync(`${root}/a/SKILL.md`);
+    expect(disclose(catalog, "go")).toMatchObject({ shown: [{ name: "b" }], cut: { instructions: ["a"] } });
+  });
+});

@@ -1,0 +1,282 @@
+import { describe, expect, it } from "vitest";
+import { type Match, openMatcher } from "../../src/catalog/match.ts";
+import { type Sketch, sketch } from "../support/skills.ts";
+
+const matcherFor = (skills: Record<string, Sketch>) =>
+  openMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
+const said = ({ skill, level, reasons }: Match) =>
+  `${skill.name} ${level}: ${reasons.map(({ kind, text }) => `${kind} ${text}`).join(", ")}`;
+const matched = (skills: Record<string, Sketch>, query: string, options = {}) =>
+  matcherFor(skills)
+    .match(query, { limit: 0, ...options })
+    .matches.map(said);
+
+describe("keywords and verbs", () => {
+  it.each([
+    ["hello", "Hello there", true],
+    ["hello", "hello-world", true],
+    ["hello", "say hello_world", true],
+    ["hello", "helloworld", false],
+    ["hello", "othello", false],
+    ["HELLO", "hElLo", true],
+    ["c++", "my C++ code", true],
+    ["c++", "C++17, please", true],
+    ["c++", "is it c++?", true],
+    ["c++", "c+ or c", false],
+    ["c", "my c++ code", false],
+    ["c", "plain c code", true],
+    ["c#", "a c# class", true],
+    ["c", "a c# class", false],
+    ["a", "a+b", true],
+    [".net", "use .NET here", true],
+    ["node.js", "a Node.js server", true],
+    ["node", "a node.js server", true],
+    ["/deploy", "run /deploy now", true],
+    ["/deploy", "look at src/deploy", false],
+    ["/deploy", "//deploy", false],
+    ["deploy", "look at src/deploy", true],
+    ["pull request", "open a pull   request", true],
+    ["pull request", "open a pull-request", true],
+    ["code-review", "a code review", true],
+    ["pull request", "pull the request", false],
+    ["日本語", "日本語で書いて", true],
+    ["日本語", "これを日本語に", true],
+    ["テスト", "コンテスト", false],
+    ["テスト", "テストを書く", true],
+    ["react", "Reactコンポーネント", true],
+    ["한국어", "한국어로 써 줘", true],
+    ["행기", "비행기 표", false],
+    ["ภาษาไทย", "เขียนเป็นภาษาไทยให้หน่อย", true],
+    ["naïve", "a NAI\u0308VE approach", true],
+    ["straße", "DIE STRASSE", true],
+    ["ΟΔΟΣ", "η οδός", false],
+    ["οδοσ", "Η ΟΔΟΣ ΜΟΥ", true],
+    ["istanbul", "İstanbul", true],
+    ["ｈｅｌｌｏ", "hello", true],
+    ["🚀", "ship it 🚀", true],
+    ["user", "the user's report", true],
+    ["a.*(b|c)[", "find a.*(b|c)[ here", true],
+    ["a.*(b|c)[", "find axxb here", false],
+    ["$5", "it costs $5", true],
+  ])("[T-02] the keyword %s in %j: %s", (keyword, query, isFound) => {
+    expect(matched({ it: { keywords: [keyword] } }, query)).toHaveLength(isFound ? 1 : 0);
+    expect(matched({ it: { verbs: [keyword] } }, query)).toHaveLength(isFound ? 1 : 0);
+  });
+
+  it("[T-02] says which of them was found", () => {
+    const skills = { hello: { keywords: ["greet", "greeting"], verbs: ["wave"], patterns: ["greet\\s+\\w+"] } };
+    expect(matched(skills, "Greet the team and wave")).toEqual([
+      "hello trigger: keyword greet, verb wave, pattern greet\\s+\\w+",
+    ]);
+  });
+});
+
+describe("patterns", () => {
+  it.each([
+    ["greet\\s+\\w+", "Greet  Bob", true],
+    ["greet\\s+\\w+", "greet", false],
+    ["(?-i)API", "the api", false],
+    ["(?-i)API", "the API", true],
+    ["^deploy\\b", "deploy it", true],
+    ["^deploy\\b", "please deploy it", false],
+    ["v\\d+\\.\\d+", "release v1.20 today", true],
+    ["(fix|mend)(es|ed)?\\s+#\\d+", "Fixes #12", true],
+    ["(fix|mend)(es|ed)?\\s+#\\d+", "fixed #12", true],
+    ["日本.", "日本語", true],
+    ["ſtraße|STRASSE", "strasse", true],
+    ["\\d{4}-\\d{2}", "in 2026-11", true],
+  ])("[T-02] %s in %j: %s", (pattern, query, isFound) => {
+    expect(matched({ it: { patterns: [pattern] } }, query)).toHaveLength(isFound ? 1 : 0);
+  });
+
+  it("[Q-11] takes no longer for a pattern that would hang other engines", () => {
+    const matcher = matcherFor({
+      evil: { patterns: ["(a+)+$", "(a|aa)+$", "(.*a){20}"] },
+      plain: { patterns: ["ab+c"] },
+    });
+    const query = `${"a".repeat(5000)}!`;
+    const start = performance.now();
+    expect(matcher.match(query, { limit: 0 }).matches).toHaveLength(1);
+    expect(performance.now() - start).toBeLessThan(1000);
+  });
+});
+
+describe("paths", () => {
+  const skills = (paths: string[]) => ({ it: { more: { paths } } });
+  it.each([
+    [["**/*.tsx"], "why does src/app/Button.tsx fail?", true],
+    [["**/*.tsx"], "why does Button.tsx fail?", true],
+    [["**/*.tsx"], "why does Button.ts fail?", false],
+    [["src/*.ts"], "see ./src/a.ts.", true],
+    [["src/*.ts"], "see src/b/a.ts", false],
+    [["src/**"], "see `src/b/a.ts:12`", true],
+    [["Dockerfile"], "mend the Dockerfile", true],
+    [["*.{yml,yaml}"], "in ci.yaml", true],
+    [["*.{yml,yaml}"], "in ci.json", false],
+    [["*.{yml"], "in ci.yml", false],
+    [["a?.md", "[!b]x.md"], "ax.md", true],
+  ])("[X-07] %j in %j: %s", (paths, query, isFound) => {
+    expect(matched(skills(paths), query)).toHaveLength(isFound ? 1 : 0);
+  });
+
+  it("[X-07] also fit the files that the conversation is about", () => {
+    expect(matched(skills(["docs/**/*.md"]), "tidy this", { files: ["docs/a/b.md"] })).toEqual([
+      "it trigger: path docs/**/*.md",
+    ]);
+  });
+});
+
+describe("mentions", () => {
+  const skills = { deploy: {}, "code-review": {}, path: {}, test: {} };
+  it.each([
+    ["/deploy to prod", "deploy"],
+    ["please run $deploy", "deploy"],
+    ["(/deploy)", "deploy"],
+    ["/Deploy.", "deploy"],
+    ["use the deploy skill", "deploy"],
+    ["Use the test skill", "test"],
+    ["use the code review skill", "code-review"],
+    ["use the `code-review` skill on this", "code-review"],
+    ["with your deploy skill, please", "deploy"],
+    ["run the skill deploy", "deploy"],
+    ["use skill: deploy", "deploy"],
+    ['load the skill called "code-review"', "code-review"],
+  ])("[T-03] %j mentions %s", (query, name) => {
+    expect(matched(skills, query).filter((line) => line.includes("explicit"))).toEqual([
+      expect.stringMatching(new RegExp(`^${name} explicit: mention`)),
+    ]);
+  });
+
+  it.each([
+    "see /deploy/prod.yaml",
+    "run ./deploy",
+    "~/deploy",
+    "/deploy.sh",
+    "/deploy-all",
+    "echo $PATH",
+    "I want to test skill levels",
+    "deploy it",
+    "a skill to deploy",
+    "deployskill",
+  ])("%j mentions none", (query) => {
+    expect(matched(skills, query).filter((line) => line.includes("explicit"))).toEqual([]);
+  });
+});
+
+describe("the order of matches", () => {
+  it("[T-03] is explicit mention, then exact phrase, then trigger", () => {
+    const skills = {
+      alpha: { keywords: ["report"] },
+      beta: { keywords: ["weekly report"] },
+      gamma: {},
+      delta: { patterns: ["week\\w+"] },
+    };
+    expect(matched(skills, "use the gamma skill for the weekly report")).toEqual([
+      "gamma explicit: mention the gamma skill",
+      "beta phrase: phrase weekly report",
+      "alpha trigger: keyword report",
+      "delta trigger: pattern week\\w+",
+    ]);
+  });
+
+  it("[T-03] a name of several telling words, or a whole example, is an exact phrase", () => {
+    const skills = { "code-review": {}, "how-to": {}, other: { examples: ["How do I review code?"] } };
+    expect(matched(skills, "do a code review")).toEqual(["code-review phrase: name code-review"]);
+    expect(matched(skills, "how to do it")).toEqual([]);
+    expect(matched(skills, "how do i review CODE")).toEqual(["other phrase: example how do i review CODE"]);
+  });
+
+  it("[T-03] goes by recent use within a level, then by words in common, then by name", () => {
+    const skills = {
+      alpha: { keywords: ["report"] },
+      beta: { keywords: ["report"] },
+      gamma: { keywords: ["report"], description: "Monthly sales." },
+    };
+    const names = (query: string, recent: string[] = []) =>
+      matched(skills, query, { recent }).map((line) => line.split(" ")[0]);
+    expect(names("report")).toEqual(["alpha", "beta", "gamma"]);
+    expect(names("report", ["gamma", "beta"])).toEqual(["gamma", "beta", "alpha"]);
+    expect(names("monthly sales report")).toEqual(["gamma", "alpha", "beta"]);
+    expect(names("monthly sales report", ["beta"])).toEqual(["beta", "gamma", "alpha"]);
+  });
+});
+
+describe("negative cues", () => {
+  const skills = { pdf: { keywords: ["pdf"], negative: ["merge", "no pdf"] } };
+  it("speak against a skill, and are said", () => {
+    const { matches, against } = matcherFor(skills).match("merge this pdf");
+    expect(matches).toEqual([]);
+    expect(against).toMatchObject([{ skill: { name: "pdf" }, cue: "merge" }]);
+    expect(matched(skills, "sign this pdf")).toHaveLength(1);
+  });
+
+  it("do not speak against a skill that is mentioned", () => {
+    expect(matched(skills, "merge it with the pdf skill")).toEqual(["pdf explicit: mention the pdf skill"]);
+  });
+});
+
+describe("ranking by words", () => {
+  const skills = {
+    invoices: { description: "Creates invoices for customers." },
+    "flight-search": {
+      description: "Finds cheap flights.",
+      more: { when_to_use: "When somebody travels to an airport." },
+    },
+    recipes: { description: "Suggests dishes.", examples: ["what can I cook with leeks?"] },
+    notes: { description: "Keeps notes.", body: "Talk to the kubernetes cluster." },
+  };
+  const first = (query: string, options = {}) => matcherFor(skills).match(query, options).matches[0];
+
+  it("knows a word in its other forms, and where it stands", () => {
+    expect(first("invoicing a customer")).toMatchObject({ skill: { name: "invoices" }, level: "words", words: 2 });
+    expect(first("cooking leek soup")?.skill.name).toBe("recipes");
+    expect(matcherFor(skills).wordsIn(sketch("x", { description: "Finds flights." }), "a flight", {})).toEqual([
+      { field: "description", words: ["flight"] },
+    ]);
+  });
+
+  it("[X-07] looks at when_to_use too", () => {
+    expect(first("I must be at the airport")?.skill.name).toBe("flight-search");
+  });
+
+  it("looks into the instructions when asked to", () => {
+    expect(first("restart the k8s cluster")).toBeUndefined();
+    expect(first("restart the k8s cluster", { bodies: true })?.skill.name).toBe("notes");
+  });
+
+  it("says nothing for a query of empty words", () => {
+    expect(matcherFor(skills).match("can you please help me with this").matches).toEqual([]);
+    expect(matcherFor(skills).match("").matches).toEqual([]);
+    expect(openMatcher([]).match("anything").matches).toEqual([]);
+  });
+
+  it("finds words of scripts without blanks", () => {
+    const japanese = { a: { description: "議事録を要約する" }, b: { description: "画像を編集する" } };
+    expect(matcherFor(japanese).match("会議の議事録をまとめて").matches[0]?.skill.name).toBe("a");
+  });
+});
+
+describe("a long query", () => {
+  it("[Q-11] is looked at in time that grows with its length, and cut at a limit that is said", () => {
+    const skills = Array.from({ length: 300 }, (_, index) =>
+      sketch(`s${index}`, {
+        keywords: [`word${index} word${index}`, "word1 word2 word3"],
+        patterns: [`word${index}\\s+x`],
+      }),
+    );
+    const matcher = openMatcher(skills);
+    const time = (words: number) => {
+      const query = Array.from({ length: words }, (_, index) => `word${index % 300}`).join(" ");
+      matcher.match(query);
+      const start = performance.now();
+      for (let run = 0; run < 5; run++) matcher.match(query);
+      return performance.now() - start;
+    };
+    time(200);
+    expect(time(2000) / time(200)).toBeLessThan(60);
+    const start = performance.now();
+    expect(matcher.match("word1 ".repeat(170_000)).isCut).toBe(true);
+    expect(performance.now() - start).toBeLessThan(1000);
+    expect(matcher.match("short").isCut).toBe(false);
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect, it } from "vitest";
+import { skillet } from "../support/command.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+
+const query = (text: string, isFor: boolean, split = "test") => ({ query: text, should_trigger: isFor, split });
+const files = {
+  "skills/invoices/SKILL.md": skillText("invoices", {
+    description: "Writes invoices for customers.",
+    more: "triggers:\n  keywords: [invoice]\n",
+  }),
+  "skills/invoices/evals/triggers.json": JSON.stringify([
+    query("write an invoice for Ann", true),
+    query("bill my customer for May", true),
+    query("reminders of unpaid bills to customers", true),
+    query("charge them for the extra hours", true, "train"),
+    query("what is an invoice?", false),
+    query("book a flight", false),
+  ]),
+  "skills/reminders/SKILL.md": skillText("reminders", {
+    description: "Keeps reminders for unpaid bills and other work.",
+  }),
+  "skills/plain/SKILL.md": skillText("plain"),
+};
+const evaluated = async (args: string[], more: Record<string, string> = {}) =>
+  skillet(["eval", ...args], { cwd: temporaryFolder({ ...files, ...more }), env: { SKILLS_DIR: "none" } });
+
+describe("skillet eval", () => {
+  it("prints recall, what was told, false triggers, and who took a query", async () => {
+    const { code, stdout, stderr } = await evaluated(["skills"]);
+    expect(code).toBe(0);
+    expect(stdout).toBe(
+      "skill     queries     @1     @3     @5   told  false  taken by\ninvoices        3   67 %  100 %  100 %    1/3    1/2  reminders 1x\n",
+    );
+    expect(stderr).toBe(
+      "held-out queries only; 1 training query serves as an example. told: its instructions were given at once\n",
+    );
+  });
+
+  it("lists the misses", async () => {
+    const { stdout } = await evaluated(["skills", "--misses"]);
+    expect(stdout).toContain("    missed reminders of unpaid bills to customers  came 2., first was reminders");
+    expect(stdout).toContain("    false what is an invoice?");
+  });
+
+  it("indexes training queries as examples, and held-out ones not", async () => {
+    const heldOut = await evaluated(["skills", "--json"], {
+      "skills/invoices/evals/triggers.json": JSON.stringify([query("zorgle the frobnicator", true)]),
+    });
+    expect(JSON.parse(heldOut.stdout).all).toMatchObject({ queries: 1, recall: { 1: 0, 3: 0, 5: 0 } });
+    const trained = await evaluated(["skills", "--json"], {
+      "skills/invoices/evals/triggers.json": JSON.stringify([
+        query("zorgle the frobnicator", true),
+        query("please zorgle my frobnicators", true, "train"),
+      ]),
+    });
+    expect(JSON.parse(trained.stdout)).toMatchObject({ training: 1, all: { queries: 1, recall: { 1: 1 } } });
+  });
+
+  it("splits queries that do not say where they belong by themselves: adding one moves no other", async () => {
+    const plain = Array.from({ length: 40 }, (_, index) => ({ query: `query number ${index}`, should_trigger: true }));
+    const counts = async (queries: object[]) => {
+      const { stdout } = await evaluated(["skills", "--json"], {
+        "skills/invoices/evals/triggers.json": JSON.stringify(queries),
+      });
+      const { training, all } = JSON.parse(stdout);
+      return [training, all.queries];
+    };
+    const [training = 0, heldOut = 0] = await counts(plain);
+    expect(training + heldOut).toBe(40);
+    expect(heldOut).toBeGreaterThan(5);
+    expect(training).toBeGreaterThan(heldOut / 2);
+    const [more = 0] = await counts([...plain, { query: "one more", should_trigger: false }]);
+    expect(more - training).toBeGreaterThanOrEqual(0);
+    expect(more - training).toBeLessThanOrEqual(1);
+  });
+
+  it("fails in CI below the threshold", async () => {
+    const low = await evaluated(["skills", "--ci"]);
+    expect(low.code).toBe(1);
+    expect(low.stderr).toContain("✗ recall@3 100 %, false triggers 50 %; wanted at least 80 % and at most 20 %");
+    expect((await evaluated(["skills", "--ci", "--threshold", "0.5"])).code).toBe(0);
+    expect((await evaluated(["skills", "--ci", "--threshold", "half"])).code).toBe(2);
+    expect((await evaluated(["skills/plain", "--ci"])).code).toBe(1);
+  });
+
+  it("takes one skill's folder, a name, or everything that is found", async () => {
+    for (const args of [["invoices"], [], ["skills/invoices"], ["skills/invoices", "--among", "all"], ["skills"]]) {
+      const { stdout } = await evaluated([...args, "--json"]);
+      expect(JSON.parse(stdout), args.join(" ")).toMatchObject({
+        skills: [{ skill: "invoices", first: { 1: 2, 3: 3 }, takenBy: [{ skill: "reminders", times: 1 }] }],
+      });
+    }
+    const missing = await evaluated(["invoice"]);
+    expect([missing.code, missing.stderr]).toEqual([1, "✗ Skill 'invoice' not found\n  did you mean \"invoices\"?\n"]);
+  });
+
+  it("says what to write where there is nothing to measure, and what is wrong with a file", async () => {
+    expect((await evaluated(["skills/plain"])).stderr).toContain("no skill has evals/triggers.json: write one as");
+    const odd = await evaluated(["skills/plain", "--ci"], {
+      "skills/plain/evals/triggers.json":
+        '[{"query": "x"}, {"query": "plain thing", "should_trigger": true, "split": "test"}]',
+    });
+    expect(odd.stderr).toContain('! plain: evals/triggers.json has 1 of 2 entries without a "query"');
+    expect(odd.code).toBe(1);
+    const broken = await evaluated(["skills/plain"], { "skills/plain/evals/triggers.json": "[" });
+    expect(broken.stderr).toContain("! plain: evals/triggers.json is not valid JSON");
+  });
+});

@@ -1,0 +1,159 @@
+import { describe, expect, it } from "vitest";
+import { skillet } from "../support/command.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+
+/** The manifest that the progressive-disclosure document gives as its example. */
+const HELLO = `---
+name: hello-extended
+description: Extended greeting capabilities
+version: 1.0.0
+toolsets:
+  - "toolsets/index:HelloToolset"     # path:Class format
+triggers:
+  keywords: ["hello", "greet", "greeting"]
+  verbs: ["say", "wave"]
+  patterns: ["greet\\\\s+\\\\w+"]
+default_enabled: true
+---
+
+# Hello Extended Skill
+
+Instructions for using this skill...
+`;
+const files = {
+  "skills/hello-extended/SKILL.md": HELLO,
+  "skills/party/SKILL.md": skillText("party", {
+    description: "Plans events for a team.",
+    more: "triggers:\n  keywords: [party]\n  negative: [no cake]\n",
+  }),
+  "skills/own/SKILL.md": skillText("own", { more: "disable-model-invocation: true\ntriggers:\n  keywords: [x]\n" }),
+  "none/x": "",
+};
+const explain = (args: string[], more: Record<string, string> = {}) => {
+  const cwd = temporaryFolder({ ...files, ...more });
+  return skillet(["explain", ...args], { cwd, env: { SKILLS_DIR: "none" } });
+};
+
+describe("skillet explain", () => {
+  it("[T-08] says what is told and why: the instructions of the skill that is triggered", async () => {
+    const { code, stdout } = await explain(["greet the new team"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^full {2}the instructions of hello-extended: a skill is mentioned or triggered ~\d+ tokens$/m,
+    );
+    expect(stdout).toMatch(/^✓ {2}1 {2}hello-extended +trigger +keyword "greet", pattern "greet\\s\+\\w\+", words/m);
+    expect(stdout).toMatch(/^· {2}2 {2}party +words +words .*team in its description/m);
+    expect(stdout).toContain('│ <skill_content name="hello-extended">\n  │ # Hello Extended Skill');
+    expect(stdout).toContain("own  it is for people to call by name (disable-model-invocation)");
+  });
+
+  it("[T-07] gives the list for a query that asks what there is", async () => {
+    const { stdout } = await explain(["list skills", "--text"]);
+    expect(stdout).toBe(
+      "[2 skills available]\n- hello-extended: Extended greeting capabilities\n- party: Plans events for a team.\n",
+    );
+  });
+
+  it("[T-06] gives the breadcrumb for one that matches nothing", async () => {
+    expect((await explain(["fix my bug", "--text"])).stdout).toBe("[2 skills available]\n");
+    expect((await explain(["fix my bug"])).stdout).toMatch(
+      /^breadcrumb {2}that there are 2 skills: nothing is triggered/,
+    );
+  });
+
+  it("[T-05] gives nothing where there are no skills", async () => {
+    const { stdout } = await skillet(["explain", "hello", "--text"], {
+      cwd: temporaryFolder({}),
+      env: { SKILLS_DIR: "none" },
+    });
+    expect(stdout).toBe("");
+  });
+
+  it("prints everything as JSON", async () => {
+    const { stdout } = await explain(["party with no cake, and say hello", "--json"]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      query: "party with no cake, and say hello",
+      isCut: false,
+      tier: "full",
+      shown: ["hello-extended"],
+      matches: [
+        {
+          skill: "hello-extended",
+          level: "trigger",
+          rank: 1,
+          isShown: true,
+          reasons: [
+            { kind: "verb", text: "say" },
+            { kind: "keyword", text: "hello" },
+          ],
+        },
+      ],
+      notConsidered: [
+        { skill: "party", why: 'its negative cue "no cake" is in the query' },
+        { skill: "own", why: expect.any(String) },
+      ],
+      text: expect.stringContaining("Instructions for using this skill"),
+    });
+  });
+
+  it("explains one skill, also one that did not match", async () => {
+    expect((await explain(["greet them", "--skill", "hello-extended"])).stdout).toMatch(
+      /^hello-extended {2}trigger, rank 1, told in full\n {2}keyword "greet"/,
+    );
+    const { stdout } = await explain(["fix my bug", "--skill", "party"]);
+    expect(stdout).toMatch(/^party {2}not matched\n/);
+    expect(stdout).toMatch(/keywords +party/);
+    expect((await explain(["x", "--skill", "own"])).stdout).toContain("own  not considered");
+    const missing = await explain(["x", "--skill", "prty"]);
+    expect([missing.code, missing.stderr]).toEqual([1, "✗ Skill 'prty' not found\n  did you mean \"party\"?\n"]);
+  });
+
+  it("takes a budget, a number of skills, files and the short list", async () => {
+    const many = Object.fromEntries(
+      Array.from({ length: 200 }, (_, index) => [`skills/s-${index}/SKILL.md`, skillText(`s-${index}`)]),
+    );
+    const { stdout } = await explain(["list skills", "--budget", "1500", "--json"], many);
+    const { tokens, text, cut } = JSON.parse(stdout);
+    expect(tokens).toBeLessThanOrEqual(1500);
+    for (let index = 0; index < 200; index++) expect(text).toMatch(new RegExp(`\\bs-${index}\\b`));
+    expect(cut.names).toBe(0);
+    expect((await explain(["say hello at the party", "--max-skills", "1"])).stdout).toContain(
+      "[Also matching, not shown: party]",
+    );
+    expect((await explain(["an event for a team", "--shortlist", "--text"])).stdout).toContain("- party: Plans events");
+    const globbed = { "skills/g/SKILL.md": skillText("g", { more: 'paths: ["*.go"]\n' }) };
+    expect((await explain(["tidy up", "--file", "cmd/main.go"], globbed)).stdout).toContain('path "*.go"');
+  });
+
+  it("says that a long query was cut, and refuses a number that is none", async () => {
+    expect((await explain([`hello ${"x ".repeat(20_000)}`])).stdout).toContain(
+      "! only the first 20,000 characters of the query were looked at",
+    );
+    const { code, stderr } = await explain(["x", "--budget", "lots"]);
+    expect([code, stderr]).toEqual([2, '✗ --budget takes a whole number, not "lots"\n  for example --budget 3\n']);
+  });
+
+  it("lets nothing of a query or a skill act on the terminal", async () => {
+    const { stdout } = await explain(["hello \x1b[31m\u202e party"], {
+      "skills/e/SKILL.md": skillText("e", { body: "\x1b]0;title\x07 hi", more: "triggers:\n  keywords: [hello]\n" }),
+    });
+    expect(stdout).not.toMatch(/[\x1b\x07\u202e]/);
+  });
+});
+
+describe("skillet list --prompt", () => {
+  it("[S-14] prints the section of a system prompt", async () => {
+    const { stdout } = await skillet(["list", "--prompt"], {
+      cwd: temporaryFolder(files),
+      env: { SKILLS_DIR: "none" },
+    });
+    expect(stdout).toBe(`## Skills
+
+Before replying, check if any available skill matches the user's request.
+If one clearly applies, invoke it with \`use_skill\`. If none apply, respond directly.
+
+- **hello-extended**: Extended greeting capabilities
+- **party**: Plans events for a team.
+`);
+  });
+});

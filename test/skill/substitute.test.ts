@@ -1,0 +1,47 @@
+import { describe, expect, it } from "vitest";
+import { substitute } from "../../src/skill/substitute.ts";
+
+describe("what is put into instructions", () => {
+  it.each([
+    ["Deploy $ARGUMENTS now", "api to prod", "Deploy api to prod now"],
+    ["Deploy $1 to $2", 'api "west coast"', "Deploy api to west coast"],
+    ["Deploy $0 to $1", "api prod", "Deploy api to prod"],
+    [
+      "First $ARGUMENTS[0], second $ARGUMENTS[1], third $ARGUMENTS[2]",
+      "a 'b c'",
+      "First a, second b c, third $ARGUMENTS[2]",
+    ],
+    ["$1 and $2", "one", "one and $2"],
+    ["No placeholder.", "api", "No placeholder.\n\nARGUMENTS: api"],
+    ["No placeholder.", "", "No placeholder."],
+    ["Costs $5 or $10.50", "a b c d e f", "Costs e or $10.50"],
+    ["$ARGUMENTS_X and $ARGUMENT", "a", "$ARGUMENTS_X and $ARGUMENT\n\nARGUMENTS: a"],
+    ["$1", "a\\ b", "a b"],
+    ["$1|$2", '"un closed', "un closed|$2"],
+  ])("[X-02] %j given %j is %j", (body, given, text) => {
+    expect(substitute(body, { arguments: given })).toBe(text);
+  });
+
+  it("[X-02] leaves a literal $5 alone when no argument was given, and takes $ARGUMENTS out", () => {
+    expect(substitute("It costs $5, $1 each: $ARGUMENTS.", {})).toBe("It costs $5, $1 each: .");
+  });
+
+  it("[X-02] takes named arguments, the first for the first", () => {
+    const names = ["issue", "branch"];
+    expect(substitute("Fix $issue on $branch, not $other", { arguments: "12 main", names })).toBe(
+      "Fix 12 on main, not $other",
+    );
+    expect(substitute("Fix $issue on $branch", { arguments: "12", names })).toBe("Fix 12 on $branch");
+  });
+
+  it("[X-02] puts the folder in, under both names", () => {
+    expect(substitute("${SKILL_DIR}/a ${CLAUDE_SKILL_DIR}/b ${HOME}", { folder: "/s" })).toBe("/s/a /s/b ${HOME}");
+    expect(substitute("${SKILL_DIR}/a", {})).toBe("${SKILL_DIR}/a");
+  });
+
+  it("[X-02] does not look again at what it put in", () => {
+    expect(substitute("$ARGUMENTS|$1", { arguments: "$1 $ARGUMENTS ${SKILL_DIR} $&", folder: "/s" })).toBe(
+      "$1 $ARGUMENTS ${SKILL_DIR} $&|$1",
+    );
+  });
+});

@@ -1,0 +1,31 @@
+import { type Catalog, openCatalog } from "../../src/catalog/catalog.ts";
+import { defineSkill } from "../../src/skill/define.ts";
+import type { Skill } from "../../src/skill/skill.ts";
+import { inlineSource } from "../../src/source/source.ts";
+
+export interface Sketch {
+  description?: string;
+  body?: string;
+  keywords?: string[];
+  verbs?: string[];
+  patterns?: string[];
+  examples?: string[];
+  negative?: string[];
+  /** Any other key of the frontmatter. */
+  more?: Record<string, unknown>;
+}
+
+/** A skill in code, with no more than a test cares for. */
+export function sketch(name: string, { description, body, more, ...triggers }: Sketch = {}): Skill {
+  return defineSkill({
+    name,
+    description: description ?? `Skill ${name}.`,
+    instructions: body ?? `Do ${name}.`,
+    frontmatter: { ...(Object.keys(triggers).length > 0 ? { triggers } : {}), ...more },
+  });
+}
+
+export function catalogOf(skills: Record<string, Sketch> | readonly Skill[]): Promise<Catalog> {
+  const list = Array.isArray(skills) ? skills : Object.entries(skills).map(([name, parts]) => sketch(name, parts));
+  return openCatalog([inlineSource(list)]);
+}
