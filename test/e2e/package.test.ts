@@ -86,13 +86,39 @@ describe("the package", () => {
     expect(existsSync(join(folder, "node_modules/skillet/dist/index.d.ts"))).toBe(true);
   });
 
-  it("does what the README's code says", () => {
-    const [, code = ""] = /```ts\n([\s\S]*?)```/.exec(readFileSync(join(root, "README.md"), "utf8")) ?? [];
+  const readmeCode = () =>
+    [...readFileSync(join(root, "README.md"), "utf8").matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = ""]) => code);
+  const runCode = (code: string) => {
     const options = { cwd: folder, encoding: "utf8", env: environment() } as const;
-    const result = spawnSync(process.execPath, ["--input-type=module", "-e", code], options);
+    return spawnSync(process.execPath, ["--input-type=module", "-e", code], options);
+  };
+
+  it("answers with an agent of the AI SDK as the README's code says", () => {
+    const [agent = ""] = readmeCode();
+    const model = `new MockLanguageModelV4({
+      doGenerate: async ({ prompt, tools }) => ({
+        content: [{ type: "text", text: prompt[0].content + tools.map(({ name }) => name) }],
+        finishReason: { unified: "stop", raw: undefined },
+        usage: { inputTokens: { total: 1 }, outputTokens: { total: 1 } },
+        warnings: [],
+      }),
+    })`;
+    writeFiles(folder, { "skills/mine/SKILL.md": skillText("mine", { body: "Mine it." }) });
+    const call = `console.log((await answer(${model}, "use the mine skill")).text);`;
+    const result = runCode(`import { MockLanguageModelV4 } from "ai/test";\n${agent}\n${call}`);
     expect(result).toMatchObject({ status: 0, stderr: "" });
-    expect(result.stdout).toContain("- greet: Greets people. Use when asked to say hello.\n- skillmaker: ");
-    expect(result.stdout).toContain("\nSay hello.\n[]\n");
+    expect(result.stdout).toMatch(
+      /^You are a helpful assistant\.\n\n<skill_content name="mine">\nMine it\.\n<\/skill_content>/,
+    );
+    expect(result.stdout).toContain("load_skill,read_skill_resource");
+  });
+
+  it("opens a session as the README's code says", () => {
+    const [, session = ""] = readmeCode();
+    const result = runCode(session);
+    expect(result).toMatchObject({ status: 0, stderr: "" });
+    const greet = '<skill_content name="greet">\nSay hello.\n</skill_content>\n';
+    expect(result.stdout).toBe(`${greet}${greet}[]\n`);
   });
 
   it("loses nothing of a long list through a pipe, and ends quietly when the reader has enough", () => {
@@ -104,7 +130,7 @@ describe("the package", () => {
     );
     const shell = (command: string) =>
       spawnSync("sh", ["-c", command], { cwd: folder, encoding: "utf8", env: environment() });
-    expect(shell("node_modules/.bin/skillet list | cat | wc -l").stdout.trim()).toBe("3001");
+    expect(shell("node_modules/.bin/skillet list | cat | wc -l").stdout.trim()).toBe("3002");
     expect(shell("node_modules/.bin/skillet list | head -n 2")).toMatchObject({ stderr: "" });
     expect(shell("node_modules/.bin/skillet list --json | cat | wc -c").stdout.trim()).not.toBe("0");
   });

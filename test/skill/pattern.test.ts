@@ -1,0 +1,222 @@
+import fc from "fast-check";
+import { RE2JS } from "re2js";
+import { describe, expect, it } from "vitest";
+import { PatternIndex } from "../../src/catalog/patterns.ts";
+import { judgePattern } from "../../src/skill/pattern.ts";
+
+/** What the syntax treats in a special way, whole and in halves. */
+const PIECES = [
+  ...[
+    "a",
+    "b",
+    "k",
+    "K",
+    "s",
+    "S",
+    "ab",
+    "foo",
+    "1",
+    " ",
+    "é",
+    "ß",
+    "İ",
+    "σ",
+    "日",
+    "😀",
+    "\ud800",
+    "ſ",
+    "\u212a",
+    "-",
+  ],
+  ...["^", "$", ".", "\\d", "\\D", "\\w", "\\W", "\\s", "\\S", "\\b", "\\B", "\\A", "\\z", "\\Z", "\\C", "\\e", "\\_"],
+  ...["[a-c]", "[^a]", "[", "]", "[]a]", "[^]a]", "[a-]", "[--a]", "[z-a]", "[\\d-z]", "[a-\\d]", "[\\]]", "[\\s\\S]"],
+  ...["[[:alpha:]]", "[[:^word:]]", "[[:foo:]]", "[[:FOO:]]", "[[:]", "[[:x-y:]]", "[[:alpha]", "[:alpha:]"],
+  ...["(", ")", "(?:", "(?i)", "(?i:", "(?-i:", "(?s)", "(?U)", "(?P<n>", "(?<n>", "(?P<m>", "(?=", "(?!", "(?<="],
+  ...["(?P=n)", "(?)", "(?-)", "(?i-s:", "|", "*", "+", "?", "??", "{", "}", "{1}", "{2}", "{0}", "{0,}", "{1,2}"],
+  ...["{2,1}", "{,2}", "{01}", "{1000}", "{1001}", "{99}", "{1234567890}", "{1,1234567890}", "{-1}", "\\1", "\\0"],
+  ...["\\07", "\\777", "\\x41", "\\x4", "\\x{1F600}", "\\x{110000}", "\\x{D800}", "\\x{}", "\\Q", "\\E", "\\Qa.b\\E"],
+  ...["\\Q\\E", "\\pL", "\\PN", "\\pX", "\\p{L", "\\p{Greek}", "\\p{^Greek}", "\\p{Grek}", "\\p{Zyyy}", "\\p{LC}"],
+  ...["\\p{Cs}", "\\p{Any}", "\\p{Script}", "\\", "\\\\", "\\a", "\\n", "\\-", "\\é", "\n", "\0", "<", "=", "!", "&&"],
+];
+const wild = fc.array(fc.constantFrom(...PIECES), { maxLength: 8 }).map((pieces) => pieces.join(""));
+
+/** Patterns that are mostly right, so that texts match them. */
+const sound = fc.letrec<{ pattern: string; atom: string }>((tie) => ({
+  atom: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    fc.constantFrom("a", "b", "ab", "k", "s", "ks", "1", " ", "é", "日", "😀", ".", "\\w", "[ab]", "[^a]", "\\Qab\\E"),
+    fc.constantFrom("\\b", "^", "$", "\\x{6b}", "(?i)", "(?:)", "ſ", "\u212a", "\\d", "a b", "sk 1"),
+    tie("pattern").map((inner) => `(${inner})`),
+    tie("pattern").map((inner) => `(?-i:${inner})`),
+  ),
+  pattern: fc.oneof(
+    { depthSize: "small" },
+    fc
+      .array(fc.tuple(tie("atom"), fc.constantFrom("", "", "", "*", "+", "?", "{2}", "{0,2}", "{1}", "+?")), {
+        minLength: 1,
+        maxLength: 4,
+      })
+      .map((parts) => parts.flat().join("")),
+    fc.array(tie("pattern"), { minLength: 2, maxLength: 3 }).map((choices) => choices.join("|")),
+  ),
+})).pattern;
+
+const LETTERS = [
+  "a",
+  "b",
+  "A",
+  "B",
+  "k",
+  "K",
+  "\u212a",
+  "s",
+  "S",
+  "ſ",
+  "1",
+  " ",
+  "é",
+  "É",
+  "日",
+  "😀",
+  "ab",
+  "sk",
+  "İ",
+];
+const text = fc.array(fc.constantFrom(...LETTERS), { maxLength: 10 }).map((letters) => letters.join(""));
+const compile = (pattern: string) => RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE);
+/** What the index looks for needed texts in. */
+const folded = (query: string) => query.toLowerCase().replaceAll("ſ", "s");
+const SEED = 20_260;
+
+describe("judgePattern", () => {
+  it("[T-02] accepts nothing that the engine does not compile, and throws for nothing", () => {
+    let accepted = 0;
+    fc.assert(
+      fc.property(fc.oneof(wild, sound, fc.string({ maxLength: 12 })), (pattern) => {
+        if ("problem" in judgePattern(pattern)) return;
+        accepted++;
+        compile(pattern);
+      }),
+      { seed: SEED, numRuns: 6000 },
+    );
+    expect(accepted).toBeGreaterThan(1000);
+  });
+
+  it.each([
+    ..."{1} {0,}a x|{2} (?:{2}) ({2}) (?i){2} a{1234567890} a{1,1234567890} [[:FOO:]] [[:] [[:x-y:]]".split(" "),
+    ..."\\p{Grek} \\p{Latn} \\p{Zyyy} [\\p{^Hani}] \\Q\\E* \\Q\\E{2} (?i)* a** a{2}{2} \\pX \\p{Nope}".split(" "),
+  ])("[T-02] refuses %s, which the engine does not know", (pattern) => {
+    expect(() => compile(pattern)).toThrow();
+    expect(judgePattern(pattern)).toHaveProperty("problem");
+  });
+
+  it("[T-02] needs only texts that whatever matches holds", () => {
+    let matched = 0;
+    fc.assert(
+      fc.property(fc.oneof(sound, sound, wild), fc.array(text, { minLength: 4, maxLength: 4 }), (pattern, queries) => {
+        const judged = judgePattern(pattern);
+        if ("problem" in judged || judged.needs.length === 0) return;
+        const engine = compile(pattern);
+        for (const query of queries.filter((candidate) => engine.test(candidate))) {
+          matched++;
+          for (const set of judged.needs)
+            expect(set, JSON.stringify({ pattern, query })).toSatisfy((texts: readonly string[]) =>
+              texts.some((needed) => folded(query).includes(needed)),
+            );
+        }
+      }),
+      { seed: SEED, numRuns: 4000 },
+    );
+    expect(matched).toBeGreaterThan(300);
+  });
+
+  it("[T-02] calls broad what matches every query, and nothing that a query can fail to match", () => {
+    const queries = ["a", "Deploy it.", "日本", "42", "!?", "x\ny", "B", " "];
+    fc.assert(
+      fc.property(sound, (pattern) => {
+        const judged = judgePattern(pattern);
+        if ("problem" in judged || judged.isBroad) return;
+        const engine = compile(pattern);
+        expect([pattern, queries.every((query) => engine.test(query))]).toEqual([pattern, false]);
+      }),
+      { seed: SEED, numRuns: 2000 },
+    );
+  });
+
+  it.each([
+    ...[
+      ".",
+      ".*",
+      ".+",
+      "^",
+      "$",
+      "",
+      "a*",
+      "(a|)",
+      "(?:)",
+      "\\b",
+      "\\S+",
+      "\\w",
+      "[^x]",
+      "a|.",
+      "(.*)+",
+      "(?s).{1,9}",
+    ],
+    ...["[\\s\\S]", "[\\w\\W]+", "\\p{Any}", "\\PN", "[\\x{0}-\\x{10FFFF}]", "[[:^digit:]]", "[^\\d]+"],
+  ])("[T-02] %j says nothing about any query", (pattern) => {
+    expect(judgePattern(pattern)).toMatchObject({ isBroad: true });
+  });
+
+  it("[Q-11] judges the longest pattern that it takes, and one of 100 KB, at once", () => {
+    const units = [
+      "(",
+      "((a|b)",
+      "[",
+      "a|",
+      "a{1,2}",
+      "\\Qa",
+      "(?i)",
+      "[[:alpha:]",
+      "(?P<n>",
+      "\\p{L}",
+      "{",
+      "a?",
+      "é",
+    ];
+    const start = performance.now();
+    for (const unit of units) {
+      judgePattern(unit.repeat(1000).slice(0, 1000));
+      expect(judgePattern(unit.repeat(100_000))).toHaveProperty("problem");
+    }
+    expect(performance.now() - start).toBeLessThan(500);
+  });
+});
+
+describe("PatternIndex", () => {
+  it("[T-02] finds exactly what running every pattern finds", () => {
+    let found = 0;
+    fc.assert(
+      fc.property(
+        fc.array(sound, { minLength: 1, maxLength: 6 }),
+        fc.array(text, { minLength: 2, maxLength: 2 }),
+        (patterns, queries) => {
+          const index = new PatternIndex<string>();
+          const usable = [...new Set(patterns)].filter((pattern) => index.add(pattern, pattern));
+          for (const query of queries) {
+            const expected = usable.filter((pattern) => compile(pattern).test(query));
+            found += expected.length;
+            expect(Array.from(index.find(query), ({ pattern }) => pattern).sort()).toEqual(expected.sort());
+          }
+        },
+      ),
+      { seed: SEED, numRuns: 1000 },
+    );
+    expect(found).toBeGreaterThan(300);
+  });
+
+  it("[T-02] gives every value of a pattern that several have", () => {
+    const index = new PatternIndex<number>();
+    for (const value of [1, 2, 3]) index.add("v\\d+", value);
+    expect(Array.from(index.find("in V12"), ({ values }) => values)).toEqual([[1, 2, 3]]);
+  });
+});
