@@ -16,7 +16,7 @@ const catalog = await openCatalog([directorySource({ path: folder, name: "bundle
 const PINS: Record<string, Record<string, string>> = {
   skillmaker: {
     "1.0.0": "sha256:2ddf5fb54c88d6cc86c0263c6cd753e6c89e5a8feef336d2cd1d724ba0d3f00e",
-    "1.1.0": "sha256:613ccc5bd362ff00e7f6b1d70628e8fa0aff42b435372646d10cefc952937084",
+    "1.1.0": "sha256:fae72a184041f7e95e8f26be98560758e46cbbd97381c2aadacb748f10d809f9",
   },
 };
 

@@ -2,7 +2,7 @@ import { byText } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type Cue, CueIndex, type CueKind } from "./cues.ts";
 import { type Field, RankIndex } from "./rank.ts";
-import { terms } from "./terms.ts";
+import { eachTerm, terms } from "./terms.ts";
 
 /** Strongest first. Only `words` never puts a skill's instructions before a model. */
 export const LEVELS = ["explicit", "phrase", "trigger", "words"] as const;
@@ -107,14 +107,15 @@ export function openMatcher(skills: readonly Skill[]): Matcher {
   return {
     match: (query, matchOptions = {}) => match({ skills, cues, rank: fields, bodyRank }, query, matchOptions),
     wordsIn(skill, query, { bodies: withBodies = false } = {}) {
-      const wanted = new Set(terms(query.slice(0, LONGEST_QUERY)));
+      const wanted = new Map<string, string>();
+      eachTerm(query.slice(0, LONGEST_QUERY), (term, word) => wanted.set(term, word));
       const fields = fieldsOf(skill, skill.examples()).map((text, index) => ({
         field: FIELD_NAMES[index] as string,
         text,
       }));
       if (withBodies) fields.push({ field: "body", text: bodyOf(skill) });
       return fields.flatMap(({ field, text }) => {
-        const words = [...new Set(terms(text))].filter((term) => wanted.has(term));
+        const words = [...new Set(terms(text))].flatMap((term) => wanted.get(term) ?? []);
         return words.length === 0 ? [] : { field, words };
       });
     },

@@ -4,15 +4,20 @@ import { fold, scan } from "./units.ts";
 /** The words of a text as the ranking counts them: stems, without words that say nothing, `fetchUrl` also as two, unspaced scripts in pairs. */
 export function terms(text: string): string[] {
   const found: string[] = [];
+  eachTerm(text, (term) => found.push(term));
+  return found;
+}
+
+/** As `terms`, each with the word that it stands for. */
+export function eachTerm(text: string, visit: (term: string, word: string) => void): void {
   const folded = fold(withParts(text)).replaceAll("’", "'").replace(CLITIC, "");
   let before = "";
   scan(folded, (from, to, { isSymbol, isAlone, isTouching }) => {
     const word = folded.slice(from, to);
-    if (isAlone) found.push(before !== "" && isTouching ? before + word : word);
-    else if (!isSymbol && !EMPTY.has(word)) found.push(stem(word));
+    if (isAlone) visit(before !== "" && isTouching ? before + word : word, before + word);
+    else if (!isSymbol && !EMPTY.has(word)) visit(stem(word), word);
     before = isAlone ? word : "";
   });
-  return found;
 }
 
 /** What a word is reduced to: `deploying`, `deploys` and `deployed` are one. */

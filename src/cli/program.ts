@@ -113,11 +113,7 @@ const COMMANDS: Record<string, Entry> = {
       command
         .description("measure whether queries find the skills they are for (evals/triggers.json of a skill)")
         .argument("[path...]", "folders of skills, skill folders, or names; every skill found when left out")
-        .addOption(
-          new Option("--among <which>", "compete with every skill found here, not only those of the paths").choices([
-            "all",
-          ]),
-        )
+        .option("-a, --all", "compete with every skill found here, not only with their neighbours")
         .option("-m, --misses", "list the queries that missed and those that triggered wrongly")
         .option("--ci", "exit 1 when the threshold is not reached")
         .option("--threshold <share>", "the least recall@3, and the most false triggers above it", "0.8")

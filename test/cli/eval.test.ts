@@ -84,7 +84,7 @@ describe("skillet eval", () => {
   });
 
   it("takes one skill's folder, a name, or everything that is found", async () => {
-    for (const args of [["invoices"], [], ["skills/invoices"], ["skills/invoices", "--among", "all"], ["skills"]]) {
+    for (const args of [["invoices"], [], ["skills/invoices"], ["skills/invoices", "--all"], ["skills"]]) {
       const { stdout } = await evaluated([...args, "--json"]);
       expect(JSON.parse(stdout), args.join(" ")).toMatchObject({
         skills: [{ skill: "invoices", first: { 1: 2, 3: 3 }, takenBy: [{ skill: "reminders", times: 1 }] }],

@@ -84,6 +84,14 @@ const LETTERS = [
 ];
 const text = fc.array(fc.constantFrom(...LETTERS), { maxLength: 10 }).map((letters) => letters.join(""));
 const compile = (pattern: string) => RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE);
+/** Nothing for what the engine refuses: the test above is the one that fails for it. */
+const compiled = (pattern: string) => {
+  try {
+    return compile(pattern);
+  } catch {
+    return undefined;
+  }
+};
 /** What the index looks for needed texts in. */
 const folded = (query: string) => query.toLowerCase().replaceAll("ſ", "s");
 const SEED = 20_260;
@@ -116,8 +124,8 @@ describe("judgePattern", () => {
       fc.property(fc.oneof(sound, sound, wild), fc.array(text, { minLength: 4, maxLength: 4 }), (pattern, queries) => {
         const judged = judgePattern(pattern);
         if ("problem" in judged || judged.needs.length === 0) return;
-        const engine = compile(pattern);
-        for (const query of queries.filter((candidate) => engine.test(candidate))) {
+        const engine = compiled(pattern);
+        for (const query of queries.filter((candidate) => engine?.test(candidate))) {
           matched++;
           for (const set of judged.needs)
             expect(set, JSON.stringify({ pattern, query })).toSatisfy((texts: readonly string[]) =>

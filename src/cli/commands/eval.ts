@@ -22,7 +22,7 @@ import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 
 interface EvalOptions {
-  among?: "all";
+  all?: boolean;
   misses?: boolean;
   ci?: boolean;
   threshold: string;
@@ -63,7 +63,7 @@ async function subjectsFor(io: Io, options: Context<EvalOptions>["options"], arg
   const paths = given.flatMap(({ path }) => (existsSync(path) ? path : []));
   const named = given.flatMap(({ arg, path }) => (existsSync(path) ? [] : arg));
   const folders = [...new Set(paths.map((path) => (isSkillFolder(path) ? dirname(path) : path)))];
-  const isHermetic = args.length > 0 && named.length === 0 && options.among !== "all";
+  const isHermetic = args.length > 0 && named.length === 0 && !options.all;
   const sources = folders.map((path) => directorySource({ path, scope: "inline" }));
   const own = await openCatalog(sources);
   const names = own.skills.flatMap(({ name, origin }) => (isAsked(origin.folder, paths) ? name : []));

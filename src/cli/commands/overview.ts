@@ -34,6 +34,7 @@ export async function overview({ io, options }: Context<object>): Promise<number
   if (broken > 0) next.push([`${skillet} list --all`, `see why ${count(broken, "file")} did not load`]);
   const [first] = skills;
   if (first) next.push([`${skillet} show ${first.name}`, "what it tells a model, its files, where it comes from"]);
+  if (first) next.push([`${skillet} explain "…"`, "what a model is told for a query, and why"]);
   next.push([`${skillet} new my-skill`, "make a skill of your own"]);
   next.push([`${skillet} check`, "check the skills of this workspace"]);
   next.push([`${skillet} doctor`, "where skills are looked for, and what is wrong"]);

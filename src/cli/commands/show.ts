@@ -70,6 +70,9 @@ function printFacts(io: Io, skill: Skill, found: Discovered): void {
   row("tags", manifest.tags.join(", "));
   row("authors", manifest.authors.join(", "));
   row("model", manifest.model);
+  for (const [kind, values] of Object.entries({ ...manifest.triggers, paths: manifest.paths })) {
+    row(kind, oneLine(values.join(", "), 200));
+  }
   row("path", origin.file && displayPath(origin.file, found.around));
   row("source", origin.source === origin.scope ? origin.scope : `${origin.source} (${origin.scope})`);
   const lines = count(skill.body().split("\n").length, "line");

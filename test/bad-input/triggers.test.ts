@@ -1,0 +1,285 @@
+import { describe, expect, it } from "vitest";
+import { disclose } from "../../src/catalog/disclose.ts";
+import { LONGEST_QUERY, type Matcher, openMatcher } from "../../src/catalog/match.ts";
+import type { Code } from "../../src/skill/codes.ts";
+import { defineSkill } from "../../src/skill/define.ts";
+import { checkPath } from "../../src/source/check.ts";
+import { directorySource } from "../../src/source/directory.ts";
+import { skillet } from "../support/command.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import { catalogOf, type Sketch, sketch } from "../support/skills.ts";
+import { codesOf } from "./fixture.ts";
+
+type Parts = Pick<Sketch, "keywords" | "verbs" | "patterns" | "negative" | "examples"> & { paths?: string[] };
+
+/** A skill `odd` from a file, with these triggers and the keyword `rollout`, which must always work. */
+async function load({ paths = [], keywords = [], ...more }: Parts) {
+  const triggers = JSON.stringify({ keywords: ["rollout", ...keywords], ...more });
+  const folder = temporaryFolder({
+    "odd/SKILL.md": skillText("odd", { more: `triggers: ${triggers}\npaths: ${JSON.stringify(paths)}\n` }),
+  });
+  const { skills, diagnostics } = await directorySource({ path: folder }).load();
+  const codes = codesOf(diagnostics).filter((code) => code.startsWith("trigger-"));
+  return { folder, codes, diagnostics, matcher: openMatcher(skills) };
+}
+
+function wakes(matcher: Matcher, query: string, files: readonly string[] = []): boolean {
+  return matcher.match(query, { files, limit: 0 }).matches.some(({ skill }) => skill.name === "odd");
+}
+
+const many = (count: number, text: (index: number) => string) => Array.from({ length: count }, (_, at) => text(at));
+
+const WRONG: [what: string, parts: Parts, ...codes: Code[]][] = [
+  ["an open class", { patterns: ["["] }, "trigger-pattern"],
+  ["an open group", { patterns: ["(a"] }, "trigger-pattern"],
+  ["a group that was not opened", { patterns: ["a)"] }, "trigger-pattern"],
+  ["a look ahead", { patterns: ["deploy(?=s)"] }, "trigger-pattern"],
+  ["a look behind", { patterns: ["(?<!no )deploy"] }, "trigger-pattern"],
+  ["a reference back", { patterns: ["(a+)b\\1"] }, "trigger-pattern"],
+  ["a named reference back", { patterns: ["(?P<x>a)(?P=x)"] }, "trigger-pattern"],
+  ["a repetition of nothing", { patterns: ["*a"] }, "trigger-pattern"],
+  ["a counted repetition of nothing", { patterns: ["{1}a"] }, "trigger-pattern"],
+  ["a count beyond all numbers", { patterns: ["a{1234567890}"] }, "trigger-pattern"],
+  ["a class nobody knows", { patterns: ["[[:FOO:]]x"] }, "trigger-pattern"],
+  ["a script by its code", { patterns: ["\\p{Grek}x"] }, "trigger-pattern"],
+  ["a repetition of repetitions", { patterns: ["((a{30}){30}){30}"] }, "trigger-pattern"],
+  ["a pattern of many steps", { patterns: [`${"[ab]".repeat(100)}(?:${"[cd]".repeat(50)}){20}`] }, "trigger-pattern"],
+  ["groups without end", { patterns: [`${"(".repeat(400)}a${")".repeat(400)}`] }, "trigger-pattern"],
+  ["a pattern of 60 KB", { patterns: ["ab".repeat(30_000)] }, "trigger-pattern"],
+  ["everything", { patterns: [".*"] }, "trigger-broad"],
+  ["a word boundary", { patterns: ["\\b"] }, "trigger-broad"],
+  ["either this or anything", { patterns: ["deploy|.*"] }, "trigger-broad"],
+  ["a class of all there is", { patterns: ["[\\s\\S]+"] }, "trigger-broad"],
+  ["bad ones of each kind", { patterns: ["[", ".*", "a(?=b)"] }, "trigger-pattern", "trigger-broad"],
+  ["2,000 patterns", { patterns: many(2000, (at) => `ticket${at}-\\d+`) }, "trigger-limit"],
+  ["300 keywords", { keywords: many(300, (at) => `word${at}`) }, "trigger-limit"],
+  ["60 KB of keywords", { keywords: many(6000, (at) => `w${at}`) }, "trigger-limit"],
+  ["300 negative cues", { negative: many(300, (at) => `word${at}`) }, "trigger-limit"],
+  ["600 examples", { examples: many(600, (at) => `do ${at}`) }, "trigger-limit"],
+  ["100 globs", { paths: many(100, (at) => `src/${at}/*.ts`) }, "trigger-limit"],
+  ["a keyword of joints only", { keywords: ["_", "--"] }, "trigger-unusable"],
+  ["a keyword of 30 words", { keywords: ["a ".repeat(30)] }, "trigger-unusable"],
+  ["a keyword of 500 letters", { keywords: ["a".repeat(500)] }, "trigger-unusable"],
+  ["a verb of joints only", { verbs: ["-"] }, "trigger-unusable"],
+  ["a negative cue of 40 KB", { negative: ["no ".repeat(14_000)] }, "trigger-unusable"],
+  ["a glob of everything", { paths: ["**"] }, "trigger-broad"],
+  ["a glob of everything below", { paths: ["**/*"] }, "trigger-broad"],
+  ["a glob of one star", { paths: ["*"] }, "trigger-broad"],
+  ["a glob whose class runs backwards", { paths: ["[z-a].ts"] }, "trigger-pattern"],
+  ["a glob whose class is empty", { paths: ["x[!].ts"] }, "trigger-pattern"],
+  ["a glob of 2 KB", { paths: [`src/${"a".repeat(2000)}`] }, "trigger-pattern"],
+];
+
+describe("triggers that are no use", () => {
+  it.each(WRONG)("[T-02] %s is a finding, and the other triggers work", async (_, parts, ...codes) => {
+    const { codes: said, matcher, folder } = await load(parts);
+    expect(said).toEqual(codes.sort());
+    expect(codesOf(checkPath(folder).files.flatMap(({ diagnostics }) => diagnostics))).toEqual(
+      expect.arrayContaining(codes),
+    );
+    for (const query of ["a rollout", "a rollout of {1}a in src/1/x.ts [:FOO:]x a)"])
+      expect(wakes(matcher, query)).toBe(true);
+    for (const query of ["", " ", "hello there", "a", "!?", "x.y"]) expect(wakes(matcher, query)).toBe(false);
+  });
+
+  it.each(WRONG)("[T-02] %s is thrown back at whoever defines it in code", (_, { paths, ...triggers }) => {
+    const define = () =>
+      defineSkill({
+        name: "odd",
+        description: "Is odd.",
+        instructions: "Do.",
+        frontmatter: { ...(Object.keys(triggers).length > 0 ? { triggers } : {}), ...(paths ? { paths } : {}) },
+      });
+    expect(define).toThrow(expect.objectContaining({ code: "definition-invalid" }));
+  });
+
+  it("[T-02] `skillet check` says which pattern and why", async () => {
+    const { folder } = await load({ patterns: ["deploy(?=s)", ".*"] });
+    const { code, stdout, stderr } = await skillet(["check", folder]);
+    expect(code).toBe(1);
+    expect(stdout + stderr).toContain('"triggers" has the pattern "deploy(?=s)", which looks ahead or behind');
+    expect(stdout + stderr).toContain('"triggers" has ".*", which fits every query');
+  });
+
+  it("[T-02] a pattern with an escape sequence in it never loads, and is not quoted raw", async () => {
+    const { diagnostics } = await load({ patterns: ["(\u001b[8m"] });
+    expect(codesOf(diagnostics)).toContain("control-character");
+    for (const { message } of diagnostics) expect(message).not.toContain("\u001b");
+  });
+
+  it("[T-02] what a program hands over unjudged is left out, and breaks no query", async () => {
+    const whole = sketch("odd", { keywords: ["rollout"] });
+    for (const [, { paths = [], ...triggers }] of WRONG) {
+      const { keywords = [], ...more } = triggers;
+      const manifest = { ...whole.manifest, paths };
+      manifest.triggers = { ...manifest.triggers, keywords: ["rollout", ...keywords, "\u200b", "\u2060"], ...more };
+      const catalog = await catalogOf([{ ...whole, manifest }]);
+      expect(disclose(catalog, "the rollout of {1}a").tier).toBe("full");
+      expect(disclose(catalog, "hello there").tier).toBe("breadcrumb");
+    }
+  });
+});
+
+describe("keywords are texts, whatever they look like", () => {
+  const ROWS: [keyword: string, found: string, notFound: string][] = [
+    ["a.*(b|c)[", "try a.*(b|c)[ now", "try axxb now"],
+    ["^deploy$", "say ^deploy$ here", "deploy"],
+    ["\\d+", "what is \\d+ for", "what is 42 for"],
+    ["$&", "replace by $& please", "replace it please"],
+    ["__proto__", "what is __proto__ here", "what is prototype here"],
+    ["constructor", "call the constructor", "construct it"],
+    ["toString", "use toString", "use a string"],
+    ["🚀", "go 🚀 go", "go 👍 go"],
+    ["👨‍👩‍👧", "our 👨‍👩‍👧 album", "our album"],
+    ["STRASSE", "in der Straße", "in der Stras"],
+    ["straße", "STRASSE 5", "strass"],
+    ["istanbul", "İSTANBUL trip", "stanbul trip"],
+    ["ΟΔΟΣ", "η οδος εδώ", "η οδο εδώ"],
+    ["ｄｅｐｌｏｙ", "deploy it", "deployed it"],
+    ["deploy", "ＤＥＰＬＯＹ it", "ＤＥＰＬＯＹＥＤ it"],
+    ["café", "the cafe\u0301 bar", "the cafe bar"],
+    ["การแปล", "ขอการแปลหน่อย", "ขอการหน่อย"],
+    ["배포", "지금 배포해 줘", "지금 재배포해 줘"],
+    ["デプロイ", "今すぐデプロイして", "今すぐデプロイメントして"],
+    ["部署", "请部署它", "请部它署"],
+    ["שלום", "תגיד שלום לכולם", "תגיד שלומות"],
+  ];
+
+  it.each(ROWS)("[T-02] %j is found in %j, not in %j", (keyword, found, notFound) => {
+    const matcher = openMatcher([sketch("odd", { keywords: [keyword] })]);
+    expect([wakes(matcher, found), wakes(matcher, notFound)]).toEqual([true, false]);
+  });
+});
+
+describe("queries", () => {
+  const KEYWORDS = ["go ".repeat(23).concat("stop"), "ああ".repeat(200), "!?".repeat(200), "a.b.c.d.e", "deploy"];
+  const PATTERNS = ["(a+)+$", "(a|aa)+$", "(x+x+)+y", "(?:go )*stop", "ticket-\\d+", "(.*=)+;"];
+  const heavy = () =>
+    openMatcher([
+      sketch("odd", { keywords: KEYWORDS, patterns: PATTERNS, more: { paths: ["src/**/*.ts", "**/a/**/b/**/c"] } }),
+      sketch("deploy", { keywords: ["odd one"] }),
+    ]);
+  const fill =
+    (unit: string, end = "") =>
+    (length: number) =>
+      unit.repeat(length / unit.length) + end;
+  const WORST: [what: string, query: (length: number) => string][] = [
+    ["one letter again and again", fill("a ")],
+    ["one letter without blanks", fill("a", "!")],
+    ["the beginning of a keyword", fill("go ")],
+    ["the beginning of a keyword without blanks", fill("あ")],
+    ["the beginning of a keyword of symbols", fill("!?")],
+    ["what patterns begin with", fill("ticket-")],
+    ["what a pattern goes back on", fill("x")],
+    ["signs of equality", fill("=")],
+    ["slashes", fill("/")],
+    ["folders", fill("a/b/")],
+    ["dollars", fill("$")],
+    ["mentions", fill("/deploy $deploy ")],
+    ["dots before a letter", fill(".", "a")],
+    ["colons before a letter", fill(":", "a")],
+    ["places in a file", fill(":1", "x")],
+    ["a long number after a colon", (length) => `:${"1".repeat(length)}x`],
+    ["capitals in words", fill("aB")],
+    ["pluses", fill("c+")],
+    ["hyphens", fill("a-")],
+    ["quotes around a name", (length) => `${"*".repeat(length)}deploy${"*".repeat(length / 2)}`],
+    ["marks that have an order", (length) => `a${"\u0301\u0316".repeat(length / 2)}`],
+    ["marks in the wrong order", (length) => `a${"\u0301".repeat(length / 2)}${"\u0316".repeat(length / 2)}`],
+    ["ligatures that are long", fill("\ufdfa")],
+    ["lone halves of characters", fill("\ud800")],
+    ["NUL", fill("\0")],
+    ["overrides", fill("\u202eabc ")],
+    ["families", fill("👨‍👩‍👧")],
+    ["blanks", fill(" ", "x")],
+  ];
+
+  it.each(WORST)("[Q-11] time grows with the length: %s", (_, query) => {
+    const matcher = heavy();
+    const time = (text: string) => {
+      let best = Number.POSITIVE_INFINITY;
+      for (let tries = 0; tries < 5; tries++) {
+        const start = performance.now();
+        matcher.match(text, { bodies: true });
+        best = Math.min(best, performance.now() - start);
+      }
+      return best;
+    };
+    time(query(1000));
+    const [short, long] = [time(query(4800)), time(query(19_200))];
+    // Four times the length is four times the work; twelve leaves room for a busy machine, and sixteen is quadratic.
+    expect(long, `${short} ms, then ${long} ms`).toBeLessThan(Math.max(20, short * 10));
+  });
+
+  it("[Q-11] a skill full of the dearest patterns does not hold up a query", () => {
+    const patterns = many(64, (at) => `[aeiou][\\s\\S]{${200 + at}}[0-9]`);
+    const whole = sketch("odd", { keywords: ["rollout"] });
+    const manifest = { ...whole.manifest, triggers: { ...whole.manifest.triggers, patterns } };
+    const matcher = openMatcher([{ ...whole, manifest }]);
+    const words = "the quick brown fox jumps over a lazy dog while every engineer reads documents".split(" ");
+    let seed = 7;
+    const next = () => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+      return words[seed % words.length];
+    };
+    const query = many(4000, () => next() ?? "").join(" ");
+    const start = performance.now();
+    matcher.match(query);
+    expect(performance.now() - start).toBeLessThan(2000);
+  });
+
+  it("[Q-11] a query of a megabyte is cut, and says so", async () => {
+    const catalog = await catalogOf({ odd: { keywords: ["rollout"] } });
+    const start = performance.now();
+    for (const filler of ["x", "x ", "/", "\ud800", "あ", "."]) {
+      const long = filler.repeat(1_000_000 / filler.length);
+      expect(disclose(catalog, `rollout ${long}`)).toMatchObject({ tier: "full", isCut: true });
+      expect(disclose(catalog, `${long} rollout`)).toMatchObject({ tier: "breadcrumb", isCut: true });
+    }
+    expect(performance.now() - start).toBeLessThan(5000);
+    const exact = "rollout".padEnd(LONGEST_QUERY, " x");
+    expect([disclose(catalog, exact).isCut, disclose(catalog, `${exact}x`).isCut]).toEqual([false, true]);
+  });
+
+  it.each([
+    ["a lone half of a character", "\ud83d rollout \ude00"],
+    ["NUL", "\0rollout\0"],
+    ["right-to-left text", "\u202eשלום\u202c rollout עולם"],
+    ["emoji", "👩‍💻🏴󠁧󠁢󠁥󠁮󠁧󠁿rollout👍🏽"],
+    ["a mark after it", "the rollout\u200b, now"],
+  ])("[T-02] a keyword is found beside %s", (_, query) => {
+    expect(wakes(openMatcher([sketch("odd", { keywords: ["rollout"] })]), query)).toBe(true);
+  });
+
+  it("[T-03] a mention is seen wherever the name stands too", () => {
+    const matcher = openMatcher([sketch("odd", {})]);
+    for (const query of ["this is odd: /odd now", "how odd, so use the odd skill", "src/odd and $odd"])
+      expect([query, matcher.match(query).matches[0]?.level]).toEqual([query, "explicit"]);
+  });
+});
+
+describe("globs", () => {
+  const ROWS: [glob: string, fits: string[], fitsNot: string[]][] = [
+    ["**/*.ts", ["a.ts", "src/deep/a.ts"], ["a.tsx", "ats", "a.ts/b"]],
+    ["src/*.ts", ["src/a.ts", "./src/a.ts", "/home/me/src/a.ts"], ["src/deep/a.ts", "mysrc/a.ts"]],
+    ["{a,b}/*.{js,ts}", ["a/x.js", "b/x.ts"], ["c/x.ts", "a/x.css"]],
+    ["[!x]y.ts", ["ay.ts"], ["xy.ts"]],
+    ["[a-c]1.ts", ["b1.ts"], ["d1.ts"]],
+    ["{a,b", ["{a,b"], ["a", "b"]],
+    ["a}b", ["a}b"], ["ab"]],
+    ["x[a", ["x[a"], ["xa"]],
+    ["x]a", ["x]a"], ["xa"]],
+    ["a.(b|c)+$^", ["a.(b|c)+$^"], ["a.b", "axb"]],
+    ["src\\win\\*.ts", ["src/win/a.ts"], ["srcwin"]],
+    ["a?c.ts", ["abc.ts"], ["ac.ts", "a/c.ts"]],
+    ["__proto__", ["x/__proto__"], ["__proto"]],
+    ["a\nb.ts", [], ["a", "b.ts", "ab.ts", "a b.ts"]],
+  ];
+
+  it.each(ROWS)("[X-07] %j", (glob, fits, fitsNot) => {
+    const whole = sketch("odd", { keywords: ["rollout"] });
+    const matcher = openMatcher([{ ...whole, manifest: { ...whole.manifest, paths: [glob] } }]);
+    const found = (path: string) => wakes(matcher, "look", [path]);
+    expect([fits.filter((path) => !found(path)), fitsNot.filter(found)]).toEqual([[], []]);
+  });
+});
