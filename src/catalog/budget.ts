@@ -22,11 +22,8 @@ export interface ListingOptions {
  */
 export function listWithin(skills: readonly Skill[], options: ListingOptions): Listed {
   const heading = availableLine(skills.length);
-  const rows: Row[] = skills.map(({ name, manifest }) => ({
-    name: inLine(name, 64),
-    brief: inLine(manifest.briefDescription, 160),
-  }));
-  const whole = [heading, ...rows.map(bullet)].join("\n");
+  const rows = skills.map(rowOf);
+  const whole = [heading, ...rows.map(line)].join("\n");
   if (whole.length <= options.room) return { text: whole, cut: { descriptions: 0, names: 0 } };
   const places = new Map(skills.map((skill, index) => [skill.name, index]));
   const fitting = options.first().flatMap(({ name }) => places.get(name) ?? []);
@@ -48,7 +45,16 @@ const SHORTEST = 16;
 /** So many that fit the query keep their whole description. */
 const KEPT_WHOLE = 5;
 
-function bullet({ name, brief }: Row): string {
+/** A skill's line in a list. */
+export function bullet(skill: Skill): string {
+  return line(rowOf(skill));
+}
+
+function rowOf({ name, manifest }: Skill): Row {
+  return { name: inLine(name, 64), brief: inLine(manifest.briefDescription, 160) };
+}
+
+function line({ name, brief }: Row): string {
   return brief === "" ? `- ${name}` : `- ${name}: ${brief}`;
 }
 
@@ -74,9 +80,9 @@ function shortened(
   let descriptions = 0;
   const lines = rows.map(({ name, brief }, index) => {
     const limit = limits.get(index) ?? share;
-    if (brief.length + 2 <= limit) return bullet({ name, brief });
+    if (brief.length + 2 <= limit) return line({ name, brief });
     descriptions++;
-    return bullet({ name, brief: limit - 2 < SHORTEST ? "" : inLine(brief, limit - 2) });
+    return line({ name, brief: limit - 2 < SHORTEST ? "" : inLine(brief, limit - 2) });
   });
   return { text: [heading, ...lines, note].join("\n"), cut: { descriptions, names: 0 } };
 }

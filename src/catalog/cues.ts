@@ -1,6 +1,6 @@
 import { globPattern } from "../skill/glob.ts";
 import type { Skill } from "../skill/skill.ts";
-import { isPhrase as isUsable, MOST_TRIGGERS } from "../skill/triggers.ts";
+import { isPhrase, MOST_TRIGGERS } from "../skill/triggers.ts";
 import { PatternIndex } from "./patterns.ts";
 import { type Found, PhraseIndex } from "./phrases.ts";
 import { isEmptyWord } from "./terms.ts";
@@ -16,20 +16,25 @@ export interface Cue {
   text: string;
 }
 
-type Declared = { skill: number; kind: "name" | "keyword" | "verb" | "negative"; text: string };
+type Declared = { skill: number; kind: "keyword" | "phrase" | "verb" | "negative"; text: string };
+type Named = { skill: number; name: string };
 
 /** Everything that skills declare as their cues, found in a query in one pass. */
 export class CueIndex {
+  readonly #names = new PhraseIndex<Named>();
   readonly #phrases = new PhraseIndex<Declared>();
   readonly #examples = new Map<string, number[]>();
   readonly #patterns = new PatternIndex<number>();
   readonly #globs = new PatternIndex<{ skill: number; glob: string }>();
 
   add(index: number, { name, manifest: { triggers, paths } }: Skill, examples: readonly string[]): void {
-    const declare = (kind: Declared["kind"], texts: readonly string[]) => {
-      for (const text of texts) if (isUsable(text)) this.#phrases.add(text, { skill: index, kind, text });
+    const declare = (kind: Exclude<Declared["kind"], "phrase">, texts: readonly string[]) => {
+      for (const text of texts) {
+        const asked = kind !== "negative" && isOfSeveralWords(text) ? "phrase" : kind;
+        if (isPhrase(text)) this.#phrases.add(text, { skill: index, kind: asked, text });
+      }
     };
-    declare("name", [name]);
+    this.#names.add(name, { skill: index, name });
     declare("keyword", triggers.keywords.slice(0, MOST_TRIGGERS.keywords));
     declare("verb", triggers.verbs.slice(0, MOST_TRIGGERS.verbs));
     declare("negative", triggers.negative.slice(0, MOST_TRIGGERS.negative));
@@ -45,7 +50,8 @@ export class CueIndex {
 
   *find(query: string, files: readonly string[]): Generator<Cue> {
     const text = units(fold(query));
-    for (const found of this.#phrases.find(text)) yield* cuesOf(found, text, query);
+    yield* namesIn(this.#names.find(text, true), text, query);
+    for (const { values } of this.#phrases.find(text)) yield* values;
     for (const skill of this.#examples.get(spoken(text)) ?? []) yield { skill, kind: "example", text: query.trim() };
     for (const { pattern, values } of this.#patterns.find(query)) {
       for (const skill of values) yield { skill, kind: "pattern", text: pattern };
@@ -74,20 +80,21 @@ function spoken(text: readonly Unit[]): string {
   return text.flatMap((unit) => (unit.isSymbol ? [] : unit.text)).join(" ");
 }
 
-function* cuesOf(found: Found<Declared>, text: readonly Unit[], query: string): Generator<Cue> {
-  let mentioned: string | undefined;
-  for (const { skill, kind, text: declared } of found.values) {
-    if (kind !== "name") {
-      yield { skill, kind: kind !== "negative" && isPhrase(declared) ? "phrase" : kind, text: declared };
-      continue;
+/** Each skill that is named: as a skill, if it is so anywhere. */
+function* namesIn(found: Iterable<Found<Named>>, text: readonly Unit[], query: string): Generator<Cue> {
+  const cues = new Map<number, Cue>();
+  for (const place of found) {
+    const how = mention(place, text, query);
+    if (how === "" && !isTelling(text.slice(place.from, place.to))) continue;
+    for (const { skill, name } of place.values) {
+      if (how !== "") cues.set(skill, { skill, kind: "mention", text: how.replace("NAME", name) });
+      else if (!cues.has(skill)) cues.set(skill, { skill, kind: "name", text: name });
     }
-    mentioned ??= mention(found, text, query);
-    if (mentioned) yield { skill, kind: "mention", text: mentioned.replace("NAME", declared) };
-    else if (isTelling(text.slice(found.from, found.to))) yield { skill, kind: "name", text: declared };
   }
+  yield* cues.values();
 }
 
-function isPhrase(text: string): boolean {
+function isOfSeveralWords(text: string): boolean {
   return /[^\s_-][\s_-]+[^\s_-]/.test(text);
 }
 
@@ -108,7 +115,7 @@ const LEADS = new Set(
 );
 
 /** How the name is mentioned as that of a skill, `NAME` standing for it, or the empty string. */
-function mention({ from, to }: Found<Declared>, text: readonly Unit[], query: string): string {
+function mention({ from, to }: Found<Named>, text: readonly Unit[], query: string): string {
   const sigil = text[from - 1];
   if (sigil && SIGILS.has(sigil.text) && text[from]?.isTouching && isFree(text, from - 1) && !goesOn(text, to)) {
     if (sigil.text === "/" || !isVariable(text.slice(from, to), query)) return `${sigil.text}NAME`;

@@ -3,7 +3,7 @@ import { inLine } from "../shared/prompt.ts";
 import { count, estimateTokens } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { asksWhatThereIs } from "./asks.ts";
-import { availableLine, type Listed, listWithin } from "./budget.ts";
+import { availableLine, bullet, type Listed, listWithin } from "./budget.ts";
 import type { Catalog } from "./catalog.ts";
 import { type ContentOptions, skillContent } from "./content.ts";
 import { DEFAULTS } from "./defaults.ts";
@@ -57,65 +57,49 @@ export interface Disclosure {
 
 /** Decides by the query what a model is told of the skills, and says it. */
 export function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Disclosure {
-  const {
-    isVisible = () => true,
-    maxSkills = DEFAULTS.maxSkills,
-    budget = DEFAULTS.budget,
-    recent = [],
-    files = [],
-  } = options;
-  const forModel = (skill: Skill) => skill.manifest.invocation.byModel && isVisible(skill);
-  const visible = catalog.skills.filter(forModel);
+  const { isVisible = () => true, maxSkills = DEFAULTS.maxSkills, budget = DEFAULTS.budget } = options;
+  const { recent = [], files = [], search } = options;
+  const isForModel = (skill: Skill) => skill.manifest.invocation.byModel && isVisible(skill);
   const isCallable = (skill: Skill) => skill.manifest.invocation.byUser && isVisible(skill);
-  const matcher = matcherOf(catalog);
-  const scene = { recent, files, isVisible: forModel, isCallable };
-  const { matches: strong, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
+  const scene = { recent, files, isVisible: isForModel, isCallable };
+  const { matches, against, isCut } = matcherOf(catalog).match(query, { ...scene, limit: 0 });
   // Looked for only where words decide something: then what the instructions say counts too.
-  const byWords = () => matcher.match(query, { ...scene, bodies: true }).matches;
+  const byWords = () => matcherOf(catalog).match(query, { ...scene, bodies: true }).matches;
   const room = budget * 4;
-  const asks = asksWhatThereIs(query, options.asks) && strong[0]?.level !== "explicit";
-  const result = (tier: Tier, why: string, text: string, more: Partial<Disclosure> = {}): Disclosure => ({
-    tier,
-    why,
-    text,
-    tokens: estimateTokens(text),
-    matches: strong,
-    shown: [],
-    against,
-    cut: { descriptions: 0, names: 0, instructions: [] },
-    isCut,
-    ...more,
-  });
-  const full = asks ? NO_TEXT : fullText(strong.slice(0, maxSkills), strong.slice(maxSkills), { query, room, options });
-  const instructions = full.left;
-  if (full.shown.length > 0) {
-    return result("full", "a skill is mentioned or triggered", full.text, {
-      shown: full.shown,
-      cut: { descriptions: 0, names: 0, instructions },
-    });
-  }
-  if (visible.length === 0) return result("none", "no skill is visible", "");
-  const plain = visible.filter((skill) => !hasTriggers(skill));
-  if (asks || plain.length > 0) {
-    const why = asks
-      ? "the query asks what there is"
+  const isAsking = asksWhatThereIs(query, options.asks) && matches[0]?.level !== "explicit";
+  const full = isAsking ? NO_TEXT : fullText(matches, maxSkills, { query, room, options });
+  const shared = { matches, against, isCut, shown: full.shown };
+  const cut = { descriptions: 0, names: 0, instructions: full.left };
+  if (full.shown.length > 0) return told("full", "a skill is mentioned or triggered", full.text, { ...shared, cut });
+  const visible = catalog.skills.filter(isForModel);
+  if (visible.length === 0) return told("none", "no skill is visible", "", { ...shared, cut });
+  const plain = isAsking ? [] : visible.filter((skill) => !hasTriggers(skill));
+  if (isAsking || plain.length > 0) {
+    const why = isAsking
+      ? ASKING
       : `nothing is triggered, and ${count(plain.length, "skill has", "skills have")} no triggers`;
     const first = () => byWords().map(({ skill }) => skill);
-    const { text, cut } = listWithin(visible, { room, first, ...(options.search ? { search: options.search } : {}) });
-    return result("registry", why, text, { cut: { ...cut, instructions } });
+    const listed = listWithin(visible, { room, first, ...(search === undefined ? {} : { search }) });
+    return told("registry", why, listed.text, { ...shared, cut: { ...cut, ...listed.cut } });
   }
-  const breadcrumb = availableLine(visible.length);
-  const matches = options.shortlist ? byWords().slice(0, SHORTLIST) : [];
-  if (matches.length === 0) return result("breadcrumb", "nothing is triggered", breadcrumb);
-  const lines = matches.map(
-    ({ skill }) => `- ${inLine(skill.name, 64)}: ${inLine(skill.manifest.briefDescription, 160)}`,
-  );
-  return result(
-    "breadcrumb",
-    "nothing is triggered; these may fit by their words",
-    [breadcrumb, "These may fit. Take one, or none:", ...lines].join("\n"),
-    { matches },
-  );
+  const fitting = options.shortlist ? byWords().slice(0, SHORTLIST) : [];
+  const text = [availableLine(visible.length), ...shortlistLines(fitting)].join("\n");
+  return told("breadcrumb", "nothing is triggered", text, { ...shared, matches: [...matches, ...fitting], cut });
+}
+
+function told(
+  tier: Tier,
+  why: string,
+  text: string,
+  rest: Omit<Disclosure, "tier" | "why" | "text" | "tokens">,
+): Disclosure {
+  return { tier, why, text, tokens: estimateTokens(text), ...rest };
+}
+
+function shortlistLines(fitting: readonly Match[]): string[] {
+  if (fitting.length === 0) return [];
+  const lines = fitting.map(({ skill }) => bullet(skill));
+  return ["These may fit. Take one, or none:", ...lines];
 }
 
 /** The matcher of a catalog, made when first needed and kept as long as the catalog is. */
@@ -134,6 +118,7 @@ export function hasTriggers({ manifest: { triggers, paths } }: Skill): boolean {
 
 const MATCHERS = new WeakMap<Catalog, Matcher>();
 const SHORTLIST = 5;
+const ASKING = "the query asks what there is";
 
 interface Scene {
   query: string;
@@ -150,7 +135,7 @@ interface FullText {
 }
 const NO_TEXT: FullText = { text: "", shown: [], left: [] };
 
-function fullText(chosen: readonly Match[], rest: readonly Match[], { query, room, options }: Scene): FullText {
+function fullText(matches: readonly Match[], most: number, { query, room, options }: Scene): FullText {
   const parts: string[] = [];
   const shown: Skill[] = [];
   const left: string[] = [];
@@ -159,19 +144,20 @@ function fullText(chosen: readonly Match[], rest: readonly Match[], { query, roo
     used += text.length + (parts.length > 0 ? 2 : 0);
     parts.push(text);
   };
-  for (const { skill, reasons } of chosen) {
-    if (options.loaded?.includes(skill.name)) {
+  for (const { skill, reasons } of matches.slice(0, most)) {
+    const given = argumentsIn(query, skill, reasons);
+    if (options.loaded?.includes(skill.name) && !given.arguments) {
       add(`[Skill ${inLine(skill.name, 64)} is already loaded in this conversation]`);
       shown.push(skill);
       continue;
     }
-    const content = contentOf(skill, { ...argumentsIn(query, skill, reasons), ...folderIn(skill, options) });
+    const content = contentOf(skill, { ...given, ...folderIn(skill, options) });
     if (content !== undefined && used + content.length + 2 <= room) {
       add(content);
       shown.push(skill);
     } else left.push(skill.name);
   }
-  const named = [...left, ...rest.map(({ skill }) => skill.name)].map((name) => inLine(name, 64));
+  const named = [...left, ...matches.slice(most).map(({ skill }) => skill.name)].map((name) => inLine(name, 64));
   if (named.length > 0) {
     const also = `[Also matching, not shown: ${named.slice(0, ALSO).join(", ")}${named.length > ALSO ? `, and ${named.length - ALSO} more` : ""}]`;
     if (used + also.length + 2 <= room) add(also);

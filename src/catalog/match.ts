@@ -107,8 +107,7 @@ export function openMatcher(skills: readonly Skill[]): Matcher {
   return {
     match: (query, matchOptions = {}) => match({ skills, cues, rank: fields, bodyRank }, query, matchOptions),
     wordsIn(skill, query, { bodies: withBodies = false } = {}) {
-      const wanted = new Map<string, string>();
-      eachTerm(query.slice(0, LONGEST_QUERY), (term, word) => wanted.set(term, word));
+      const wanted = wordsOf(query.slice(0, LONGEST_QUERY));
       const fields = fieldsOf(skill, skill.examples()).map((text, index) => ({
         field: FIELD_NAMES[index] as string,
         text,
@@ -131,13 +130,37 @@ interface Indexes {
 
 function match(indexes: Indexes, written: string, options: MatchOptions): Matches {
   const { skills } = indexes;
-  const { recent = [], files = [], limit = 10, isVisible = () => true, isCallable = () => true } = options;
+  const { recent = [], limit = 10, isVisible = () => true } = options;
   const query = written.slice(0, LONGEST_QUERY);
+  const { found, against } = weighCues(indexes, query, options);
+  const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
+  const words = wordsOf(query);
+  const rank = options.bodies ? indexes.bodyRank() : indexes.rank;
+  const { best, asked } = rank.rank(words.keys(), { limit, always: found, accepts });
+  const strong = Array.from(found, ([index, cues]): Match => {
+    const { score = 0, words: number = 0 } = asked.get(index) ?? {};
+    const reasons = cues.map(({ kind, text }) => ({ kind, text }));
+    return { skill: skills[index] as Skill, level: levelOf(cues), reasons, score, words: number };
+  });
+  const byWords = best.map(({ document, score, words: number }): Match => {
+    const text = rank.wordsIn(document, words.keys()).map((term) => words.get(term));
+    const reasons = [{ kind: "words" as const, text: text.join(", ") }];
+    return { skill: skills[document] as Skill, level: "words", reasons, score, words: number };
+  });
+  return {
+    matches: [...strong.sort(byStrength(recent)), ...byWords],
+    against: Array.from(against, ([index, cue]) => ({ skill: skills[index] as Skill, cue })),
+    isCut: written.length > LONGEST_QUERY,
+  };
+}
+
+/** The cues for each skill, and those against one, which leave it only its mentions. */
+function weighCues({ skills, cues }: Indexes, query: string, options: MatchOptions) {
+  const { files = [], isVisible = () => true, isCallable = () => true } = options;
   const found = new Map<number, Cue[]>();
   const against = new Map<number, string>();
-  for (const cue of indexes.cues.find(query, files)) {
-    const skill = skills[cue.skill];
-    if (!skill) continue;
+  for (const cue of cues.find(query, files)) {
+    const skill = skills[cue.skill] as Skill;
     if (cue.kind === "mention" ? !isCallable(skill) : !isVisible(skill)) continue;
     if (cue.kind === "negative") against.set(cue.skill, cue.text);
     else if (found.get(cue.skill)?.push(cue) === undefined) found.set(cue.skill, [cue]);
@@ -147,39 +170,19 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
     if (mentions.length > 0) found.set(index, mentions);
     else found.delete(index);
   }
-  const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
-  const index = options.bodies ? indexes.bodyRank() : indexes.rank;
-  const { best, asked } = index.rank(terms(query), { limit, always: found, accepts });
-  const matches: Match[] = [];
-  for (const [index, reasons] of found) {
-    const { score = 0, words = 0 } = asked.get(index) ?? {};
-    matches.push({
-      skill: skills[index] as Skill,
-      level: levelOf(reasons),
-      reasons: reasons.map(asReason),
-      score,
-      words,
-    });
-  }
-  matches.sort(byStrength(recent));
-  for (const { document, score, words } of best) {
-    const skill = skills[document] as Skill;
-    matches.push({ skill, level: "words", reasons: [{ kind: "words", text: `${words}` }], score, words });
-  }
-  return {
-    matches,
-    against: [...against].map(([index, cue]) => ({ skill: skills[index] as Skill, cue })),
-    isCut: written.length > LONGEST_QUERY,
-  };
+  return { found, against };
+}
+
+/** The words of a query that count, by their stems. */
+function wordsOf(query: string): Map<string, string> {
+  const words = new Map<string, string>();
+  eachTerm(query, (term, word) => words.set(term, word));
+  return words;
 }
 
 function levelOf(cues: readonly Cue[]): Level {
   const strongest = Math.min(...cues.map(({ kind }) => LEVEL_OF[kind as keyof typeof LEVEL_OF]));
   return LEVELS[strongest] ?? "words";
-}
-
-function asReason({ kind, text }: Cue): Reason {
-  return { kind, text };
 }
 
 /** The stronger level, then what was used more recently, then more words of the query, then the name. */

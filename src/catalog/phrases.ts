@@ -36,15 +36,15 @@ export class PhraseIndex<T> {
     return true;
   }
 
-  /** Every phrase that stands in the text, each at its first place only. */
-  *find(text: readonly Unit[]): Generator<Found<T>> {
+  /** Every phrase that stands in the text, each at its first place only or, for `everywhere`, at each. */
+  *find(text: readonly Unit[], everywhere = false): Generator<Found<T>> {
     const seen = new Set<Node<T>>();
     for (let from = 0; from < text.length; from++) {
       if (!canStart(text, from)) continue;
       let node: Node<T> | undefined = this.#root.next?.get(text[from]?.text ?? "");
       for (let to = from + 1; node; to++) {
         if (node.values && !seen.has(node) && canEnd(text, to)) {
-          seen.add(node);
+          if (!everywhere) seen.add(node);
           yield { values: node.values, from, to };
         }
         const next: Unit | undefined = text[to];

@@ -75,7 +75,7 @@ export class RankIndex {
   }
 
   /** The best documents that hold a word of the query, best first, and what `always` got; equal ones in their own order. */
-  rank(query: readonly string[], { limit = Number.POSITIVE_INFINITY, always, accepts }: RankOptions = {}): Ranking {
+  rank(query: Iterable<string>, { limit = Number.POSITIVE_INFINITY, always, accepts }: RankOptions = {}): Ranking {
     const scores = new Float64Array(this.size);
     const words = new Uint16Array(this.size);
     const touched: number[] = [];
@@ -98,6 +98,21 @@ export class RankIndex {
       else best.add(scored);
     }
     return { best: best.sorted(), asked };
+  }
+
+  /** Which of these words stand in the document. */
+  wordsIn(document: number, words: Iterable<string>): string[] {
+    return Array.from(words).filter((word) => {
+      const id = this.#ids.get(word);
+      if (id === undefined) return false;
+      let [low, high] = [this.#starts[id] ?? 0, this.#starts[id + 1] ?? 0];
+      while (low < high) {
+        const middle = (low + high) >>> 1;
+        if ((this.#documents[middle] ?? 0) < document) low = middle + 1;
+        else high = middle;
+      }
+      return low < (this.#starts[id + 1] ?? 0) && this.#documents[low] === document;
+    });
   }
 
   #read(fieldCount: number, documents: readonly (readonly string[])[]) {

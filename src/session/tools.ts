@@ -59,21 +59,17 @@ export function sessionTools(doors: Doors): readonly Tool[] {
       },
       async ({ query, limit = 10 }) => {
         const most = Math.min(50, Math.max(1, Math.floor(limit)));
-        const matcher = matcherOf(doors.catalog());
-        const { matches } = matcher.match(query, {
+        const { matches } = matcherOf(doors.catalog()).match(query, {
           bodies: true,
           limit: most,
           isVisible: isForModel,
           isCallable: isForModel,
         });
         return json(
-          matches.slice(0, most).map(({ skill, level, reasons }) => ({
+          matches.slice(0, most).map(({ skill, reasons }) => ({
             name: skill.name,
             description: inLine(skill.manifest.briefDescription),
-            why:
-              level === "words"
-                ? `words: ${wordsOf(matcher.wordsIn(skill, query, { bodies: true }))}`
-                : reasons.map(({ kind, text }) => `${kind}: ${text}`).join("; "),
+            why: reasons.map(({ kind, text }) => `${kind}: ${inLine(text, 200)}`).join("; "),
           })),
         );
       },
@@ -146,8 +142,4 @@ function tool<P extends Parameters>(
 
 function json(value: unknown): ToolResult {
   return { content: JSON.stringify(value), isError: false };
-}
-
-function wordsOf(fields: readonly { words: readonly string[] }[]): string {
-  return [...new Set(fields.flatMap(({ words }) => words))].join(", ");
 }

@@ -96,6 +96,7 @@ describe("the four tiers", () => {
   it("say that a skill is loaded instead of repeating it", async () => {
     const { text, tier } = await told(triggered, "greet", { loaded: ["greet"] });
     expect([tier, text]).toEqual(["full", "[Skill greet is already loaded in this conversation]"]);
+    expect((await told(triggered, "/greet Ann", { loaded: ["greet"] })).text).toContain("Say hello.\n\nARGUMENTS: Ann");
   });
 });
 

@@ -141,6 +141,7 @@ describe("mentions", () => {
     ["run the skill deploy", "deploy"],
     ["use skill: deploy", "deploy"],
     ['load the skill called "code-review"', "code-review"],
+    ["I test a lot; now use the test skill", "test"],
   ])("[T-03] %j mentions %s", (query, name) => {
     expect(matched(skills, query).filter((line) => line.includes("explicit"))).toEqual([
       expect.stringMatching(new RegExp(`^${name} explicit: mention`)),
@@ -229,6 +230,7 @@ describe("ranking by words", () => {
 
   it("knows a word in its other forms, and where it stands", () => {
     expect(first("invoicing a customer")).toMatchObject({ skill: { name: "invoices" }, level: "words", words: 2 });
+    expect(first("invoicing a customer")?.reasons).toEqual([{ kind: "words", text: "invoicing, customer" }]);
     expect(first("cooking leek soup")?.skill.name).toBe("recipes");
     expect(matcherFor(skills).wordsIn(sketch("x", { description: "Finds flights." }), "a flight", {})).toEqual([
       { field: "description", words: ["flight"] },

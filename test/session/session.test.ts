@@ -359,7 +359,7 @@ describe("search_skills", () => {
     expect(await search("sort my inbox")).toEqual([
       { name: "mail", description: "Skill mail.", why: "keyword: inbox" },
     ]);
-    expect(await search("kubectl cluster")).toMatchObject([{ name: "cluster", why: "words: cluster, kubectl" }]);
+    expect(await search("kubectl cluster")).toMatchObject([{ name: "cluster", why: "words: kubectl, cluster" }]);
     expect(await search("skill", 2)).toHaveLength(2);
     expect(await search("nothing of this")).toEqual([]);
   });
