@@ -1,5 +1,7 @@
 import { type JSONSchema7, jsonSchema, type ModelMessage, type Tool, tool } from "ai";
+import { listWithin } from "../catalog/budget.ts";
 import { openCatalog } from "../catalog/catalog.ts";
+import { DEFAULTS } from "../catalog/defaults.ts";
 import { promptListing } from "../catalog/listing.ts";
 import type { Host } from "../host/host.ts";
 import { openSession, type Session } from "../session/session.ts";
@@ -37,14 +39,19 @@ export async function skillToolset(from: readonly string[] | Session, host: Part
     tools: Object.fromEntries(session.tools.map((offered) => [offered.name, asTool(offered)])) as SkillTools,
     // A getter: the skills as they are now, also after a reload.
     get instructions() {
-      const listing = promptListing(session.visible());
-      return listing === "" ? "" : `${HEADING}\n\n${listing}`;
+      const skills = session.visible();
+      const listing = promptListing(skills);
+      if (listing.length <= ROOM) return listing === "" ? "" : `${HEADING}\n\n${listing}`;
+      const { text } = listWithin(skills, { room: ROOM, first: () => [], search: "search_skills" });
+      return `${HEADING}\n\n${text}`;
     },
     instructionsFor: (query) => session.disclose(query).text,
     session,
   };
 }
 
+/** How long a list of skills may be, in characters. */
+const ROOM = DEFAULTS.budget * 4;
 const HEADING =
   "Skills hold instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.";
 

@@ -1,4 +1,5 @@
 import { SkillError } from "../shared/error.ts";
+import { inLine } from "../shared/prompt.ts";
 import { byText, nearest } from "../shared/text.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import type { Form } from "../skill/frame.ts";
@@ -154,7 +155,7 @@ function notFound(name: string, names: Iterable<string>): SkillError {
 
 function definition(skill: Skill): Definition {
   const { inputSchema } = skill.manifest;
-  const { name, description } = skill;
+  const [name, description] = [inLine(skill.name, 64), inLine(skill.description)];
   return inputSchema ? { name, description, input_schema: inputSchema } : { name, description };
 }
 

@@ -5,21 +5,25 @@ import { substitute } from "../skill/substitute.ts";
 
 export interface ContentOptions {
   /** What was written after the skill's name. */
-  arguments?: string;
+  arguments?: string | undefined;
   /** The skill's folder as the model sees it, where that differs from the real one. */
-  folder?: string;
+  folder?: string | undefined;
 }
 
-/** A skill's instructions for a model, with what was given put in, and the list of its files. Throws a SkillError when they cannot be read. */
+/**
+ * A skill's instructions for a model, with what was given put in, the list of its files, and what the text alone does not give.
+ * Throws a SkillError when they cannot be read.
+ */
 export function skillContent(skill: Skill, options: ContentOptions = {}): string {
   const { manifest, origin } = skill;
   const folder = options.folder ?? origin.folder;
-  const text = substitute(skill.body(), {
+  const body = skill.body();
+  const text = substitute(body, {
     names: manifest.arguments,
     ...(options.arguments === undefined ? {} : { arguments: options.arguments }),
     ...(folder === undefined ? {} : { folder }),
   });
-  return [inTag("skill_content", { name: skill.name }, text), ...fileLines(skill)].join("\n");
+  return [inTag("skill_content", { name: skill.name }, text), ...fileLines(skill), ...notes(skill, body)].join("\n");
 }
 
 const MOST_FILES = 100;
@@ -33,3 +37,34 @@ function fileLines(skill: Skill): string[] {
   if (files.length > MOST_FILES) lines.push(`- and ${files.length - MOST_FILES} more`);
   return ["<skill_files>", ...lines, "</skill_files>", "read_skill_resource reads one of them."];
 }
+
+/** One row a thing that text alone does not give: what the skill declares of it. */
+const LEFT_OUT: readonly [label: string, declared: (skill: Skill) => readonly (string | undefined)[]][] = [
+  ["env", ({ manifest }) => manifest.env],
+  ["capabilities", ({ manifest }) => manifest.capabilities],
+  ["packages", ({ manifest }) => manifest.packages],
+  ["model", ({ manifest }) => [manifest.model]],
+  ["effort", ({ manifest }) => [manifest.effort]],
+  ["agent", ({ manifest }) => [manifest.agent]],
+  ["allowed_tools", ({ manifest }) => manifest.tools.allowed],
+  ["disallowed-tools", ({ manifest }) => manifest.tools.disallowed],
+  ["toolsets", ({ manifest }) => manifest.toolsets],
+];
+
+function notes(skill: Skill, body: string): string[] {
+  const left = LEFT_OUT.flatMap(([label, declared]) => {
+    const values = declared(skill).flatMap((value) => (value === undefined ? [] : inLine(value, 120)));
+    return values.length === 0 ? [] : `${label} (${values.join(", ")})`;
+  });
+  const found: string[] = [];
+  if (left.length > 0) found.push(`[Not in force for loaded instructions: ${left.join("; ")}]`);
+  if (skill.manifest.context === "fork") {
+    found.push(
+      "[The skill asks to run on its own (context: fork); there is nobody to run it here, so follow it yourself]",
+    );
+  }
+  if (DYNAMIC.test(body)) found.push("[The commands in !`…` were not run; their output is not in the text]");
+  return found;
+}
+
+const DYNAMIC = /(?:^|\s)!`[^`\n]+`|^```!/m;

@@ -1,11 +1,12 @@
-import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
 import { count, estimateTokens } from "../shared/text.ts";
+import { globPattern } from "../skill/glob.ts";
 import type { Skill } from "../skill/skill.ts";
+import { isPhrase, sortPatterns } from "../skill/triggers.ts";
 import { asksWhatThereIs } from "./asks.ts";
 import { availableLine, bullet, type Listed, listWithin } from "./budget.ts";
 import type { Catalog } from "./catalog.ts";
-import { type ContentOptions, skillContent } from "./content.ts";
+import { skillContent } from "./content.ts";
 import { DEFAULTS } from "./defaults.ts";
 import { type Match, type Matcher, type Matches, openMatcher } from "./match.ts";
 
@@ -28,8 +29,10 @@ export interface DiscloseOptions {
   recent?: readonly string[];
   /** Paths that the conversation is about, for skills with `paths`. */
   files?: readonly string[];
-  /** Names of skills whose instructions are in the conversation already. */
-  loaded?: readonly string[];
+  /** Whether the skill's instructions, as they are now, are in the conversation already. */
+  isLoaded?: (skill: Skill) => boolean;
+  /** Skills that ask to run on their own (`context: fork`) can: they are named, not told in full. */
+  canFork?: boolean;
   /** The tool that finds skills which are not named in the text. */
   search?: string;
   /** The skill's folder as the model sees it. */
@@ -59,8 +62,8 @@ export interface Disclosure {
 export function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Disclosure {
   const { isVisible = () => true, maxSkills = DEFAULTS.maxSkills, budget = DEFAULTS.budget } = options;
   const { recent = [], files = [], search } = options;
-  const isForModel = (skill: Skill) => skill.manifest.invocation.byModel && isVisible(skill);
-  const isCallable = (skill: Skill) => skill.manifest.invocation.byUser && isVisible(skill);
+  const isForModel = (skill: Skill) => isFor("model", skill) && isVisible(skill);
+  const isCallable = (skill: Skill) => isFor("user", skill) && isVisible(skill);
   const scene = { recent, files, isVisible: isForModel, isCallable };
   const { matches, against, isCut } = matcherOf(catalog).match(query, { ...scene, limit: 0 });
   // Looked for only where words decide something: then what the instructions say counts too.
@@ -72,6 +75,11 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const cut = { descriptions: 0, names: 0, instructions: full.left };
   if (full.shown.length > 0) return told("full", "a skill is mentioned or triggered", full.text, { ...shared, cut });
   const visible = catalog.skills.filter(isForModel);
+  if (full.left.length > 0) {
+    const text = [availableLine(visible.length), full.text].join("\n");
+    const why = "a skill is mentioned or triggered, but its instructions have no room or cannot be read";
+    return told("breadcrumb", why, text.length <= room ? text : availableLine(visible.length), { ...shared, cut });
+  }
   if (visible.length === 0) return told("none", "no skill is visible", "", { ...shared, cut });
   const plain = isAsking ? [] : visible.filter((skill) => !hasTriggers(skill));
   if (isAsking || plain.length > 0) {
@@ -83,7 +91,9 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
     return told("registry", why, listed.text, { ...shared, cut: { ...cut, ...listed.cut } });
   }
   const fitting = options.shortlist ? byWords().slice(0, SHORTLIST) : [];
-  const text = [availableLine(visible.length), ...shortlistLines(fitting)].join("\n");
+  const line = availableLine(visible.length);
+  const longer = [line, ...shortlistLines(fitting)].join("\n");
+  const text = longer.length <= room ? longer : line;
   return told("breadcrumb", "nothing is triggered", text, { ...shared, matches: [...matches, ...fitting], cut });
 }
 
@@ -111,9 +121,15 @@ export function matcherOf(catalog: Catalog): Matcher {
   return matcher;
 }
 
-/** Whether a query can wake the skill. */
-export function hasTriggers({ manifest: { triggers, paths } }: Skill): boolean {
-  return triggers.keywords.length + triggers.verbs.length + triggers.patterns.length + paths.length > 0;
+/** Whether a skill is there for a model, or for a person who calls it by name. */
+export function isFor(whom: "model" | "user", { manifest: { invocation } }: Skill): boolean {
+  return whom === "model" ? invocation.byModel : invocation.byUser;
+}
+
+/** Whether a query can wake the skill. What cannot be used as a trigger is none. */
+function hasTriggers({ manifest: { triggers, paths } }: Skill): boolean {
+  if (triggers.keywords.some(isPhrase) || triggers.verbs.some(isPhrase)) return true;
+  return sortPatterns(triggers.patterns).usable.length + sortPatterns(paths, globPattern).usable.length > 0;
 }
 
 const MATCHERS = new WeakMap<Catalog, Matcher>();
@@ -141,52 +157,42 @@ function fullText(matches: readonly Match[], most: number, { query, room, option
   const left: string[] = [];
   let used = 0;
   const add = (text: string) => {
-    used += text.length + (parts.length > 0 ? 2 : 0);
+    if (used + text.length + 2 > room) return false;
+    used += text.length + 2;
     parts.push(text);
+    return true;
   };
   for (const { skill, reasons } of matches.slice(0, most)) {
-    const given = argumentsIn(query, skill, reasons);
-    if (options.loaded?.includes(skill.name) && !given.arguments) {
-      add(`[Skill ${inLine(skill.name, 64)} is already loaded in this conversation]`);
-      shown.push(skill);
-      continue;
-    }
-    const content = contentOf(skill, { ...given, ...folderIn(skill, options) });
-    if (content !== undefined && used + content.length + 2 <= room) {
-      add(content);
-      shown.push(skill);
-    } else left.push(skill.name);
+    const text = textOf(skill, argumentsIn(query, skill, reasons), options);
+    if (text !== undefined && add(text)) shown.push(skill);
+    else left.push(skill.name);
   }
   const named = [...left, ...matches.slice(most).map(({ skill }) => skill.name)].map((name) => inLine(name, 64));
-  if (named.length > 0) {
-    const also = `[Also matching, not shown: ${named.slice(0, ALSO).join(", ")}${named.length > ALSO ? `, and ${named.length - ALSO} more` : ""}]`;
-    if (used + also.length + 2 <= room) add(also);
-  }
+  const more = named.length > ALSO ? `, and ${named.length - ALSO} more` : "";
+  if (named.length > 0) add(`[Also matching, not shown: ${named.slice(0, ALSO).join(", ")}${more}]`);
   return { text: parts.join("\n\n"), shown, left };
+}
+
+/** What is said of a skill that matches, or nothing when it cannot be read. */
+function textOf(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
+  const name = inLine(skill.name, 64);
+  if (options.canFork && skill.manifest.context === "fork")
+    return `[Skill ${name} runs on its own: load_skill runs it]`;
+  try {
+    if (!given && options.isLoaded?.(skill)) return `[Skill ${name} is already loaded in this conversation]`;
+    return skillContent(skill, { arguments: given, folder: options.folderOf?.(skill) });
+  } catch {
+    return undefined;
+  }
 }
 
 const ALSO = 10;
 
-function contentOf(skill: Skill, options: ContentOptions): string | undefined {
-  try {
-    return skillContent(skill, options);
-  } catch (error) {
-    if (error instanceof SkillError) return undefined;
-    throw error;
-  }
-}
-
 /** What a person wrote after `/name` or `$name` at the beginning of the query. */
-function argumentsIn(query: string, skill: Skill, reasons: Match["reasons"]): { arguments?: string } {
-  const called = reasons.find(({ kind, text }) => kind === "mention" && /^[$/]/.test(text));
-  if (!called) return {};
+function argumentsIn(query: string, skill: Skill, reasons: Match["reasons"]): string | undefined {
+  if (!reasons.some(({ kind, text }) => kind === "mention" && /^[$/]/.test(text))) return undefined;
   const start = query.trimStart();
   const name = start.slice(1, 1 + skill.name.length);
-  if (!/^[$/]/.test(start) || name.toLowerCase() !== skill.name.toLowerCase()) return {};
-  return { arguments: start.slice(1 + skill.name.length).trim() };
-}
-
-function folderIn(skill: Skill, { folderOf }: DiscloseOptions): { folder?: string } {
-  const folder = folderOf?.(skill);
-  return folder === undefined ? {} : { folder };
+  if (!/^[$/]/.test(start) || name.toLowerCase() !== skill.name.toLowerCase()) return undefined;
+  return start.slice(1 + skill.name.length).trim();
 }

@@ -135,10 +135,12 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
   const { found, against } = weighCues(indexes, query, options);
   const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
   const words = wordsOf(query);
+  // The order of what is triggered is the same whether the instructions are looked into or not.
+  const own = indexes.rank.rank(words.keys(), { limit: options.bodies ? 0 : limit, always: found, accepts });
   const rank = options.bodies ? indexes.bodyRank() : indexes.rank;
-  const { best, asked } = rank.rank(words.keys(), { limit, always: found, accepts });
+  const { best } = options.bodies ? rank.rank(words.keys(), { limit, always: found, accepts }) : own;
   const strong = Array.from(found, ([index, cues]): Match => {
-    const { score = 0, words: number = 0 } = asked.get(index) ?? {};
+    const { score = 0, words: number = 0 } = own.asked.get(index) ?? {};
     const reasons = cues.map(({ kind, text }) => ({ kind, text }));
     return { skill: skills[index] as Skill, level: levelOf(cues), reasons, score, words: number };
   });

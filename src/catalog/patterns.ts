@@ -1,11 +1,10 @@
 import { RE2JS } from "re2js";
-import { judgePattern } from "../skill/pattern.ts";
 
 interface Row<T> {
   pattern: string;
   values: T[];
   needs: readonly (readonly string[])[];
-  engine?: RE2JS;
+  engine?: RE2JS | undefined;
 }
 
 /** Regular expressions, tried on a text in linear time. One is run only when a text that it cannot match without is there. */
@@ -13,26 +12,43 @@ export class PatternIndex<T> {
   readonly #rows = new Map<string, Row<T>>();
   #literals: Literals<Row<T>> | undefined;
 
-  /** Contract: false for a pattern that is no use; discovery has said why. */
-  add(pattern: string, value: T): boolean {
+  /** Contract: the pattern was judged, and these are the texts that it cannot match without. */
+  add(pattern: string, needs: Row<T>["needs"], value: T): void {
     const known = this.#rows.get(pattern);
     if (known) {
       known.values.push(value);
-      return true;
+      return;
     }
-    const judged = judgePattern(pattern);
-    if ("problem" in judged || judged.isBroad) return false;
-    this.#rows.set(pattern, { pattern, values: [value], needs: judged.needs });
+    this.#rows.set(pattern, { pattern, values: [value], needs });
     this.#literals = undefined;
-    return true;
   }
 
   *find(text: string): Generator<{ pattern: string; values: readonly T[] }> {
     this.#literals ??= new Literals([...this.#rows.values()]);
-    for (const row of this.#literals.candidates(text.toLowerCase().replaceAll("ſ", "s"))) {
-      row.engine ??= RE2JS.compile(row.pattern, RE2JS.CASE_INSENSITIVE);
-      if (row.engine.test(text)) yield row;
+    const folded = text.toLowerCase().replaceAll("ſ", "s");
+    const known = new Map<string, boolean>();
+    const isThere = (need: string) => {
+      let answer = known.get(need);
+      if (answer === undefined) {
+        answer = folded.includes(need);
+        known.set(need, answer);
+      }
+      return answer;
+    };
+    for (const row of this.#literals.candidates(folded)) {
+      if (!row.needs.every((set) => set.some(isThere))) continue;
+      row.engine ??= compile(row.pattern);
+      if (row.engine?.test(text)) yield row;
     }
+  }
+}
+
+// What was judged compiles. Should the two ever differ, a trigger is lost and not the conversation.
+function compile(pattern: string): RE2JS | undefined {
+  try {
+    return RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE);
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,8 +1,8 @@
 import { fold, type Unit, units } from "./units.ts";
 
 interface Node<T> {
-  next?: Map<string, Node<T>>;
-  values?: T[];
+  next: Map<string, Node<T>> | undefined;
+  values: T[] | undefined;
 }
 
 export interface Found<T> {
@@ -14,26 +14,45 @@ export interface Found<T> {
 
 /** Words and phrases, found in a text in one pass whatever their number. */
 export class PhraseIndex<T> {
-  readonly #root: Node<T> = {};
+  readonly #root: Node<T> = { next: undefined, values: undefined };
+  readonly #known = new Map<string, Node<T>>();
 
   /** Contract: false for a phrase without a single unit. */
   add(phrase: string, value: T): boolean {
+    const node = this.#known.get(phrase) ?? this.#nodeOf(phrase);
+    if (!node) return false;
+    if (node.values) node.values.push(value);
+    else node.values = [value];
+    return true;
+  }
+
+  #nodeOf(phrase: string): Node<T> | undefined {
+    const isWord = WORD.test(phrase);
+    if (isWord) {
+      this.#root.next ??= new Map();
+      let node = this.#root.next.get(phrase);
+      if (!node) {
+        node = { next: undefined, values: undefined };
+        this.#root.next.set(phrase, node);
+      }
+      return node;
+    }
     const parts = units(fold(phrase));
-    if (parts.length === 0) return false;
+    if (parts.length === 0) return undefined;
     let node = this.#root;
-    for (const [index, part] of parts.entries()) {
+    for (let index = 0; index < parts.length; index++) {
+      const part = parts[index] as Unit;
       node.next ??= new Map();
       const key = index === 0 ? part.text : part.key;
       let next = node.next.get(key);
       if (!next) {
-        next = {};
+        next = { next: undefined, values: undefined };
         node.next.set(key, next);
       }
       node = next;
     }
-    node.values ??= [];
-    node.values.push(value);
-    return true;
+    this.#known.set(phrase, node);
+    return node;
   }
 
   /** Every phrase that stands in the text, each at its first place only or, for `everywhere`, at each. */
@@ -53,6 +72,8 @@ export class PhraseIndex<T> {
     }
   }
 }
+
+const WORD = /^[a-z\d]+$/;
 
 // A phrase that begins with a symbol, `/deploy`, is not part of a path, `src/deploy`.
 function canStart(text: readonly Unit[], at: number): boolean {

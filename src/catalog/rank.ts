@@ -1,4 +1,4 @@
-import { terms } from "./terms.ts";
+import { eachWord, termOf } from "./terms.ts";
 
 export interface Field {
   /** How much a word in this field counts. */
@@ -120,20 +120,31 @@ export class RankIndex {
     const bounds = new Uint32Array(documents.length * fieldCount + 1);
     const lengths = new Float64Array(fieldCount);
     const filled = new Float64Array(fieldCount);
+    const known = new Map<string, number>();
     let end = 0;
+    const take = (word: string) => {
+      let id = known.get(word);
+      if (id === undefined) {
+        const term = termOf(word);
+        id = term === undefined ? -1 : this.#idOf(term);
+        known.set(word, id);
+      }
+      if (id === -1) return;
+      if (end === occurrences.length) {
+        const larger = new Uint32Array(end * 2);
+        larger.set(occurrences);
+        occurrences = larger;
+      }
+      occurrences[end++] = id;
+    };
     for (let document = 0; document < documents.length; document++) {
       for (let field = 0; field < fieldCount; field++) {
         const text = documents[document]?.[field] ?? "";
-        const words = text === "" ? [] : terms(text);
-        if (end + words.length > occurrences.length) {
-          const larger = new Uint32Array((end + words.length) * 2);
-          larger.set(occurrences);
-          occurrences = larger;
-        }
-        for (const word of words) occurrences[end++] = this.#idOf(word);
+        const start = end;
+        if (text !== "") eachWord(text, take);
         bounds[document * fieldCount + field + 1] = end;
-        if (words.length > 0) {
-          lengths[field] = (lengths[field] ?? 0) + words.length;
+        if (end > start) {
+          lengths[field] = (lengths[field] ?? 0) + end - start;
           filled[field] = (filled[field] ?? 0) + 1;
         }
       }

@@ -10,14 +10,34 @@ export function terms(text: string): string[] {
 
 /** As `terms`, each with the word that it stands for. */
 export function eachTerm(text: string, visit: (term: string, word: string) => void): void {
-  const folded = fold(withParts(text)).replaceAll("’", "'").replace(CLITIC, "");
+  eachWord(text, (word) => {
+    const term = termOf(word);
+    if (term !== undefined) visit(term, word);
+  });
+}
+
+/** The words as they are written, which `termOf` reduces: whoever reads many texts does that once a word. */
+export function eachWord(text: string, visit: (word: string) => void): void {
+  const folded = withoutClitics(fold(withParts(text)));
+  if (PLAIN.test(folded)) {
+    for (const word of folded.split(SEPARATORS)) if (word !== "") visit(word);
+    return;
+  }
   let before = "";
   scan(folded, (from, to, { isSymbol, isAlone, isTouching }) => {
     const word = folded.slice(from, to);
-    if (isAlone) visit(before !== "" && isTouching ? before + word : word, before + word);
-    else if (!isSymbol && !EMPTY.has(word)) visit(stem(word), word);
+    if (!isSymbol) visit(isAlone && before !== "" && isTouching ? before + word : word);
     before = isAlone ? word : "";
   });
+}
+
+/** What the ranking counts a word as; nothing for one that says nothing. */
+export function termOf(word: string): string | undefined {
+  return EMPTY.has(word) ? undefined : stem(word);
+}
+
+function withoutClitics(text: string): string {
+  return text.includes("'") ? text.replace(CLITIC, "") : text;
 }
 
 /** What a word is reduced to: `deploying`, `deploys` and `deployed` are one. */
@@ -25,7 +45,8 @@ export function stem(word: string): string {
   let known = STEMS.get(word);
   if (known === undefined) {
     known = reduce(word);
-    if (STEMS.size < MOST_STEMS) STEMS.set(word, known);
+    // A longer word is a slice that would keep the whole text it was cut from.
+    if (word.length < 13 && STEMS.size < MOST_STEMS) STEMS.set(word, known);
   }
   return known;
 }
@@ -43,8 +64,11 @@ function reduce(word: string): string {
   const known = SAME.get(plain);
   if (known !== undefined) return known;
   if (!/^[a-z]{3,40}$/.test(plain)) return plain;
-  const american = plain.replace(/([a-z]{3})is(e[drs]?|ing|ations?)$/, "$1iz$2").replace(/([a-z]{3})our/, "$1or");
-  return SAME.get(stemmer(american)) ?? stemmer(american);
+  let american = plain;
+  if (american.includes("is")) american = american.replace(/([a-z]{3})is(e[drs]?|ing|ations?)$/, "$1iz$2");
+  if (american.includes("our")) american = american.replace(/([a-z]{3})our/, "$1or");
+  const reduced = stemmer(american);
+  return SAME.get(reduced) ?? reduced;
 }
 
 /** What people write for one thing, by word or stem. */
@@ -60,6 +84,9 @@ const SAME = new Map([
   ["analyt", "analyz"],
 ]);
 
+// The engine's own split needs no warming up: most skills are read once, at the start.
+const PLAIN = /^[\0-"$-*,-\x7f]*$/;
+const SEPARATORS = /[^a-z\d]+/;
 const CLITIC = /'(?:s|t|d|m|ll|re|ve)\b/g;
 /** Words that stand in every query and tell no skill from another. */
 const EMPTY = new Set(
@@ -76,7 +103,7 @@ export function isEmptyWord(word: string): boolean {
 }
 
 const CAMEL = /\b[A-Za-z\d]*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z])[A-Za-z\d]*/g;
-const IS_CAMEL = new RegExp(CAMEL.source);
+const IS_CAMEL = /[a-z\d][A-Z]|[A-Z]{2}[a-z]/;
 
 /** `fetchUrl` is also `fetch` and `url`; `PDFs` and `OAuth2` are what they are. */
 function withParts(text: string): string {

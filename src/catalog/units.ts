@@ -19,12 +19,14 @@ export interface Unit {
 export function fold(text: string): string {
   if (isAscii(text)) return text.toLowerCase();
   return text
+    .replace(/(\p{M}{30})\p{M}+/gu, "$1")
     .normalize("NFKC")
     .toLowerCase()
     .normalize("NFKC")
     .replaceAll("ß", "ss")
     .replaceAll("ς", "σ")
-    .replaceAll("\u0307", "");
+    .replaceAll("\u0307", "")
+    .replaceAll("’", "'");
 }
 
 /** Cuts a folded text into units, in one pass. A hyphen or underscore between words separates them as a blank does. */
@@ -153,6 +155,7 @@ function suffixEnd(text: string, at: number): number {
 }
 
 function isAscii(text: string): boolean {
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) return false;
-  return true;
+  return ASCII.test(text);
 }
+
+const ASCII = /^[\0-\x7f]*$/;

@@ -8,7 +8,7 @@ export type UseSkill = (request: { skill: Skill; arguments?: string }) => Promis
 /** What the embedding program decides. */
 export interface Host {
   settings: Settings;
-  /** The folder that paths from a model are relative to. Without it a model can name no path. */
+  /** The folder that paths from a model are relative to; the folders of skills, when left out. It can name none outside of these. */
   workspace?: string;
   /** The skill's folder as the model sees it, where that differs from the real one. */
   folderOf?: (skill: Skill) => string | undefined;

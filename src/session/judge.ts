@@ -19,15 +19,14 @@ export interface Judged {
 }
 type What = "structure" | "style";
 export interface JudgeScene {
-  catalog: Catalog;
   host: Host;
-  isVisible(skill: Skill): boolean;
+  isForModel(skill: Skill): boolean;
 }
 
 const MOST = 50;
 
 /** Checks a skill by its name, a path, or a text: its structure and metadata, or the style of its instructions. */
-export function judge(what: What, request: Judged, { catalog, host, isVisible }: JudgeScene): ToolResult {
+export function judge(what: What, request: Judged, catalog: Catalog, { host, isForModel }: JudgeScene): ToolResult {
   const { skill, path, content, profile } = request;
   if ([skill, path, content].filter((given) => given !== undefined).length !== 1)
     return refuse("input-invalid", 'Invalid input: give one of "skill", "path" and "content".');
@@ -42,7 +41,7 @@ export function judge(what: What, request: Judged, { catalog, host, isVisible }:
     return reportPath(found, what, profile);
   }
   const named = catalog.find(skill ?? "");
-  const known = named && isVisible(named) ? named : undefined;
+  const known = named && isForModel(named) ? named : undefined;
   if (known && known.origin.file === undefined)
     return report([checkText(toSkillMd(known), { profile })], what, profile);
   const file = named ? known?.origin.file : brokenFile(catalog, skill ?? "");
@@ -60,8 +59,11 @@ function reportPath(path: string, what: What, profile: Profile): ToolResult {
 /** A model may name only what skills could be in: nothing else on this machine is read, or said to be there. */
 function allowedPath(path: string, catalog: Catalog, host: Host): string | undefined {
   const roots = [host.workspace, ...catalog.sources.map((source) => source.path)].flatMap((root) => real(root) ?? []);
-  const found = real(resolve(host.workspace ?? "/", path));
-  return found !== undefined && roots.some((root) => isInside(root, found)) ? found : undefined;
+  for (const root of roots) {
+    const found = real(resolve(root, path));
+    if (found !== undefined && isInside(root, found)) return found;
+  }
+  return undefined;
 }
 
 function real(path: string | undefined): string | undefined {
@@ -85,14 +87,14 @@ function report(files: readonly CheckedFile[], what: What, profile: Profile): To
     const findings = diagnostics.filter(({ code }) => code in RULES === (what === "style"));
     const isValid = findings.every(({ severity }) => severity !== "error");
     return {
-      skill: name,
-      file,
+      skill: inLine(name, 64),
+      file: inLine(file, 4096),
       ...(what === "structure" ? { profile, isValid } : {}),
       findings: findings.map(({ code, severity, line, message, fix }) => ({
         rule: code,
         severity,
         line,
-        message,
+        message: inLine(message),
         fix,
       })),
     };

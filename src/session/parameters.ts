@@ -34,7 +34,7 @@ export function readInput<P extends Parameters>(parameters: P, input: unknown): 
   for (const [name, parameter] of Object.entries(parameters)) {
     const spelling = [name, ...(parameter.also ?? [])].find((key) => given[key] !== undefined && given[key] !== null);
     const value = spelling === undefined ? undefined : given[spelling];
-    if (value === undefined) {
+    if (value === undefined || (value === "" && !parameter.isRequired)) {
       if (parameter.isRequired) return invalid(parameters, `"${name}" is missing`);
       continue;
     }

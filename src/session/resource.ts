@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { inTag } from "../shared/prompt.ts";
+import { inLine, inTag } from "../shared/prompt.ts";
 import { count } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { ToolResult } from "../skill/tool.ts";
@@ -11,11 +11,11 @@ const PORTION = 48_000;
 export function resourceText(skill: Skill, path: string, offset: number): ToolResult {
   const bytes = skill.read(path);
   if (!isUtf8(bytes) || bytes.includes(0)) {
-    const content = `"${path}" of skill '${skill.name}' is ${kindOf(bytes)} of ${count(bytes.length, "byte")}, not text.`;
+    const content = `"${inLine(path)}" of skill '${inLine(skill.name, 64)}' is ${kindOf(bytes)} of ${count(bytes.length, "byte")}, not text.`;
     return { content, isError: true, code: "resource-binary" };
   }
   const text = Buffer.from(bytes).toString("utf8");
-  const portion = text.slice(offset, offset + PORTION);
+  const portion = text.slice(offset, offset + PORTION).replace(/[\ud800-\udbff]$/, "");
   const end = offset + portion.length;
   const more =
     end < text.length

@@ -1,5 +1,6 @@
 import type { Catalog } from "../catalog/catalog.ts";
-import { type DiscloseOptions, type Disclosure, disclose } from "../catalog/disclose.ts";
+import { skillContent } from "../catalog/content.ts";
+import { type DiscloseOptions, type Disclosure, disclose, isFor } from "../catalog/disclose.ts";
 import type { Host } from "../host/host.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
@@ -8,7 +9,6 @@ import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
-import { loadedText } from "./load.ts";
 import { safely } from "./result.ts";
 import { sessionTools } from "./tools.ts";
 
@@ -16,8 +16,9 @@ import { sessionTools } from "./tools.ts";
 export interface ActiveSkill {
   name: string;
   source: string;
-  /** Which instructions, and with which arguments. */
+  /** Which instructions. */
   stamp: string;
+  arguments?: string;
 }
 
 export type By = "model" | "user";
@@ -35,6 +36,9 @@ export interface SessionOptions {
   active?: readonly ActiveSkill[];
 }
 
+/** What can be said of one query, over the settings. */
+export type TellOptions = Pick<DiscloseOptions, "files" | "shortlist" | "budget" | "maxSkills">;
+
 /** One conversation: what is loaded, what was used recently, the tools now offered. */
 export interface Session {
   /** The skills as they are now. */
@@ -45,7 +49,7 @@ export interface Session {
   /** The skills that a model may know of. */
   visible(): readonly Skill[];
   /** What to tell the model for this query. */
-  disclose(query: string, options?: Pick<DiscloseOptions, "files" | "shortlist" | "budget" | "maxSkills">): Disclosure;
+  disclose(query: string, options?: TellOptions): Disclosure;
   /** Puts a skill's instructions into the conversation. */
   load(name: string, options?: LoadOptions): Promise<ToolResult>;
   /** Forgets that it is loaded. Contract: false when it was not. */
@@ -60,82 +64,26 @@ export interface Session {
 
 /** Opens a conversation over these skills. What the host leaves out has its default. */
 export function openSession(opened: Catalog, given: Partial<Host> = {}, options: SessionOptions = {}): Session {
-  const host: Host = { settings: NO_SETTINGS, ...given };
-  let catalog = opened;
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
-  const recent = [...active.keys()].reverse();
-  const isVisible = (skill: Skill) => firstDenial(skill, host)?.kind !== "access";
-  const isForModel = (skill: Skill) => skill.manifest.invocation.byModel && isVisible(skill);
-  const folderOf = host.folderOf ? { folderOf: host.folderOf } : {};
-
-  async function reload(): Promise<Catalog> {
-    catalog = await catalog.reload();
-    return catalog;
-  }
-
-  /** What was just made is found too: a name that is not there is looked for once more. */
-  async function find(name: string, by: By): Promise<Skill | { refusal: ToolResult }> {
-    const skill = catalog.find(name) ?? (await reload()).find(name);
-    if (!skill) return { refusal: notFound(name, catalog.skills.filter(isForModel)) };
-    const refusal = denialOf(skill, host, by);
-    return refusal ? { refusal } : skill;
-  }
-
-  async function load(
-    name: string,
-    { by = "model", arguments: written, again }: LoadOptions = {},
-  ): Promise<ToolResult> {
-    const skill = await find(name, by);
-    if ("refusal" in skill) return skill.refusal;
-    moveToFront(recent, skill.name);
-    const asked = written === undefined ? {} : { arguments: written };
-    return safely(() => {
-      if (skill.manifest.context === "fork" && host.use) return host.use({ skill, ...asked });
-      const before = active.get(skill.name);
-      const stamp = shortHash(`${skill.body()}\0${written ?? ""}`);
-      if (before?.stamp === stamp && !again) {
-        const content = `Skill '${skill.name}' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true.`;
-        return { content, isError: false, code: "already-loaded" };
-      }
-      const text = loadedText(skill, host, written);
-      active.delete(skill.name);
-      active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp });
-      return { content: text, isError: false };
-    });
-  }
-
-  const tools = sessionTools({ catalog: () => catalog, reload, find, load, isVisible, isForModel, host });
+  const state = new State(opened, { settings: NO_SETTINGS, ...given }, active);
+  const tools = sessionTools(state);
   return {
     get catalog() {
-      return catalog;
+      return state.catalog;
     },
     get active() {
       return [...active.values()];
     },
     tools,
-    visible: () => catalog.skills.filter(isForModel),
-    load,
-    reload,
+    visible: () => state.catalog.skills.filter(state.isForModel),
+    load: (name, loadOptions) => state.load(name, loadOptions),
+    reload: () => state.reload(),
     unload: (name) => active.delete(name),
-    disclose(query, more = {}) {
-      const loaded = [...active.keys()];
-      const told = disclose(catalog, query, {
-        ...host.settings.disclosure,
-        ...more,
-        ...folderOf,
-        isVisible,
-        recent,
-        loaded,
-        search: "search_skills",
-      });
-      for (const { name } of told.shown.toReversed()) moveToFront(recent, name);
-      return told;
-    },
+    disclose: (query, more) => state.disclose(query, more),
     reminder() {
-      const names = [...active.keys()].map((name) => inLine(name, 64)).join(", ");
-      return names === ""
-        ? ""
-        : `[Skills loaded in this conversation: ${names}. load_skill with again: true repeats one]`;
+      const names = [...active.keys()].filter((name) => state.catalog.has(name)).map((name) => inLine(name, 64));
+      if (names.length === 0) return "";
+      return `[Skills loaded in this conversation: ${names.join(", ")}. load_skill with again: true repeats one]`;
     },
     async call(name, input) {
       const tool = tools.find((candidate) => candidate.name === name);
@@ -145,6 +93,97 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
       return { content, isError: true, code: "tool-unknown" };
     },
   };
+}
+
+/** What a conversation has come to. */
+export class State {
+  catalog: Catalog;
+  readonly host: Host;
+  readonly #active: Map<string, ActiveSkill>;
+  /** The one used last first. */
+  readonly #recent: string[];
+
+  constructor(catalog: Catalog, host: Host, active: Map<string, ActiveSkill>) {
+    this.catalog = catalog;
+    this.host = host;
+    this.#active = active;
+    this.#recent = [...active.keys()].reverse();
+  }
+
+  readonly isVisible = (skill: Skill): boolean => firstDenial(skill, this.host)?.kind !== "access";
+  readonly isForModel = (skill: Skill): boolean => isFor("model", skill) && this.isVisible(skill);
+
+  /** Reads the sources again. A catalog that says the same stays, with all that was made from it. */
+  async reload(): Promise<Catalog> {
+    const next = await this.catalog.reload();
+    if (!saysTheSame(this.catalog, next)) this.catalog = next;
+    return this.catalog;
+  }
+
+  /** What was just made is found too: a name that is not there is looked for once more. */
+  async find(name: string, by: By): Promise<Skill | { refusal: ToolResult }> {
+    const skill = this.catalog.find(name) ?? (await this.reload()).find(name);
+    if (!skill) return { refusal: notFound(name, this.catalog.skills.filter(this.isForModel)) };
+    const refusal = denialOf(skill, this.host, by);
+    return refusal ? { refusal } : skill;
+  }
+
+  async load(name: string, { by = "model", arguments: written, again }: LoadOptions = {}): Promise<ToolResult> {
+    const skill = await this.find(name, by);
+    if ("refusal" in skill) return skill.refusal;
+    moveToFront(this.#recent, skill.name);
+    const given = written === undefined ? {} : { arguments: written };
+    return safely(() => {
+      if (skill.manifest.context === "fork" && this.host.use) return this.host.use({ skill, ...given });
+      if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
+        return alreadyLoaded(skill);
+      const content = skillContent(skill, { ...given, folder: this.host.folderOf?.(skill) });
+      this.#active.delete(skill.name);
+      this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
+      return { content, isError: false };
+    });
+  }
+
+  disclose(query: string, more: TellOptions = {}): Disclosure {
+    const { settings, folderOf, use } = this.host;
+    const told = disclose(this.catalog, query, {
+      ...settings.disclosure,
+      ...more,
+      ...(folderOf ? { folderOf } : {}),
+      isVisible: this.isVisible,
+      isLoaded: (skill) => this.#isLoaded(skill),
+      recent: this.#recent,
+      canFork: use !== undefined,
+      search: "search_skills",
+    });
+    for (const { name } of told.shown.toReversed()) moveToFront(this.#recent, name);
+    return told;
+  }
+
+  /** What was loaded are the instructions as they are now. */
+  #isLoaded(skill: Skill): boolean {
+    const known = this.#active.get(skill.name);
+    return known !== undefined && known.stamp === stampOf(skill);
+  }
+}
+
+function stampOf(skill: Skill): string {
+  return shortHash(skill.body());
+}
+
+function alreadyLoaded({ name }: Skill): ToolResult {
+  const content = `Skill '${inLine(name, 64)}' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true.`;
+  return { content, isError: false, code: "already-loaded" };
+}
+
+function saysTheSame(a: Catalog, b: Catalog): boolean {
+  if (a.skills.length !== b.skills.length || a.shadowed.length !== b.shadowed.length) return false;
+  if (JSON.stringify(a.diagnostics) !== JSON.stringify(b.diagnostics)) return false;
+  return a.skills.every((skill, index) => {
+    const other = b.skills[index];
+    if (!other || skill.name !== other.name || skill.origin.file !== other.origin.file) return false;
+    return JSON.stringify(skill.manifest.data) === JSON.stringify(other.manifest.data);
+  });
 }
 
 const MOST_RECENT = 100;
@@ -161,7 +200,7 @@ function notFound(name: string, skills: readonly Skill[]): ToolResult {
     name,
     skills.map((skill) => skill.name),
   );
-  const content = `Skill '${inLine(name, 64)}' not found${meant ? `; did you mean '${meant}'?` : ""}`;
+  const content = `Skill '${inLine(name, 64)}' not found${meant ? `; did you mean '${inLine(meant, 64)}'?` : ""}`;
   return { content, isError: true, code: "not-found" };
 }
 
@@ -174,11 +213,11 @@ function denialOf(skill: Skill, host: Host, by: By): ToolResult | undefined {
   }
   const { byModel, byUser } = skill.manifest.invocation;
   if (by === "model" && !byModel) {
-    const content = `Skill '${skill.name}' is for the user to call, by name: it says disable-model-invocation.`;
+    const content = `Skill '${inLine(skill.name, 64)}' is for the user to call, by name: it says disable-model-invocation.`;
     return { content, isError: true, code: "not-for-models" };
   }
   if (by === "user" && !byUser) {
-    const content = `Skill '${skill.name}' is for models to call, not for users: it says user-invocable: false.`;
+    const content = `Skill '${inLine(skill.name, 64)}' is for models to call, not for users: it says user-invocable: false.`;
     return { content, isError: true, code: "not-for-users" };
   }
   return undefined;

@@ -1,26 +1,12 @@
-import type { Catalog } from "../catalog/catalog.ts";
 import { matcherOf } from "../catalog/disclose.ts";
-import type { Host } from "../host/host.ts";
 import { inLine } from "../shared/prompt.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
-import type { Skill } from "../skill/skill.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
 import { judge } from "./judge.ts";
 import { type Parameters, readInput, schemaOf, type Values } from "./parameters.ts";
 import { resourceText } from "./resource.ts";
 import { safely } from "./result.ts";
-import type { By, LoadOptions } from "./session.ts";
-
-/** What the tools need of the session they belong to. */
-export interface Doors {
-  catalog(): Catalog;
-  reload(): Promise<Catalog>;
-  find(name: string, by: By): Promise<Skill | { refusal: ToolResult }>;
-  load(name: string, options: LoadOptions): Promise<ToolResult>;
-  isVisible(skill: Skill): boolean;
-  isForModel(skill: Skill): boolean;
-  host: Host;
-}
+import type { State } from "./session.ts";
 
 const SKILL = { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } as const;
 const ONE_OF = {
@@ -35,18 +21,17 @@ const PROFILE = {
 } as const;
 
 /** The tools of a session, one row each. */
-export function sessionTools(doors: Doors): readonly Tool[] {
-  const { reload, find, load, isForModel } = doors;
-  const scene = async () => ({ ...doors, catalog: await reload() });
+export function sessionTools(state: State): readonly Tool[] {
+  const { isForModel } = state;
   return [
     tool("list_skills", "Lists the skills there are: name, description, version and tags, as JSON.", {}, async () => {
-      const skills = (await reload()).skills.filter(isForModel);
+      const skills = (await state.reload()).skills.filter(isForModel);
       return json(
         skills.map(({ name, description, manifest }) => ({
-          name,
+          name: inLine(name, 64),
           description: inLine(manifest.whenToUse ? `${description} ${manifest.whenToUse}` : description),
-          version: manifest.version,
-          tags: manifest.tags,
+          version: manifest.version && inLine(manifest.version, 64),
+          tags: manifest.tags.slice(0, 20).map((tag) => inLine(tag, 64)),
         })),
       );
     }),
@@ -59,7 +44,7 @@ export function sessionTools(doors: Doors): readonly Tool[] {
       },
       async ({ query, limit = 10 }) => {
         const most = Math.min(50, Math.max(1, Math.floor(limit)));
-        const { matches } = matcherOf(doors.catalog()).match(query, {
+        const { matches } = matcherOf(await state.reload()).match(query, {
           bodies: true,
           limit: most,
           isVisible: isForModel,
@@ -67,9 +52,12 @@ export function sessionTools(doors: Doors): readonly Tool[] {
         });
         return json(
           matches.slice(0, most).map(({ skill, reasons }) => ({
-            name: skill.name,
+            name: inLine(skill.name, 64),
             description: inLine(skill.manifest.briefDescription),
-            why: reasons.map(({ kind, text }) => `${kind}: ${inLine(text, 200)}`).join("; "),
+            why: reasons
+              .slice(0, 10)
+              .map(({ kind, text }) => `${kind}: ${inLine(text, 200)}`)
+              .join("; "),
           })),
         );
       },
@@ -83,7 +71,7 @@ export function sessionTools(doors: Doors): readonly Tool[] {
         again: { type: "boolean", says: "give the instructions again although the skill is loaded" },
       },
       ({ skill, arguments: given, again }) =>
-        load(skill, {
+        state.load(skill, {
           ...(given === undefined ? {} : { arguments: given }),
           ...(again === undefined ? {} : { again }),
         }),
@@ -102,7 +90,7 @@ export function sessionTools(doors: Doors): readonly Tool[] {
         offset: { type: "number", says: "where in a long file to go on" },
       },
       async ({ skill, resource, offset = 0 }) => {
-        const found = await find(skill, "model");
+        const found = await state.find(skill, "model");
         return "refusal" in found ? found.refusal : resourceText(found, resource, Math.max(0, Math.floor(offset)));
       },
     ),
@@ -111,13 +99,13 @@ export function sessionTools(doors: Doors): readonly Tool[] {
       "Checks a skill's structure and metadata, and says what is wrong, where, and how to mend it.",
       { ...ONE_OF, profile: PROFILE },
       async ({ profile = "agentskills", ...what }) =>
-        judge("structure", { ...what, profile: profile as Profile }, await scene()),
+        judge("structure", { ...what, profile: profile as Profile }, await state.reload(), state),
     ),
     tool(
       "lint_skill",
       "Checks the style of a skill's instructions: each finding with its rule, line and a way to mend it.",
       ONE_OF,
-      async (what) => judge("style", { ...what, profile: "agentskills" }, await scene()),
+      async (what) => judge("style", { ...what, profile: "agentskills" }, await state.reload(), state),
     ),
   ];
 }

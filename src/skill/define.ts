@@ -23,6 +23,8 @@ export function defineSkill(definition: SkillDefinition): Skill {
   const description = typeof definition.description === "string" ? definition.description.trim() : "";
   const wrong = (what: string, fix: string) =>
     new PromptValidationError("definition-invalid", { message: `Skill "${name}": ${what}`, fix });
+  const unknown = Object.keys(definition).find((key) => !DEFINITION_KEYS.has(key));
+  if (unknown !== undefined) throw wrong(`has no "${unknown}"`, `put it under frontmatter: { ${unknown}: … }`);
   if (typeof name !== "string" || !DEFINED_NAME.test(name) || unusableName(name)) {
     throw wrong("the name cannot be used", "use up to 64 lower-case letters, digits and hyphens, the first no hyphen");
   }
@@ -64,6 +66,7 @@ export function defineSkill(definition: SkillDefinition): Skill {
   };
 }
 
+const DEFINITION_KEYS: ReadonlySet<string> = new Set(["name", "description", "instructions", "title", "frontmatter"]);
 const DEFINED_NAME = /^[a-z0-9][a-z0-9-]{0,63}$/;
 const WRONG_IN_CODE: ReadonlySet<string> = new Set([
   "field-type",

@@ -95,7 +95,7 @@ export const names: Read<readonly string[]> = (value, problem) => readItems(valu
 /** A list, or one text with commas or blanks between tools; what stands in parentheses belongs to its tool. */
 export const tools: Read<readonly string[]> = (value, problem) => {
   if (typeof value === "string") return value.match(TOOL) ?? [];
-  return readItems(value, problem, /(?!)/);
+  return readItems(value, problem, NO_SEPARATOR);
 };
 
 export const capabilities: Read<readonly string[]> = (value, problem) => {
@@ -125,7 +125,7 @@ export const triggers: Read<Triggers> = (value, problem) => {
   const read = (key: string) =>
     data[key] === undefined
       ? []
-      : (readItems(data[key], (code, message) => problem(code, `${key}: ${message}`), /(?!)/) ?? []);
+      : (readItems(data[key], (code, message) => problem(code, `${key}: ${message}`), NO_SEPARATOR) ?? []);
   return {
     keywords: read("keywords"),
     verbs: read("verbs"),
@@ -163,6 +163,7 @@ export const schema: Read<Data> = (value, problem) => {
   return data;
 };
 
+const NO_SEPARATOR = /(?!)/;
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
 // No parenthesis within parentheses: thirty thousand that are never closed must not each look for their end.
 const TOOL = /[^\s,(]+(?:\([^()]*\))?/g;

@@ -236,7 +236,7 @@ function reportUnknown(key: string, report: Report): void {
 }
 
 function defined<T extends object>(values: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    [Key in keyof T]?: NonNullable<T[Key]>;
-  };
+  const kept: { [Key in keyof T]?: NonNullable<T[Key]> } = {};
+  for (const key in values) if (values[key] !== undefined) kept[key] = values[key] as NonNullable<T[typeof key]>;
+  return kept;
 }

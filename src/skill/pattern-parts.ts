@@ -20,6 +20,7 @@ export const NOTHING: Part = { needs: [], exact: "", size: 1, isOpen: true, repe
 /** Exactly one character of some set. */
 export const ONE: Part = { needs: [], size: 1, isOpen: false, repeats: 1 };
 export const ANY: Part = { ...ONE, isOpen: true };
+export const DIGIT: Part = { ...ONE, needs: [[..."0123456789"]] };
 export const FLAGS: Part = { ...NOTHING };
 
 export function isWordCode(code: number): boolean {
@@ -70,7 +71,9 @@ export function oneOf(parts: readonly Part[]): Part {
   const repeats = Math.max(...parts.map((part) => part.repeats));
   const isOpen = parts.some((part) => part.isOpen);
   const best = parts.map((part) => (part.exact ? [part.exact] : longest(part.needs)));
-  const choices = [...new Set(best.flat())];
+  // Whatever holds "aa" holds "a": the longer one says nothing more.
+  const all = [...new Set(best.flat())];
+  const choices = all.filter((text) => !all.some((other) => other !== text && text.includes(other)));
   const isNeeded = best.every((set) => set.length > 0) && choices.length <= MOST_CHOICES;
   return { needs: isNeeded ? [choices] : [], size, isOpen, repeats };
 }

@@ -1,5 +1,6 @@
 import {
   ANY,
+  DIGIT,
   FLAGS,
   inARow,
   isWordCode,
@@ -20,6 +21,8 @@ export interface PatternFacts {
   needs: readonly (readonly string[])[];
   /** It matches every query, so it says nothing about any. */
   isBroad: boolean;
+  /** How many steps it unfolds to. */
+  size: number;
 }
 export type JudgedPattern = PatternFacts | { problem: string };
 
@@ -32,7 +35,7 @@ export function judgePattern(pattern: string): JudgedPattern {
   try {
     const { needs, exact, size, isOpen } = new PatternReader(pattern).read();
     if (size > LARGEST) return { problem: "repeats so much that matching it would be slow" };
-    return { needs: exact === undefined ? needs : withText(needs, exact), isBroad: isOpen };
+    return { needs: exact === undefined ? needs : withText(needs, exact), isBroad: isOpen, size };
   } catch (error) {
     if (error instanceof Unreadable) return { problem: error.message };
     throw error;
@@ -48,6 +51,8 @@ class PatternReader {
   readonly #names = new Set<string>();
   #at = 0;
   #depth = 0;
+  /** The class being read holds so much that it tells no query from another. */
+  #isWide = false;
 
   constructor(text: string) {
     this.#text = text;
@@ -95,7 +100,8 @@ class PatternReader {
     if (this.#take("*")) return { least: 0, most: Number.POSITIVE_INFINITY };
     if (this.#take("+")) return { least: 1, most: Number.POSITIVE_INFINITY };
     if (this.#take("?")) return { least: 0, most: 1 };
-    const braces = /^\{(\d{1,9})(,(\d{0,9}))?\}/.exec(this.#text.slice(this.#at, this.#at + 24));
+    if (this.#peek() !== "{") return undefined;
+    const braces = /^\{(\d+)(,(\d*))?\}/.exec(this.#text.slice(this.#at));
     if (!braces) return undefined;
     this.#at += braces[0].length;
     const least = Number(braces[1]);
@@ -107,7 +113,8 @@ class PatternReader {
   }
 
   #isRepetition(): boolean {
-    if (!/[*+?{]/.test(this.#peek())) return false;
+    const next = this.#peek();
+    if (next !== "*" && next !== "+" && next !== "?" && next !== "{") return false;
     const from = this.#at;
     const isOne = this.#readRepetition() !== undefined;
     this.#at = from;
@@ -115,6 +122,7 @@ class PatternReader {
   }
 
   #atom(): Part {
+    if (this.#isRepetition()) throw new Unreadable(`has "${this.#peek()}" with nothing before it to repeat`);
     const character = this.#next();
     switch (character) {
       case "(":
@@ -128,10 +136,6 @@ class PatternReader {
         return NOTHING;
       case "\\":
         return this.#escape();
-      case "*":
-      case "+":
-      case "?":
-        throw new Unreadable(`has "${character}" with nothing before it to repeat`);
       default:
         return this.#run(character);
     }
@@ -180,7 +184,7 @@ class PatternReader {
   #escape(): Part {
     if (this.#at >= this.#text.length) throw new Unreadable('ends with a "\\"');
     const character = this.#next();
-    if (/[1-9]/.test(character))
+    if (character >= "1" && character <= "9")
       throw new Unreadable("refers back to a group, which cannot be matched in linear time: write the text out");
     if (character === "Q") return this.#quoted();
     if (/[AzbB]/.test(character)) return NOTHING;
@@ -189,8 +193,8 @@ class PatternReader {
   }
 
   #escapedCharacter(character: string): Part {
-    if (/[dDsSwW]/.test(character)) return character === "d" ? ONE : ANY;
-    if (character === "p" || character === "P") return this.#property();
+    if (/[dDsSwW]/.test(character)) return character === "d" ? DIGIT : ANY;
+    if (character === "p" || character === "P") return this.#property(character === "P");
     const control = CONTROLS[character];
     if (control !== undefined) return literal(control);
     if (character === "x" || character === "0") return literal(this.#coded(character));
@@ -212,23 +216,24 @@ class PatternReader {
     return String.fromCodePoint(point);
   }
 
-  #property(): Part {
+  #property(isNegated: boolean): Part {
     const named = /^(?:\{\^?([A-Za-z_]+)\}|([A-Z]))/.exec(this.#text.slice(this.#at, this.#at + 64));
     const name = named?.[1] ?? named?.[2] ?? "";
     if (!named || !isProperty(name)) throw new Unreadable(`uses a class of characters "\\p${name}" that is not known`);
     this.#at += named[0].length;
-    return ONE;
+    return isNegated !== named[0].startsWith("{^") || name === "Any" ? ANY : ONE;
   }
 
   #quoted(): Part {
     const end = this.#text.indexOf("\\E", this.#at);
     const text = end === -1 ? this.#text.slice(this.#at) : this.#text.slice(this.#at, end);
     this.#at = end === -1 ? this.#text.length : end + 2;
-    return inARow([...text].map(literal));
+    return text === "" ? FLAGS : inARow([...text].map(literal));
   }
 
   #class(): Part {
     const isNegated = this.#take("^");
+    this.#isWide = isNegated;
     let isFirst = true;
     while (isFirst || this.#peek() !== "]") {
       isFirst = false;
@@ -240,24 +245,28 @@ class PatternReader {
       }
       this.#at++;
       const to = this.#classItem();
+      if (to !== undefined && to - from > 1000) this.#isWide = true;
       if (to === undefined || from > to) throw new Unreadable("has a range of characters that runs backwards");
     }
     this.#at++;
-    return isNegated ? ANY : ONE;
+    return this.#isWide ? ANY : ONE;
   }
 
   /** Contract: the code of a single character, or nothing for a class within the class. */
   #classItem(): number | undefined {
     const character = this.#next(() => new Unreadable('has a "[" that is not closed'));
-    const posix = character === "[" ? /^:\^?([a-z]+):\]/.exec(this.#text.slice(this.#at, this.#at + 12)) : null;
-    if (posix) {
-      if (!POSIX.has(posix[1] ?? "")) throw new Unreadable(`uses the class "[:${posix[1]}:]", which is not known`);
-      this.#at += posix[0].length;
+    const end = character === "[" && this.#peek() === ":" ? this.#text.indexOf(":]", this.#at) : -1;
+    if (end !== -1) {
+      const name = this.#text.slice(this.#at + 1, end);
+      if (!POSIX.has(name.replace(/^\^/, ""))) throw new Unreadable(`uses the class "[:${name}:]", which is not known`);
+      this.#at = end + 2;
+      if (name.startsWith("^")) this.#isWide = true;
       return undefined;
     }
     if (character !== "\\") return character.codePointAt(0);
     const escaped = this.#next(() => new Unreadable('ends with a "\\"'));
     const part = this.#escapedCharacter(escaped);
+    if (part === ANY) this.#isWide = true;
     return part.exact === undefined ? undefined : part.exact.codePointAt(0);
   }
 
@@ -283,8 +292,12 @@ class PatternReader {
 const CONTROLS: Readonly<Record<string, string>> = { a: "\x07", f: "\f", t: "\t", n: "\n", r: "\r", v: "\v" };
 const POSIX = new Set("alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit".split(" "));
 
+const SHORT_NAMES = new Set("Ahom Cham Kawi Lisu Miao Modi Newa Thai Toto".split(" "));
+
 function isProperty(name: string): boolean {
   if (name === "Any") return true;
+  // The engine knows scripts by their names only, not by their codes of four letters.
+  if (/^[A-Z][a-z]{3}$/.test(name) && !SHORT_NAMES.has(name)) return false;
   for (const form of [`\\p{${name}}`, `\\p{Script=${name}}`]) {
     try {
       new RegExp(form, "u");

@@ -3,7 +3,7 @@ import { type Data, isData } from "./data.ts";
 import type { Triggers } from "./fields.ts";
 import { globPattern } from "./glob.ts";
 import type { Report } from "./manifest.ts";
-import { judgePattern } from "./pattern.ts";
+import { judgePattern, type PatternFacts } from "./pattern.ts";
 
 /** How many triggers of a kind are looked at. */
 export const MOST_TRIGGERS: Readonly<Record<keyof Triggers | "paths", number>> = {
@@ -43,9 +43,11 @@ export function judgeTriggers(
           `"triggers" has among its ${kind} "${oneLine(odd[0], 64)}"${andMore(odd)}, which is no word or short phrase`,
         );
     }
-    judgePatterns(triggers.patterns, "triggers", (pattern) => pattern, report);
+    judgePatterns("triggers", sortPatterns(triggers.patterns), report);
   }
-  judgePatterns(paths, "paths", globPattern, report);
+  if (paths.length > MOST_TRIGGERS.paths)
+    report("trigger-limit", "paths", `"paths" has ${paths.length} globs, more than ${MOST_TRIGGERS.paths}`);
+  judgePatterns("paths", sortPatterns(paths, globPattern), report);
 }
 
 /** Whether a text can be found as a word or phrase. */
@@ -55,28 +57,55 @@ export function isPhrase(text: string): boolean {
 
 const KINDS = ["keywords", "verbs", "patterns", "examples", "negative"] as const satisfies readonly (keyof Triggers)[];
 
-function judgePatterns(
-  written: readonly string[],
-  key: string,
-  asPattern: (text: string) => string,
-  report: Report,
-): void {
-  const wrong: { text: string; problem: string }[] = [];
-  const broad: string[] = [];
-  for (const text of written.slice(0, MOST_TRIGGERS.patterns)) {
-    const judged = judgePattern(asPattern(text));
-    if ("problem" in judged) wrong.push({ text, problem: judged.problem });
+/** Patterns sorted by what becomes of them. */
+export interface SortedPatterns {
+  usable: readonly { text: string; pattern: string; needs: PatternFacts["needs"] }[];
+  wrong: readonly { text: string; problem: string }[];
+  /** They fit every query. */
+  broad: readonly string[];
+  /** Too dear together with those before them. */
+  dear: readonly string[];
+}
+
+/** Contract: what is usable here is what matching uses, and the rest is what is said of a skill. */
+export function sortPatterns(texts: readonly string[], asPattern = (text: string) => text): SortedPatterns {
+  const sorted = { usable: [] as SortedPatterns["usable"][number][], wrong: [] as { text: string; problem: string }[] };
+  const [broad, dear]: [string[], string[]] = [[], []];
+  let steps = 0;
+  for (const text of texts.slice(0, MOST_TRIGGERS.patterns)) {
+    const pattern = asPattern(text);
+    const judged = judgePattern(pattern);
+    if ("problem" in judged) sorted.wrong.push({ text, problem: judged.problem });
     else if (judged.isBroad) broad.push(text);
+    else if (steps + judged.size > MOST_STEPS) dear.push(text);
+    else {
+      steps += judged.size;
+      sorted.usable.push({ text, pattern, needs: judged.needs });
+    }
   }
+  return { ...sorted, broad, dear };
+}
+
+/** How many steps a skill's patterns may unfold to together: in the worst case a query costs its length times that. */
+const MOST_STEPS = 1000;
+
+function judgePatterns(key: string, { wrong, broad, dear }: SortedPatterns, report: Report): void {
+  const shown = (text: string | undefined) => `"${oneLine(text ?? "", 64)}"`;
   const [first] = wrong;
   if (first)
     report(
       "trigger-pattern",
       key,
-      `"${key}" has the pattern "${oneLine(first.text, 64)}", which ${first.problem}${andMore(wrong)}`,
+      `"${key}" has the pattern ${shown(first.text)}, which ${first.problem}${andMore(wrong)}`,
     );
-  if (broad[0] !== undefined)
-    report("trigger-broad", key, `"${key}" has "${oneLine(broad[0], 64)}"${andMore(broad)}, which fits every query`);
+  if (broad.length > 0)
+    report("trigger-broad", key, `"${key}" has ${shown(broad[0])}${andMore(broad)}, which fits every query`);
+  if (dear.length > 0)
+    report(
+      "trigger-limit",
+      key,
+      `"${key}" has patterns that repeat too much together; ${shown(dear[0])}${andMore(dear)} is left out`,
+    );
 }
 
 function unknownKeys(triggers: unknown, report: Report): void {

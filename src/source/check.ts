@@ -154,7 +154,7 @@ function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[
   const document = form === "yaml" ? parseYaml(read.text) : parseMarkdown(read.text);
   const judged = readSkill(document, place);
   if (isNoSkill(candidate, judged)) return undefined;
-  if (!judged.isUsable && isElsewhere(candidate))
+  if (!judged.isUsable && isElsewhere(candidate, read.stamp))
     return result(stem, withoutQuotes([...read.findings, ...judged.findings]));
   const beside = folder === undefined ? undefined : listFiles(folder, basename(file));
   const subject = {

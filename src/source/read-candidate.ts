@@ -1,4 +1,4 @@
-import { realpathSync } from "node:fs";
+import { lstatSync, realpathSync } from "node:fs";
 import { CODES } from "../skill/codes.ts";
 import { type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
 import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/document.ts";
@@ -31,7 +31,7 @@ export function readCandidate(candidate: Candidate, profile: Profile): Reading |
       : [...candidate.findings, ...judged.findings];
   delete data["instructions"];
   const { stamp } = file;
-  if (!isUsable && isElsewhere(candidate)) return { findings: withoutQuotes(findings), stamp };
+  if (!isUsable && isElsewhere(candidate, stamp)) return { findings: withoutQuotes(findings), stamp };
   return isUsable ? { skill: { name, description, data: JSON.stringify(data) }, findings, stamp } : { findings, stamp };
 }
 
@@ -41,8 +41,10 @@ export function isNoSkill({ isDoubtful }: Candidate, { isUsable, data }: SkillTe
 }
 
 /** Whether a link leads from where the file was found to somewhere else. */
-export function isElsewhere({ file, path }: Candidate): boolean {
+export function isElsewhere({ file, path }: Candidate, { ino }: Stamp): boolean {
   try {
+    // What was read may have been a link that is none any more.
+    if (lstatSync(file).ino !== ino) return true;
     return realpathSync.native(file) !== `${realpathSync.native(file.slice(0, -path.length))}/${path}`;
   } catch {
     return true;

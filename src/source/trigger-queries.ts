@@ -20,7 +20,7 @@ export function readTriggerQueries(folder: string): { queries: TriggerQuery[]; p
   if ("code" in read) return { queries: [], problem: read.message };
   let entries: unknown;
   try {
-    entries = JSON.parse(read.bytes.toString("utf8"));
+    entries = JSON.parse(read.bytes.toString("utf8").replace(/^\ufeff/, ""));
   } catch {
     return { queries: [], problem: "is not valid JSON" };
   }

@@ -100,7 +100,7 @@ describe("lines of a prompt", () => {
     const short = disclose(catalog, "evil admin always", { shortlist: true });
     expect(short.tier).toBe("breadcrumb");
     expectHarmless(short.text, 4);
-    const none = disclose(catalog, "rollout", { loaded: [HOSTILE, "other"] });
+    const none = disclose(catalog, "rollout", { isLoaded: () => true });
     expect(none.tier).toBe("full");
     expectHarmless(none.text, 3);
   });

@@ -91,12 +91,42 @@ describe("the four tiers", () => {
       "[2 skills available]\nThese may fit. Take one, or none:\n- invoices: Creates invoices.",
     );
     expect((await told(skills, "something else", { shortlist: true })).text).toBe("[2 skills available]");
+    expect((await told(skills, "an invoice please", { shortlist: true, budget: 8 })).text).toBe("[2 skills available]");
   });
 
   it("say that a skill is loaded instead of repeating it", async () => {
-    const { text, tier } = await told(triggered, "greet", { loaded: ["greet"] });
+    const { text, tier } = await told(triggered, "greet", { isLoaded: ({ name }) => name === "greet" });
     expect([tier, text]).toEqual(["full", "[Skill greet is already loaded in this conversation]"]);
-    expect((await told(triggered, "/greet Ann", { loaded: ["greet"] })).text).toContain("Say hello.\n\nARGUMENTS: Ann");
+    expect((await told(triggered, "/greet Ann", { isLoaded: ({ name }) => name === "greet" })).text).toContain(
+      "Say hello.\n\nARGUMENTS: Ann",
+    );
+  });
+});
+
+describe("skills that ask for more than text", () => {
+  const skills = { alone: { keywords: ["whales"], body: "Look alone.", more: { context: "fork", effort: "high" } } };
+  it("[X-03] are named where somebody can run them on their own, and told with what is not in force where nobody can", async () => {
+    expect((await told(skills, "whales", { canFork: true })).text).toBe(
+      "[Skill alone runs on its own: load_skill runs it]",
+    );
+    const { text } = await told(skills, "whales");
+    expect(text).toContain("Look alone.");
+    expect(text).toContain("[Not in force for loaded instructions: effort (high)]");
+    expect(text).toContain("asks to run on its own (context: fork)");
+  });
+});
+
+describe("triggers that cannot be used", () => {
+  it("[T-07] are none: the skill is listed as one without", async () => {
+    const root = temporaryFolder({
+      "a/SKILL.md":
+        '---\ndescription: Audits.\ntriggers:\n  patterns: ["(?=audit)", ".*"]\n  keywords: ["-"]\n---\nAudit.\n',
+    });
+    const catalog = await openCatalog([directorySource({ path: root })]);
+    expect(disclose(catalog, "licences")).toMatchObject({
+      tier: "registry",
+      text: "[1 skills available]\n- a: Audits.",
+    });
   });
 });
 
@@ -208,13 +238,18 @@ describe("the budget", () => {
     }
   });
 
-  it("leaves instructions out that have no room, names them, and falls back to the list", async () => {
+  it("leaves instructions out that have no room, and names them", async () => {
     const skills = { long: { keywords: ["go"], body: "x".repeat(9000) }, short: { keywords: ["go"], body: "Short." } };
     const some = await told(skills, "go", { budget: 200 });
     expect(some).toMatchObject({ tier: "full", shown: [{ name: "short" }], cut: { instructions: ["long"] } });
     expect(some.text).toContain("[Also matching, not shown: long]");
     const none = await told({ long: skills.long }, "go", { budget: 200 });
-    expect(none).toMatchObject({ tier: "breadcrumb", text: "[1 skills available]" });
+    expect(none).toMatchObject({
+      tier: "breadcrumb",
+      text: "[1 skills available]\n[Also matching, not shown: long]",
+      cut: { instructions: ["long"] },
+    });
+    expect((await told({ long: skills.long }, "go", { budget: 10 })).text).toBe("[1 skills available]");
   });
 });
 
@@ -244,6 +279,21 @@ If one clearly applies, invoke it with \`use_skill\`. If none apply, respond dir
   it("[X-07] says when to use a skill beside what it does", async () => {
     const { skills } = await catalogOf({ a: { description: "Does a.", more: { when_to_use: "When a is due." } } });
     expect(promptListing(skills)).toBe("- a: Does a. When a is due.");
+  });
+});
+
+describe("a source of somebody else's", () => {
+  it("may fail in its own way: the skill is named as not shown", async () => {
+    const [skill] = (await catalogOf({ odd: { keywords: ["go"] } })).skills;
+    if (!skill) throw new Error("there is one");
+    const broken = {
+      ...skill,
+      body: () => {
+        throw new TypeError("no");
+      },
+    };
+    const catalog = await catalogOf([broken]);
+    expect(disclose(catalog, "go").cut.instructions).toEqual(["odd"]);
   });
 });
 

@@ -55,6 +55,7 @@ describe("keywords and verbs", () => {
     ["ｈｅｌｌｏ", "hello", true],
     ["🚀", "ship it 🚀", true],
     ["user", "the user's report", true],
+    ["don't", "I don’t know", true],
     ["a.*(b|c)[", "find a.*(b|c)[ here", true],
     ["a.*(b|c)[", "find axxb here", false],
     ["$5", "it costs $5", true],
@@ -111,6 +112,8 @@ describe("paths", () => {
     [["src/*.ts"], "see src/b/a.ts", false],
     [["src/**"], "see `src/b/a.ts:12`", true],
     [["Dockerfile"], "mend the Dockerfile", true],
+    [["**/*.js"], "help me with node.js performance", false],
+    [["**/*.js"], "help me with server.js performance", true],
     [["*.{yml,yaml}"], "in ci.yaml", true],
     [["*.{yml,yaml}"], "in ci.json", false],
     [["*.{yml"], "in ci.yml", false],
@@ -127,7 +130,16 @@ describe("paths", () => {
 });
 
 describe("mentions", () => {
-  const skills = { deploy: {}, "code-review": {}, path: {}, test: {} };
+  const skills = {
+    deploy: {},
+    "code-review": {},
+    path: {},
+    test: {},
+    writing: {},
+    docs: {},
+    all: {},
+    "deploy-app": {},
+  };
   it.each([
     ["/deploy to prod", "deploy"],
     ["please run $deploy", "deploy"],
@@ -137,7 +149,11 @@ describe("mentions", () => {
     ["Use the test skill", "test"],
     ["use the code review skill", "code-review"],
     ["use the `code-review` skill on this", "code-review"],
-    ["with your deploy skill, please", "deploy"],
+    ["do it with your deploy skill, please", "deploy"],
+    ["/deploy app", "deploy"],
+    ["/deploy-app now", "deploy-app"],
+    ["could you please invoke the writing skill?", "writing"],
+    ["it is not hard; use the deploy skill", "deploy"],
     ["run the skill deploy", "deploy"],
     ["use skill: deploy", "deploy"],
     ['load the skill called "code-review"', "code-review"],
@@ -159,8 +175,40 @@ describe("mentions", () => {
     "deploy it",
     "a skill to deploy",
     "deployskill",
+    "improve my writing skills",
+    "the skill test I took was hard",
+    "use all skills",
+    "what does the deploy skill do?",
+    "look in /docs for it",
+    "the endpoint /deploy is slow",
+    "my writing skill is poor",
   ])("%j mentions none", (query) => {
     expect(matched(skills, query).filter((line) => line.includes("explicit"))).toEqual([]);
+  });
+});
+
+describe("several mentions, and refusals", () => {
+  const skills = { deploy: { keywords: ["ship"] }, review: {}, test: {} };
+  it("takes every skill of a list", () => {
+    for (const query of [
+      "use the deploy and review skills",
+      "Use deploy, test and review skills",
+      "run the deploy skill and the review skill",
+    ]) {
+      const names = matched(skills, query).filter((line) => line.includes("explicit"));
+      expect(names, query).toHaveLength(query.includes("test") ? 3 : 2);
+    }
+  });
+
+  it.each([
+    "don't use the deploy skill, just ship it",
+    "Don’t use the deploy skill to ship",
+    "ship it without the deploy skill",
+    "never use the deploy skill to ship",
+  ])("leaves out a skill that the query refuses: %j", (query) => {
+    const { matches, against } = matcherFor(skills).match(query);
+    expect(matches.filter(({ level }) => level !== "words")).toEqual([]);
+    expect(against).toMatchObject([{ skill: { name: "deploy" }, cue: "not the deploy skill" }]);
   });
 });
 
@@ -185,6 +233,8 @@ describe("the order of matches", () => {
     expect(matched(skills, "do a code review")).toEqual(["code-review phrase: name code-review"]);
     expect(matched(skills, "how to do it")).toEqual([]);
     expect(matched(skills, "how do i review CODE")).toEqual(["other phrase: example how do i review CODE"]);
+    expect(matched({ emoji: { examples: ["🚀"] } }, "👍")).toEqual([]);
+    expect(matched({ emoji: { examples: ["🚀"] } }, "")).toEqual([]);
   });
 
   it("[T-03] goes by recent use within a level, then by words in common, then by name", () => {
@@ -199,6 +249,9 @@ describe("the order of matches", () => {
     expect(names("report", ["gamma", "beta"])).toEqual(["gamma", "beta", "alpha"]);
     expect(names("monthly sales report")).toEqual(["gamma", "alpha", "beta"]);
     expect(names("monthly sales report", ["beta"])).toEqual(["beta", "gamma", "alpha"]);
+    const talkative = { ...skills, beta: { keywords: ["report"], body: "monthly sales report" } };
+    const order = (bodies: boolean) => matched(talkative, "monthly sales report", { bodies });
+    expect(order(true)).toEqual(order(false));
   });
 });
 

@@ -89,7 +89,7 @@ describe("skillet explain", () => {
         },
       ],
       notConsidered: [
-        { skill: "party", why: 'its negative cue "no cake" is in the query' },
+        { skill: "party", why: '"no cake" in the query speaks against it' },
         { skill: "own", why: expect.any(String) },
       ],
       text: expect.stringContaining("Instructions for using this skill"),

@@ -1,4 +1,4 @@
-import { mkdirSync, realpathSync, writeFileSync } from "node:fs";
+import { mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openCatalog } from "../../src/catalog/catalog.ts";
@@ -112,6 +112,7 @@ describe("load_skill", () => {
       auto: { body: "Go on.", more: { "user-invocable": false } },
     });
     expect(data(await session.call("list_skills", {}))).toMatchObject([{ name: "auto" }]);
+    expect(await session.call("validate_skill", { skill: "ship" })).toMatchObject({ isError: true, code: "not-found" });
     expect(await session.call("load_skill", { skill: "ship" })).toMatchObject({
       isError: true,
       code: "not-for-models",
@@ -124,6 +125,7 @@ describe("load_skill", () => {
   it("[X-02] puts arguments and the folder in, and loads again for other arguments", async () => {
     const { root, session } = await sessionIn({ "d/SKILL.md": skillText("d", { body: "Ship $1 from ${SKILL_DIR}." }) });
     const load = async (given: string) => (await session.call("load_skill", { skill: "d", arguments: given })).content;
+    expect(await load("")).toContain("Ship $1 from");
     expect(await load("api")).toContain(`Ship api from ${root}/d.`);
     expect(await load("api")).toContain("already loaded");
     expect(await load("web")).toContain("Ship web");
@@ -150,6 +152,7 @@ describe("load_skill", () => {
       isError: false,
     });
     expect(asked).toEqual([["fork", "x"]]);
+    expect(session.disclose("use the fork skill").text).toBe("[Skill fork runs on its own: load_skill runs it]");
     expect(session.active).toEqual([]);
   });
 
@@ -428,6 +431,38 @@ describe("a session", () => {
     expect(next.disclose("use the a skill").text).toContain("already loaded");
     expect((await openSession(catalog).load("a")).code).toBeUndefined();
     expect((await sessionOf({})).reminder()).toBe("");
+  });
+
+  it("does not call loaded what has changed since or is gone", async () => {
+    const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a", { body: "Old." }) });
+    await session.load("a");
+    expect(session.disclose("use the a skill").text).toContain("already loaded");
+    writeFileSync(join(root, "a/SKILL.md"), skillText("a", { body: "Newer." }));
+    expect(session.disclose("use the a skill").text).toContain("Newer.");
+    rmSync(join(root, "a"), { recursive: true });
+    await session.reload();
+    expect(session.reminder()).toBe("");
+  });
+
+  it("keeps its catalog, and what was made from it, while the sources say the same", async () => {
+    const { root, session } = await sessionIn({ "a/SKILL.md": skillText("a") });
+    const { catalog } = session;
+    expect(await session.reload()).toBe(catalog);
+    writeFiles(root, { "b/SKILL.md": skillText("b", { description: "Bakes bread." }) });
+    expect(data(await session.call("search_skills", { query: "bread" }))).toMatchObject([{ name: "b" }]);
+    expect(session.catalog).not.toBe(catalog);
+  });
+
+  it("answers with a result when the host fails", async () => {
+    const session = await sessionOf(
+      { fork: { more: { context: "fork" } } },
+      {
+        use: async () => {
+          throw new Error("no room");
+        },
+      },
+    );
+    expect(await session.load("fork")).toEqual({ content: "It failed: no room", isError: true, code: "failed" });
   });
 
   it("[T-03] remembers what was used, and puts it first among equals", async () => {

@@ -21,6 +21,9 @@ describe("defineSkill", () => {
     ["empty instructions", { instructions: "\n" }],
     ["a field of the wrong type", { frontmatter: { max_iterations: "many" } }],
     ["a misspelt field", { frontmatter: { alowed_tools: ["bash"] } }],
+    ["a field that belongs under frontmatter", { triggers: { keywords: ["x"] } }],
+    ["a pattern that looks ahead", { frontmatter: { triggers: { patterns: ["(?=x)"] } } }],
+    ["a pattern that fits everything", { frontmatter: { triggers: { patterns: [".*"] } } }],
   ])("[N-02] refuses %s at once", (_, wrong) => {
     expect(() => defineSkill({ ...valid, ...wrong })).toThrow(PromptValidationError);
   });

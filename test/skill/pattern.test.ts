@@ -3,6 +3,7 @@ import { RE2JS } from "re2js";
 import { describe, expect, it } from "vitest";
 import { PatternIndex } from "../../src/catalog/patterns.ts";
 import { judgePattern } from "../../src/skill/pattern.ts";
+import { sortPatterns } from "../../src/skill/triggers.ts";
 
 /** What the syntax treats in a special way, whole and in halves. */
 const PIECES = [
@@ -209,7 +210,9 @@ describe("PatternIndex", () => {
         fc.array(text, { minLength: 2, maxLength: 2 }),
         (patterns, queries) => {
           const index = new PatternIndex<string>();
-          const usable = [...new Set(patterns)].filter((pattern) => index.add(pattern, pattern));
+          const { usable: judged } = sortPatterns([...new Set(patterns)]);
+          for (const { pattern, needs } of judged) index.add(pattern, needs, pattern);
+          const usable = judged.map(({ pattern }) => pattern);
           for (const query of queries) {
             const expected = usable.filter((pattern) => compile(pattern).test(query));
             found += expected.length;
@@ -224,7 +227,7 @@ describe("PatternIndex", () => {
 
   it("[T-02] gives every value of a pattern that several have", () => {
     const index = new PatternIndex<number>();
-    for (const value of [1, 2, 3]) index.add("v\\d+", value);
+    for (const value of [1, 2, 3]) index.add("v\\d+", [["v"]], value);
     expect(Array.from(index.find("in V12"), ({ values }) => values)).toEqual([[1, 2, 3]]);
   });
 });

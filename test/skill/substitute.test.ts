@@ -17,6 +17,8 @@ describe("what is put into instructions", () => {
     ["Costs $5 or $10.50", "a b c d e f", "Costs e or $10.50"],
     ["$ARGUMENTS_X and $ARGUMENT", "a", "$ARGUMENTS_X and $ARGUMENT\n\nARGUMENTS: a"],
     ["$1", "a\\ b", "a b"],
+    ["Deploy $1. It costs $0.50.", "prod main", "Deploy prod. It costs $0.50."],
+    ["Deploy $1 with `awk '{print $0}'`", "prod", "Deploy prod with `awk '{print $0}'`"],
     ["$1|$2", '"un closed', "un closed|$2"],
   ])("[X-02] %j given %j is %j", (body, given, text) => {
     expect(substitute(body, { arguments: given })).toBe(text);
@@ -32,6 +34,9 @@ describe("what is put into instructions", () => {
       "Fix 12 on main, not $other",
     );
     expect(substitute("Fix $issue on $branch", { arguments: "12", names })).toBe("Fix 12 on $branch");
+    expect(substitute("$issue-fix, $pr-number", { arguments: "12 7", names: ["issue", "pr-number"] })).toBe(
+      "12-fix, 7",
+    );
   });
 
   it("[X-02] puts the folder in, under both names", () => {

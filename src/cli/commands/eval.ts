@@ -1,7 +1,6 @@
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type Catalog, openCatalog } from "../../catalog/catalog.ts";
-import { matcherOf } from "../../catalog/disclose.ts";
 import {
   type Evaluation,
   evaluate,
@@ -11,6 +10,8 @@ import {
   type SkillScore,
   type Subject,
 } from "../../catalog/evaluate.ts";
+import { openMatcher } from "../../catalog/match.ts";
+import { firstDenial } from "../../policy/policy.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
 import { count } from "../../shared/text.ts";
@@ -31,9 +32,9 @@ interface EvalOptions {
 /** Measures whether queries find the skills that they are for. */
 export async function evaluateSkills({ io, options, args }: Context<EvalOptions>): Promise<number> {
   const threshold = shareOf(options.threshold);
-  const { catalog, names } = await subjectsFor(io, options, args);
+  const { catalog, skills, names } = await subjectsFor(io, options, args);
   const { subjects, problems, training } = queriesOf(catalog, names);
-  const evaluation = evaluate(matcherOf(catalog), subjects);
+  const evaluation = evaluate(openMatcher(skills), subjects);
   const error = printer(io.stderr, io.env);
   for (const { skill, problem } of problems) error.line`${error.yellow("!")} ${skill}: ${TRIGGER_QUERIES} ${problem}`;
   const isEmpty = evaluation.all.queries + evaluation.all.others === 0;
@@ -59,7 +60,7 @@ function shareOf(text: string): number {
 
 /** The skills to be measured, by name, among those that they compete with: their neighbours, or every skill that is found. */
 async function subjectsFor(io: Io, options: Context<EvalOptions>["options"], args: readonly string[]) {
-  const given = args.map((arg) => ({ arg, path: resolve(io.cwd, arg) }));
+  const given = args.map((arg) => ({ arg, path: resolve(io.cwd, arg.replace(/[\\/]SKILL\.md$/, "")) }));
   const paths = given.flatMap(({ path }) => (existsSync(path) ? path : []));
   const named = given.flatMap(({ arg, path }) => (existsSync(path) ? [] : arg));
   const folders = [...new Set(paths.map((path) => (isSkillFolder(path) ? dirname(path) : path)))];
@@ -67,11 +68,14 @@ async function subjectsFor(io: Io, options: Context<EvalOptions>["options"], arg
   const sources = folders.map((path) => directorySource({ path, scope: "inline" }));
   const own = await openCatalog(sources);
   const names = own.skills.flatMap(({ name, origin }) => (isAsked(origin.folder, paths) ? name : []));
-  if (isHermetic) return { catalog: own, names };
+  if (isHermetic) return { catalog: own, skills: own.skills, names };
   const found = await discoverFor(io, options, sources);
   warnOfConfiguration(io, found);
   for (const name of named) found.catalog.get(name);
-  return { catalog: found.catalog, names: args.length === 0 ? found.catalog.names() : [...names, ...named] };
+  const skills = found.catalog.available((skill) => firstDenial(skill, found));
+  const there = new Set(skills.map(({ name }) => name));
+  const asked = args.length === 0 ? found.catalog.names() : [...names, ...named];
+  return { catalog: found.catalog, skills, names: asked.filter((name) => there.has(name)) };
 }
 
 function isSkillFolder(path: string): boolean {
@@ -147,8 +151,11 @@ function falseShare({ others, false: wrong }: Score): number | undefined {
   return others === 0 ? undefined : wrong / others;
 }
 
+/** 1 - 0.8 is a little less than 0.2 to a computer. */
+const ROUNDING = 1e-9;
+
 function isAbove(all: Score, threshold: number): boolean {
-  return (recall(all, 3) ?? 1) >= threshold && (falseShare(all) ?? 0) <= 1 - threshold;
+  return (recall(all, 3) ?? 1) >= threshold && (falseShare(all) ?? 0) <= 1 - threshold + ROUNDING;
 }
 
 function percent(share: number | undefined): string {

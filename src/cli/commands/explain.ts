@@ -1,4 +1,4 @@
-import { type Disclosure, matcherOf, type Tier } from "../../catalog/disclose.ts";
+import { type Disclosure, isFor, matcherOf, type Tier } from "../../catalog/disclose.ts";
 import { LONGEST_QUERY } from "../../catalog/match.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { denials } from "../../policy/policy.ts";
@@ -49,16 +49,18 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
     ...(options.shortlist === undefined ? {} : { shortlist: options.shortlist }),
   });
   const visible = new Set(session.visible());
-  const isCallable = (skill: Skill) => skill.manifest.invocation.byUser && denials(skill, found).length === 0;
+  const isCallable = (skill: Skill) => isFor("user", skill) && denials(skill, found).length === 0;
   const matcher = matcherOf(found.catalog);
   const { matches, against } = matcher.match(query, {
     files,
     bodies: true,
-    limit: 10,
+    limit: MOST_BY_WORDS,
     isVisible: (skill) => visible.has(skill),
     isCallable,
   });
   const shown = new Set(told.shown);
+  const matched = new Set(matches.map(({ skill }) => skill));
+  const hidden = found.catalog.skills.filter((skill) => !visible.has(skill) && !matched.has(skill));
   return {
     query: query.slice(0, LONGEST_QUERY),
     isCut: told.isCut,
@@ -73,10 +75,10 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
       fields: matcher.wordsIn(match.skill, query, { bodies: true }),
     })),
     notConsidered: [
-      ...against.map(({ skill, cue }) => ({ skill: skill.name, why: `its negative cue "${cue}" is in the query` })),
-      ...found.catalog.skills.flatMap((skill) =>
-        visible.has(skill) ? [] : { skill: skill.name, why: whyHidden(skill, found) },
+      ...against.flatMap(({ skill, cue }) =>
+        matched.has(skill) ? [] : { skill: skill.name, why: `"${cue}" in the query speaks against it` },
       ),
+      ...hidden.map((skill) => ({ skill: skill.name, why: whyHidden(skill, found) })),
     ],
     told,
   };
@@ -104,7 +106,8 @@ function jsonOf({ told, ...facts }: Facts): object {
 function oneSkill(facts: Facts, skill: Skill) {
   const match = facts.matches.find((candidate) => candidate.skill.name === skill.name);
   const hidden = facts.notConsidered.find((candidate) => candidate.skill === skill.name);
-  const missing = "none of its triggers is in the query, and ten others fit better by their words";
+  const isFull = facts.matches.filter(({ level }) => level === "words").length === MOST_BY_WORDS;
+  const missing = `none of its triggers is in the query, ${isFull ? "and others fit better by their words" : "and none of its words"}`;
   return {
     skill: skill.name,
     query: facts.query,
@@ -155,6 +158,7 @@ function printFacts(io: Io, facts: Facts): void {
 }
 
 const MOST_LINES = 24;
+const MOST_BY_WORDS = 10;
 
 function printMatches(out: Printer, title: string, matches: readonly Explained[]): void {
   if (matches.length === 0) return;
