@@ -3,7 +3,7 @@ import type { Skill } from "../skill/skill.ts";
 import { isPhrase, MOST_TRIGGERS, sortPatterns } from "../skill/triggers.ts";
 import { mentionAt } from "./mentions.ts";
 import { PatternIndex } from "./patterns.ts";
-import { type Found, PhraseIndex } from "./phrases.ts";
+import { PhraseIndex } from "./phrases.ts";
 import { isEmptyWord } from "./terms.ts";
 import { fold, type Unit, units } from "./units.ts";
 
@@ -17,28 +17,38 @@ export interface Cue {
   text: string;
 }
 
-type Declared = { skill: number; kind: "keyword" | "phrase" | "verb" | "negative"; text: string };
-type Named = { skill: number; name: string };
+/** For each entry of an index of phrases whose it is and what it says: by its number. */
+class Entries<Kind> {
+  readonly index = new PhraseIndex();
+  readonly skills: number[] = [];
+  readonly kinds: Kind[] = [];
+  readonly texts: string[] = [];
+
+  add(skill: number, kind: Kind, text: string): void {
+    if (this.index.add(text) === undefined) return;
+    this.skills.push(skill);
+    this.kinds.push(kind);
+    this.texts.push(text);
+  }
+
+  cue(entry: number): { skill: number; kind: Kind; text: string } {
+    return { skill: this.skills[entry] as number, kind: this.kinds[entry] as Kind, text: this.texts[entry] as string };
+  }
+}
 
 /** Everything that skills declare as their cues, found in a query in one pass. */
 export class CueIndex {
-  readonly #names = new PhraseIndex<Named>();
-  readonly #phrases = new PhraseIndex<Declared>();
+  readonly #names = new Entries<"name">();
+  readonly #phrases = new Entries<Exclude<CueKind, "mention">>();
   readonly #examples = new Map<string, number[]>();
   readonly #patterns = new PatternIndex<number>();
   readonly #globs = new PatternIndex<{ skill: number; glob: string }>();
 
   add(index: number, { name, manifest: { triggers, paths } }: Skill, examples: readonly string[]): void {
-    const declare = (kind: Exclude<Declared["kind"], "phrase">, texts: readonly string[]) => {
-      for (const text of texts) {
-        const asked = kind !== "negative" && isOfSeveralWords(text) ? "phrase" : kind;
-        if (isPhrase(text)) this.#phrases.add(text, { skill: index, kind: asked, text });
-      }
-    };
-    this.#names.add(name, { skill: index, name });
-    declare("keyword", triggers.keywords.slice(0, MOST_TRIGGERS.keywords));
-    declare("verb", triggers.verbs.slice(0, MOST_TRIGGERS.verbs));
-    declare("negative", triggers.negative.slice(0, MOST_TRIGGERS.negative));
+    this.#names.add(index, "name", name);
+    this.#declare(index, "keyword", triggers.keywords, MOST_TRIGGERS.keywords);
+    this.#declare(index, "verb", triggers.verbs, MOST_TRIGGERS.verbs);
+    this.#declare(index, "negative", triggers.negative, MOST_TRIGGERS.negative);
     for (const { pattern, needs } of sortPatterns(triggers.patterns).usable) this.#patterns.add(pattern, needs, index);
     for (const { text: glob, pattern, needs } of sortPatterns(paths, globPattern).usable) {
       this.#globs.add(pattern, needs, { skill: index, glob });
@@ -49,10 +59,19 @@ export class CueIndex {
     }
   }
 
+  #declare(skill: number, kind: "keyword" | "verb" | "negative", texts: readonly string[], most: number): void {
+    for (let at = 0; at < Math.min(texts.length, most); at++) {
+      const text = texts[at] as string;
+      const asked = kind !== "negative" && isOfSeveralWords(text) ? "phrase" : kind;
+      if (isPhrase(text)) this.#phrases.add(skill, asked, text);
+    }
+  }
+
   *find(query: string, files: readonly string[]): Generator<Cue> {
     const text = units(fold(query));
-    yield* namesIn(this.#names.find(text, true), text, query);
-    for (const { values } of this.#phrases.find(text)) yield* values;
+    yield* namesIn(this.#names, text, query);
+    for (const { entries } of this.#phrases.index.find(text))
+      for (const entry of entries) yield this.#phrases.cue(entry);
     for (const skill of this.#examples.get(spoken(text)) ?? []) yield { skill, kind: "example", text: query.trim() };
     for (const { pattern, values } of this.#patterns.find(query)) {
       for (const skill of values) yield { skill, kind: "pattern", text: pattern };
@@ -87,13 +106,14 @@ function spoken(text: readonly Unit[]): string {
 }
 
 /** Each skill that is named: as a skill, if it is so anywhere. */
-function* namesIn(found: Iterable<Found<Named>>, text: readonly Unit[], query: string): Generator<Cue> {
+function* namesIn(names: Entries<"name">, text: readonly Unit[], query: string): Generator<Cue> {
   const cues = new Map<number, Cue>();
   const variables = new Set(query.match(VARIABLE));
-  for (const { from, to, values } of found) {
+  for (const { from, to, entries } of names.index.find(text, true)) {
     const mention = mentionAt(text, from, to, variables);
     if (!mention && !isTelling(text.slice(from, to))) continue;
-    for (const { skill, name } of values) {
+    for (const entry of entries) {
+      const { skill, text: name } = names.cue(entry);
       const said = mention?.how.replace("NAME", () => name) ?? name;
       if (mention?.isRefused) cues.set(skill, { skill, kind: "negative", text: `not ${said}` });
       else if (mention) cues.set(skill, { skill, kind: "mention", text: said });

@@ -1,7 +1,7 @@
 import { byText } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type Cue, CueIndex, type CueKind } from "./cues.ts";
-import { type Field, RankIndex } from "./rank.ts";
+import { type Field, RankIndex, type Scored } from "./rank.ts";
 import { eachTerm, terms } from "./terms.ts";
 
 /** Strongest first. Only `words` never puts a skill's instructions before a model. */
@@ -90,25 +90,23 @@ const LEVEL_OF: Record<Exclude<CueKind, "negative">, number> = {
 /** Prepares skills for being matched. Contract: a matcher belongs to these skills as they are now. */
 export function openMatcher(skills: readonly Skill[]): Matcher {
   const cues = new CueIndex();
-  const texts = skills.map((skill, index) => {
-    const examples = skill.examples();
-    cues.add(index, skill, examples);
-    return fieldsOf(skill, examples);
-  });
-  const fields = new RankIndex(Object.values(FIELDS), texts);
-  let bodies: RankIndex | undefined;
-  const bodyRank = () => {
-    bodies ??= new RankIndex(
-      WITH_BODY,
-      skills.map((skill, index) => [...(texts[index] ?? []), bodyOf(skill)]),
-    );
-    return bodies;
-  };
+  for (const [index, skill] of skills.entries()) cues.add(index, skill, skill.examples());
+  // Most queries need no words: a skill is triggered, or none is and nothing more is said. So the words wait until one does.
+  const rank = once(
+    () => new RankIndex(Object.values(FIELDS), skills.length, (index) => fieldsOf(skills[index] as Skill)),
+  );
+  const bodyRank = once(
+    () =>
+      new RankIndex(WITH_BODY, skills.length, (index) => {
+        const skill = skills[index] as Skill;
+        return [...fieldsOf(skill), bodyOf(skill)];
+      }),
+  );
   return {
-    match: (query, matchOptions = {}) => match({ skills, cues, rank: fields, bodyRank }, query, matchOptions),
+    match: (query, matchOptions = {}) => match({ skills, cues, rank, bodyRank }, query, matchOptions),
     wordsIn(skill, query, { bodies: withBodies = false } = {}) {
       const wanted = wordsOf(query.slice(0, LONGEST_QUERY));
-      const fields = fieldsOf(skill, skill.examples()).map((text, index) => ({
+      const fields = fieldsOf(skill).map((text, index) => ({
         field: FIELD_NAMES[index] as string,
         text,
       }));
@@ -124,7 +122,7 @@ export function openMatcher(skills: readonly Skill[]): Matcher {
 interface Indexes {
   skills: readonly Skill[];
   cues: CueIndex;
-  rank: RankIndex;
+  rank(): RankIndex;
   bodyRank(): RankIndex;
 }
 
@@ -136,16 +134,20 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
   const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
   const words = wordsOf(query);
   // The order of what is triggered is the same whether the instructions are looked into or not.
-  const own = indexes.rank.rank(words.keys(), { limit: options.bodies ? 0 : limit, always: found, accepts });
-  const rank = options.bodies ? indexes.bodyRank() : indexes.rank;
-  const { best } = options.bodies ? rank.rank(words.keys(), { limit, always: found, accepts }) : own;
+  const own =
+    found.size > 1 || limit > 0 ? indexes.rank().rank(words.keys(), { limit: 0, always: found }).asked : NONE_ASKED;
+  const rank = options.bodies ? indexes.bodyRank : indexes.rank;
+  const best =
+    limit > 0 ? rank().rank(words.keys(), { limit, accepts: (index) => !found.has(index) && accepts(index) }).best : [];
   const strong = Array.from(found, ([index, cues]): Match => {
-    const { score = 0, words: number = 0 } = own.asked.get(index) ?? {};
+    const { score = 0, words: number = 0 } = own.get(index) ?? {};
     const reasons = cues.map(({ kind, text }) => ({ kind, text }));
     return { skill: skills[index] as Skill, level: levelOf(cues), reasons, score, words: number };
   });
   const byWords = best.map(({ document, score, words: number }): Match => {
-    const text = rank.wordsIn(document, words.keys()).map((term) => words.get(term));
+    const text = rank()
+      .wordsIn(document, words.keys())
+      .map((term) => words.get(term));
     const reasons = [{ kind: "words" as const, text: text.join(", ") }];
     return { skill: skills[document] as Skill, level: "words", reasons, score, words: number };
   });
@@ -155,6 +157,8 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
     isCut: written.length > LONGEST_QUERY,
   };
 }
+
+const NONE_ASKED: ReadonlyMap<number, Scored> = new Map();
 
 /** The cues for each skill, and those against one, which leave it only its mentions. */
 function weighCues({ skills, cues }: Indexes, query: string, options: MatchOptions) {
@@ -198,13 +202,14 @@ function byStrength(recent: readonly string[]): (a: Match, b: Match) => number {
     byText(a.skill.name, b.skill.name);
 }
 
-function fieldsOf({ name, description, manifest }: Skill, examples: readonly string[]): string[] {
+function fieldsOf(skill: Skill): string[] {
+  const { name, description, manifest } = skill;
   const { whenToUse, triggers } = manifest;
   return [
     name,
     whenToUse ? `${description}\n${whenToUse}` : description,
     [...triggers.keywords, ...triggers.verbs, ...manifest.tags].join("\n"),
-    examples.join("\n"),
+    skill.examples().join("\n"),
   ];
 }
 
@@ -214,4 +219,12 @@ function bodyOf(skill: Skill): string {
   } catch {
     return "";
   }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
 }

@@ -1,79 +1,84 @@
 import { fold, type Unit, units } from "./units.ts";
 
-interface Node<T> {
-  next: Map<string, Node<T>> | undefined;
-  values: T[] | undefined;
-}
-
-export interface Found<T> {
-  values: readonly T[];
+export interface Found {
+  /** What was added under the phrase. */
+  entries: Iterable<number>;
   /** The units from `from` up to, not including, `to`. */
   from: number;
   to: number;
 }
 
-/** Words and phrases, found in a text in one pass whatever their number. */
-export class PhraseIndex<T> {
-  readonly #root: Node<T> = { next: undefined, values: undefined };
-  readonly #known = new Map<string, Node<T>>();
+/**
+ * Words and phrases, found in a text in one pass whatever their number. Tens of thousands are added at once, so a phrase and an
+ * entry are numbers and not objects: a phrase leads on to longer ones, and entries of one phrase are a chain.
+ */
+export class PhraseIndex {
+  /** Phrases of one unit. */
+  readonly #first = new Map<string, number>();
+  /** Longer ones, by the phrase without its last unit, and that unit. */
+  readonly #longer = new Map<string, number>();
+  /** For each phrase the entry added last, or NONE. */
+  readonly #last: number[] = [];
+  /** For each entry the one added under the same phrase before it, or NONE. */
+  readonly #before: number[] = [];
 
-  /** Contract: false for a phrase without a single unit. */
-  add(phrase: string, value: T): boolean {
-    const node = this.#known.get(phrase) ?? this.#nodeOf(phrase);
-    if (!node) return false;
-    if (node.values) node.values.push(value);
-    else node.values = [value];
-    return true;
-  }
-
-  #nodeOf(phrase: string): Node<T> | undefined {
-    const isWord = WORD.test(phrase);
-    if (isWord) {
-      this.#root.next ??= new Map();
-      let node = this.#root.next.get(phrase);
-      if (!node) {
-        node = { next: undefined, values: undefined };
-        this.#root.next.set(phrase, node);
-      }
-      return node;
-    }
-    const parts = units(fold(phrase));
-    if (parts.length === 0) return undefined;
-    let node = this.#root;
-    for (let index = 0; index < parts.length; index++) {
-      const part = parts[index] as Unit;
-      node.next ??= new Map();
-      const key = index === 0 ? part.text : part.key;
-      let next = node.next.get(key);
-      if (!next) {
-        next = { next: undefined, values: undefined };
-        node.next.set(key, next);
-      }
-      node = next;
-    }
-    this.#known.set(phrase, node);
-    return node;
+  /** Contract: entries are numbered from 0; nothing for a phrase without a single unit. */
+  add(text: string): number | undefined {
+    const phrase = this.#phraseOf(text);
+    if (phrase === undefined) return undefined;
+    const entry = this.#before.length;
+    this.#before.push(this.#last[phrase] ?? NONE);
+    this.#last[phrase] = entry;
+    return entry;
   }
 
   /** Every phrase that stands in the text, each at its first place only or, for `everywhere`, at each. */
-  *find(text: readonly Unit[], everywhere = false): Generator<Found<T>> {
-    const seen = new Set<Node<T>>();
+  *find(text: readonly Unit[], everywhere = false): Generator<Found> {
+    const seen = new Set<number>();
     for (let from = 0; from < text.length; from++) {
       if (!canStart(text, from)) continue;
-      let node: Node<T> | undefined = this.#root.next?.get(text[from]?.text ?? "");
-      for (let to = from + 1; node; to++) {
-        if (node.values && !seen.has(node) && canEnd(text, to)) {
-          if (!everywhere) seen.add(node);
-          yield { values: node.values, from, to };
+      let phrase = this.#first.get(text[from]?.text ?? "");
+      for (let to = from + 1; phrase !== undefined; to++) {
+        const last = this.#last[phrase] ?? NONE;
+        if (last !== NONE && !seen.has(phrase) && canEnd(text, to)) {
+          if (!everywhere) seen.add(phrase);
+          yield { entries: this.#chain(last), from, to };
         }
-        const next: Unit | undefined = text[to];
-        node = next ? node.next?.get(next.key) : undefined;
+        const next = text[to];
+        phrase = next ? this.#longer.get(`${phrase} ${next.key}`) : undefined;
       }
     }
   }
+
+  #phraseOf(text: string): number | undefined {
+    if (WORD.test(text)) return this.#known(this.#first, text);
+    const [first, ...rest] = WORDS.test(text) ? text.split(/[ -]/) : keysOf(units(fold(text)));
+    if (first === undefined) return undefined;
+    let phrase = this.#known(this.#first, first);
+    for (const unit of rest) phrase = this.#known(this.#longer, `${phrase} ${unit}`);
+    return phrase;
+  }
+
+  #known(phrases: Map<string, number>, key: string): number {
+    const known = phrases.get(key);
+    if (known !== undefined) return known;
+    phrases.set(key, this.#last.length);
+    return this.#last.push(NONE) - 1;
+  }
+
+  *#chain(last: number): Generator<number> {
+    for (let entry = last; entry !== NONE; entry = this.#before[entry] ?? NONE) yield entry;
+  }
 }
 
+const NONE = -1;
+/** What most phrases are; cutting them up needs no units. */
 const WORD = /^[a-z\d]+$/;
+const WORDS = /^[a-z\d]+(?:[ -][a-z\d]+)+$/;
+
+function keysOf(parts: readonly Unit[]): string[] {
+  return parts.map(({ text, key }, at) => (at === 0 ? text : key));
+}
 
 // A phrase that begins with a symbol, `/deploy`, is not part of a path, `src/deploy`.
 function canStart(text: readonly Unit[], at: number): boolean {

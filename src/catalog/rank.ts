@@ -34,41 +34,46 @@ export class RankIndex {
   readonly #documents: Uint32Array;
   readonly #weights: Float32Array;
 
-  constructor(fields: readonly Field[], documents: readonly (readonly string[])[]) {
-    this.size = documents.length;
-    const { occurrences, bounds, averages } = this.#read(fields.length, documents);
-    const counts = new Uint32Array(this.#ids.size + 1);
-    const seenIn = new Int32Array(this.#ids.size).fill(-1);
-    eachOccurrence(occurrences, bounds, fields.length, (document, _field, term) => {
-      if (seenIn[term] === document) return;
-      seenIn[term] = document;
-      counts[term + 1] = (counts[term + 1] ?? 0) + 1;
-    });
-    for (let term = 1; term < counts.length; term++) counts[term] = (counts[term] ?? 0) + (counts[term - 1] ?? 0);
-    this.#starts = counts;
-    const total = counts.at(-1) ?? 0;
+  /** Contract: `textsOf` gives the texts of a document, one a field; it is called once for each, in order. */
+  constructor(fields: readonly Field[], size: number, textsOf: (document: number) => readonly string[]) {
+    this.size = size;
+    const { occurrences, bounds, averages } = this.#read(fields.length, textsOf);
+    const vocabulary = this.#ids.size;
+    this.#starts = startsOf(occurrences, bounds, fields.length, vocabulary);
+    const total = this.#starts[vocabulary] ?? 0;
     this.#documents = new Uint32Array(total);
     this.#weights = new Float32Array(total);
     const filled = this.#starts.slice();
-    const place = new Int32Array(this.#ids.size).fill(-1);
-    seenIn.fill(-1);
-    eachOccurrence(occurrences, bounds, fields.length, (document, field, term, length) => {
-      if (seenIn[term] !== document) {
-        seenIn[term] = document;
-        place[term] = filled[term] ?? 0;
-        filled[term] = (filled[term] ?? 0) + 1;
-        this.#documents[place[term] ?? 0] = document;
-      }
+    const places = new Int32Array(vocabulary);
+    const seenIn = new Int32Array(vocabulary).fill(-1);
+    for (let slot = 0; slot + 1 < bounds.length; slot++) {
+      const [from, to] = [bounds[slot] as number, bounds[slot + 1] as number];
+      const [document, field] = [Math.floor(slot / fields.length), slot % fields.length];
       const { weight, shortness } = fields[field] as Field;
-      const norm = 1 - shortness + (shortness * length) / (averages[field] || 1);
-      const at = place[term] ?? 0;
-      this.#weights[at] = (this.#weights[at] ?? 0) + weight / norm;
-    });
-    for (let term = 0; term < this.#ids.size; term++) {
-      const [from, to] = [this.#starts[term] ?? 0, this.#starts[term + 1] ?? 0];
+      const share = weight / (1 - shortness + (shortness * (to - from)) / (averages[field] || 1));
+      for (let at = from; at < to; at++) {
+        const term = occurrences[at] as number;
+        if (seenIn[term] !== document) {
+          seenIn[term] = document;
+          const place = filled[term] as number;
+          places[term] = place;
+          filled[term] = place + 1;
+          this.#documents[place] = document;
+        }
+        const place = places[term] as number;
+        this.#weights[place] = (this.#weights[place] as number) + share;
+      }
+    }
+    this.#weigh(vocabulary);
+  }
+
+  /** From how often words stand where to what they count: the rarer the more, and further occurrences less and less. */
+  #weigh(vocabulary: number): void {
+    for (let term = 0; term < vocabulary; term++) {
+      const [from, to] = [this.#starts[term] as number, this.#starts[term + 1] as number];
       const rarity = Math.log(1 + (this.size - (to - from) + 0.5) / (to - from + 0.5));
       for (let at = from; at < to; at++) {
-        const frequency = this.#weights[at] ?? 0;
+        const frequency = this.#weights[at] as number;
         this.#weights[at] = (rarity * frequency) / (SATURATION + frequency);
       }
     }
@@ -115,9 +120,9 @@ export class RankIndex {
     });
   }
 
-  #read(fieldCount: number, documents: readonly (readonly string[])[]) {
-    let occurrences = new Uint32Array(1024);
-    const bounds = new Uint32Array(documents.length * fieldCount + 1);
+  #read(fieldCount: number, textsOf: (document: number) => readonly string[]) {
+    let occurrences = new Uint32Array(this.size * 64 + 64);
+    const bounds = new Uint32Array(this.size * fieldCount + 1);
     const lengths = new Float64Array(fieldCount);
     const filled = new Float64Array(fieldCount);
     const known = new Map<string, number>();
@@ -137,9 +142,10 @@ export class RankIndex {
       }
       occurrences[end++] = id;
     };
-    for (let document = 0; document < documents.length; document++) {
+    for (let document = 0; document < this.size; document++) {
+      const texts = textsOf(document);
       for (let field = 0; field < fieldCount; field++) {
-        const text = documents[document]?.[field] ?? "";
+        const text = texts[field] ?? "";
         const start = end;
         if (text !== "") eachWord(text, take);
         bounds[document * fieldCount + field + 1] = end;
@@ -165,18 +171,21 @@ export class RankIndex {
 /** How soon further occurrences of a word stop counting. */
 const SATURATION = 1.2;
 
-function eachOccurrence(
-  occurrences: Uint32Array,
-  bounds: Uint32Array,
-  fieldCount: number,
-  visit: (document: number, field: number, term: number, length: number) => void,
-): void {
+/** Where each word's documents begin, by counting how many hold it. */
+function startsOf(occurrences: Uint32Array, bounds: Uint32Array, fields: number, vocabulary: number): Uint32Array {
+  const starts = new Uint32Array(vocabulary + 1);
+  const seenIn = new Int32Array(vocabulary).fill(-1);
   for (let slot = 0; slot + 1 < bounds.length; slot++) {
-    const [from, to] = [bounds[slot] ?? 0, bounds[slot + 1] ?? 0];
-    for (let at = from; at < to; at++) {
-      visit(Math.floor(slot / fieldCount), slot % fieldCount, occurrences[at] ?? 0, to - from);
+    const document = Math.floor(slot / fields);
+    for (let at = bounds[slot] as number; at < (bounds[slot + 1] as number); at++) {
+      const term = occurrences[at] as number;
+      if (seenIn[term] === document) continue;
+      seenIn[term] = document;
+      starts[term + 1] = (starts[term + 1] as number) + 1;
     }
   }
+  for (let term = 1; term <= vocabulary; term++) starts[term] = (starts[term] as number) + (starts[term - 1] as number);
+  return starts;
 }
 
 /** Keeps the best `limit` of what it is given, without sorting the rest. */

@@ -8,7 +8,7 @@ const MOST_CHOICES = 32;
 export interface Part {
   needs: readonly (readonly string[])[];
   /** The one text that the part matches, when it is one. */
-  exact?: string;
+  exact: string | undefined;
   size: number;
   /** The part can match nothing at all, or anything: it does not narrow what is around it. */
   isOpen: boolean;
@@ -18,7 +18,7 @@ export interface Part {
 
 export const NOTHING: Part = { needs: [], exact: "", size: 1, isOpen: true, repeats: 1 };
 /** Exactly one character of some set. */
-export const ONE: Part = { needs: [], size: 1, isOpen: false, repeats: 1 };
+export const ONE: Part = { needs: [], exact: undefined, size: 1, isOpen: false, repeats: 1 };
 export const ANY: Part = { ...ONE, isOpen: true };
 export const DIGIT: Part = { ...ONE, needs: [[..."0123456789"]] };
 export const FLAGS: Part = { ...NOTHING };
@@ -28,8 +28,15 @@ export function isWordCode(code: number): boolean {
 }
 
 export function literal(character: string): Part {
-  return isPlain(character) ? { ...ONE, exact: character.toLowerCase() } : ONE;
+  return isPlain(character) ? literals(character.toLowerCase()) : ONE;
 }
+
+/** Contract: lower-case characters that `isPlain`. */
+export function literals(exact: string): Part {
+  return { needs: NO_NEEDS, exact, size: exact.length, isOpen: false, repeats: 1 };
+}
+
+const NO_NEEDS: Part["needs"] = [];
 
 // Where upper and lower case are not one character each, a text that matches need not hold the literal as it is written.
 function isPlain(character: string): boolean {
@@ -59,23 +66,30 @@ export function inARow(parts: readonly Part[]): Part {
     whole = undefined;
     needs.push(...part.needs);
   }
-  if (whole !== undefined) return { needs: [], exact: whole, size: Math.max(1, size), isOpen, repeats };
+  if (whole !== undefined) return { needs: NO_NEEDS, exact: whole, size: Math.max(1, size), isOpen, repeats };
   close();
-  return { needs, size, isOpen, repeats };
+  return { needs, exact: undefined, size, isOpen, repeats };
 }
 
 export function oneOf(parts: readonly Part[]): Part {
   const [first] = parts;
   if (first && parts.length === 1) return first;
-  const size = parts.reduce((sum, part) => sum + part.size, 1);
-  const repeats = Math.max(...parts.map((part) => part.repeats));
-  const isOpen = parts.some((part) => part.isOpen);
-  const best = parts.map((part) => (part.exact ? [part.exact] : longest(part.needs)));
+  let [size, repeats, isOpen, isNeeded] = [1, 1, false, true];
+  const all: string[] = [];
+  for (const part of parts) {
+    size += part.size;
+    repeats = Math.max(repeats, part.repeats);
+    isOpen ||= part.isOpen;
+    const best = part.exact ? [part.exact] : longest(part.needs);
+    isNeeded &&= best.length > 0;
+    all.push(...best);
+  }
+  if (!isNeeded) return { needs: NO_NEEDS, exact: undefined, size, isOpen, repeats };
   // Whatever holds "aa" holds "a": the longer one says nothing more.
-  const all = [...new Set(best.flat())];
-  const choices = all.filter((text) => !all.some((other) => other !== text && text.includes(other)));
-  const isNeeded = best.every((set) => set.length > 0) && choices.length <= MOST_CHOICES;
-  return { needs: isNeeded ? [choices] : [], size, isOpen, repeats };
+  const choices = all.filter(
+    (text, at) => !all.some((other, place) => (other === text ? place < at : text.includes(other))),
+  );
+  return { needs: choices.length <= MOST_CHOICES ? [choices] : NO_NEEDS, exact: undefined, size, isOpen, repeats };
 }
 
 export function repeat(part: Part, { least, most }: { least: number; most: number }): Part {
@@ -83,9 +97,9 @@ export function repeat(part: Part, { least, most }: { least: number; most: numbe
   const repeats = part.repeats * counted;
   if (repeats > MOST_REPEATS) throw new Unreadable("repeats repetitions more than 1,000 times in all");
   const size = part.size * counted + 1;
-  if (least === 0) return { needs: [], size, isOpen: true, repeats };
+  if (least === 0) return { needs: NO_NEEDS, exact: undefined, size, isOpen: true, repeats };
   if (part.exact !== undefined && least === 1 && most === 1) return part;
-  return { needs: part.exact ? [[part.exact]] : part.needs, size, isOpen: part.isOpen, repeats };
+  return { needs: part.exact ? [[part.exact]] : part.needs, exact: undefined, size, isOpen: part.isOpen, repeats };
 }
 
 export function withText(needs: Part["needs"], text: string): Part["needs"] {

@@ -5,6 +5,7 @@ import {
   inARow,
   isWordCode,
   literal,
+  literals,
   MOST_REPEATS,
   NOTHING,
   ONE,
@@ -152,7 +153,7 @@ class PatternReader {
       this.#at = from;
       return part;
     }
-    return { ...ONE, size: more.length + 1, exact: part.exact + more.toLowerCase() };
+    return literals(part.exact + more.toLowerCase());
   }
 
   #group(): Part {

@@ -52,7 +52,8 @@ export function judgeTriggers(
 
 /** Whether a text can be found as a word or phrase. */
 export function isPhrase(text: string): boolean {
-  return /[^\s_-]/.test(text) && text.length <= 400 && text.trim().split(/\s+/).length <= LONGEST_PHRASE;
+  if (!/[^\s_-]/.test(text)) return false;
+  return text.length < 2 * LONGEST_PHRASE || (text.length <= 400 && text.trim().split(/\s+/).length <= LONGEST_PHRASE);
 }
 
 const KINDS = ["keywords", "verbs", "patterns", "examples", "negative"] as const satisfies readonly (keyof Triggers)[];

@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { readInside } from "../shared/inside.ts";
 import { CODES } from "../skill/codes.ts";
-import { type Data, emptyData, isData } from "../skill/data.ts";
+import { type Data, emptyData } from "../skill/data.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";
 import { type Manifest, readManifest } from "../skill/manifest.ts";
@@ -111,9 +111,10 @@ function markdownBody(text: string): string | undefined {
 }
 
 function withoutPrototypes(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutPrototypes);
-  if (!isData(value)) return value;
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value))
+    return value.every((item) => typeof item === "string") ? value : value.map(withoutPrototypes);
   const data = emptyData();
-  for (const key of Object.keys(value)) data[key] = withoutPrototypes(value[key]);
+  for (const [key, item] of Object.entries(value)) data[key] = withoutPrototypes(item);
   return data;
 }
