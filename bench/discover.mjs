@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { makeFloor, ownContenders } from "./contenders.mjs";
 import { generate } from "./generate.mjs";
 import { median, peakMemory, run } from "./measure.mjs";
 import { installPeers, peerContender } from "./peers.mjs";
+import { withPlace } from "./place.mjs";
 
 const MANY = 10_000;
 const PEER_ROUNDS_WITH_MANY = 3;
@@ -13,18 +13,12 @@ const MEMORY_RUNS = 3;
 /** Measures finding and listing skills, at every size. `say` takes lines about the progress. */
 export async function discover({ sizes, runs, withPeers, say }) {
   const peers = withPeers ? installPeers(say) : [];
-  const place = mkdtempSync(join(tmpdir(), "skillet-bench-"));
-  const clean = () => rmSync(place, { recursive: true, force: true });
-  for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => stop(signal, clean));
-  try {
+  return withPlace(async (place) => {
     const floor = makeFloor(place);
     const results = [];
     for (const size of sizes) results.push(await discoverAt({ size, runs, floor, peers, place, say }));
     return { floor: floor.kind, results };
-  } finally {
-    say("cleaning up");
-    clean();
-  }
+  });
 }
 
 async function discoverAt({ size, runs, floor, peers, place, say }) {
@@ -90,9 +84,4 @@ function rowsOf(contenders) {
   return rows.map((row) =>
     row.ms === undefined ? row : { ...row, timesFloor: row.ms / floor, timesNode: row.ms / node },
   );
-}
-
-function stop(signal, clean) {
-  clean();
-  process.kill(process.pid, signal);
 }

@@ -87,7 +87,7 @@ function capital(text) {
 }
 
 /** mulberry32: small, and the same on every machine. */
-function randomFrom(seed) {
+export function randomFrom(seed) {
   let state = Math.imul(seed, 0x9e3779b1);
   const next = () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -96,7 +96,7 @@ function randomFrom(seed) {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
   const below = (limit) => Math.floor(next() * limit);
-  return { below, chance: (share) => next() < share, pick: (list) => list[below(list.length)] };
+  return { next, below, chance: (share) => next() < share, pick: (list) => list[below(list.length)] };
 }
 
 const VERBS = "review convert extract merge draft deploy audit migrate summarize format validate plan".split(" ");

@@ -47,8 +47,8 @@ const PEERS = [
 ];
 
 /** Installs what is missing, each peer in a folder of its own so that one which cannot be had spoils no other. */
-export function installPeers(say) {
-  return PEERS.map((peer) => {
+export function installPeers(say, peers = PEERS) {
+  return peers.map((peer) => {
     const folder = join(CACHE, peer.name);
     const known = installed(folder);
     if (peer.packages.includes(known)) return { ...peer, folder, package: known };

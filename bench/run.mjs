@@ -1,26 +1,36 @@
 import { parseArgs } from "node:util";
 import { discover } from "./discover.mjs";
-import { asJson, asText } from "./report.mjs";
+import * as matchReport from "./match/report.mjs";
+import { match } from "./match.mjs";
+import * as discoverReport from "./report.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [options]
 
-  --sizes 100,1000,10000   how many skills to write and find
+  --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up
   --no-peers               leave out the programs of others, which are installed on the first run
+  --queries FOLDER         match only: also measure how well, by the tools.json and queries.csv in there
   --json                   print the results as JSON
   --help                   this text
 `;
-const BENCHES = { discover };
+const BENCHES = {
+  discover: { measure: discover, ...discoverReport },
+  match: { measure: match, ...matchReport },
+};
 
 try {
   const { names, isHelp, isJson, ...options } = read(process.argv.slice(2));
   if (isHelp) process.stdout.write(HELP);
   else {
     const say = (line) => process.stderr.write(`${line}\n`);
+    const results = {};
     for (const name of names) {
-      const report = await BENCHES[name]({ ...options, say });
-      process.stdout.write(isJson ? asJson(report) : asText(report));
+      const { measure, asText, asJson } = BENCHES[name];
+      const result = await measure({ ...options, say });
+      if (isJson) results[name] = asJson(result);
+      else process.stdout.write(`${asText(result)}\n`);
     }
+    if (isJson) process.stdout.write(`${JSON.stringify(results, null, 2)}\n`);
   }
 } catch (error) {
   process.stderr.write(`${error.message}\n`);
@@ -36,6 +46,7 @@ function read(args) {
       sizes: { type: "string", default: "100,1000,10000" },
       runs: { type: "string", default: "7" },
       peers: { type: "boolean", default: true },
+      queries: { type: "string" },
       json: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
@@ -47,6 +58,7 @@ function read(args) {
     sizes: values.sizes.split(",").map((text) => positive(text, "--sizes")),
     runs: positive(values.runs, "--runs"),
     withPeers: values.peers,
+    queries: values.queries,
     isJson: values.json,
     isHelp: values.help,
   };

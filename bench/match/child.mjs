@@ -1,0 +1,62 @@
+// One measurement in a process of its own, as `node child.mjs '{"task": …}'`; the result goes to stdout as JSON.
+import { readFileSync } from "node:fs";
+import { CONTENDERS } from "./contenders.mjs";
+import { library } from "./library.mjs";
+import { costOfHostile, costOfLength } from "./worst.mjs";
+
+const {
+  task,
+  contender,
+  skills: path,
+  indexFolder,
+  queries: file,
+  folder,
+  rounds,
+  seconds,
+} = JSON.parse(process.argv[2]);
+const { openCatalog, directorySource, openMatcher, defineSkill } = await library();
+const queries = JSON.parse(readFileSync(file, "utf8"));
+const opening = process.hrtime.bigint();
+const catalog = await openCatalog([directorySource({ path, indexFolder })]);
+const { skills } = catalog;
+const open = since(opening);
+const result = task === "worst" ? worst() : await compare();
+process.stdout.write(JSON.stringify({ found: skills.length, open, ...result }));
+
+async function compare() {
+  // What Node loads when it is first imported is no part of making an index.
+  if (contender === "minisearch") await CONTENDERS.minisearch({ skills: [], folder });
+  const building = process.hrtime.bigint();
+  const { search } = await CONTENDERS[contender]({ openMatcher, skills, folder });
+  const build = since(building);
+  const asking = process.hrtime.bigint();
+  search(queries[0]);
+  const first = since(asking);
+  let hits = 0;
+  for (const query of queries) hits += search(query);
+  const times = [];
+  const end = process.hrtime.bigint() + BigInt(seconds * 1e9);
+  for (let round = 0; round < rounds && (round === 0 || process.hrtime.bigint() < end); round++) {
+    for (const query of queries) {
+      const start = process.hrtime.bigint();
+      search(query);
+      times.push(since(start));
+    }
+  }
+  const megabytes = process.memoryUsage().heapUsed / 2 ** 20;
+  const { skills: anew } = await catalog.reload();
+  const rebuilding = process.hrtime.bigint();
+  await CONTENDERS[contender]({ openMatcher, skills: anew, folder });
+  const again = since(rebuilding);
+  return { build, again, first, times, hits: hits / queries.length, megabytes };
+}
+
+function worst() {
+  const matcher = openMatcher(skills);
+  for (let round = 0; round < 3; round++) for (const query of queries) matcher.match(query);
+  return { lengths: costOfLength(matcher), hostile: costOfHostile({ matcher, openMatcher, defineSkill }) };
+}
+
+function since(start) {
+  return Number(process.hrtime.bigint() - start) / 1e6;
+}

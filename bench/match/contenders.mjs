@@ -1,0 +1,33 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+/** Each makes what it needs of the skills and gives a function from a query to how many skills it finds. */
+export const CONTENDERS = {
+  skillet({ openMatcher, skills }) {
+    const matcher = openMatcher(skills);
+    return { search: (query) => matcher.match(query).matches.length };
+  },
+  "skillet, bodies"({ openMatcher, skills }) {
+    const matcher = openMatcher(skills);
+    return { search: (query) => matcher.match(query, { bodies: true }).matches.length };
+  },
+  "RegExp a keyword"({ skills }) {
+    const expressions = skills.map(({ manifest: { triggers } }) =>
+      triggers.keywords.map((keyword) => new RegExp(`\\b${escaped(keyword)}\\b`, "i")),
+    );
+    const found = (query) => (list) => list.some((expression) => expression.test(query));
+    return { search: (query) => expressions.filter(found(query)).length };
+  },
+  async minisearch({ skills, folder }) {
+    const path = createRequire(join(folder, "package.json")).resolve("minisearch");
+    const { default: MiniSearch } = await import(pathToFileURL(path).href);
+    const index = new MiniSearch({ fields: ["name", "description"] });
+    index.addAll(skills.map(({ name, description }, id) => ({ id, name, description })));
+    return { search: (query) => index.search(query).length };
+  },
+};
+
+function escaped(text) {
+  return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+}

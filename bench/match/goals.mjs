@@ -1,0 +1,60 @@
+const SIZE = 10_000;
+/** What a word of a long query may cost beside one of a short one. */
+const MOST_GROWTH = 1.2;
+/** What a hostile pattern may cost beside the dearest of the plain ones. */
+const MOST_HOSTILE = 1.2;
+const RECALL = { 0: 61, 5: 77, 20: 86 };
+
+/** As those of discovery: what was measured and whether that is within the limit, or nothing when it was not run. */
+export function judge({ speed, quality, tokens }) {
+  const row = (name) => (speed.size === SIZE ? speed.rows.find((one) => one.name === name) : undefined);
+  const [plain, bodies] = [row("skillet"), row("skillet, bodies")];
+  return [
+    below("10,000 skills: the matcher is made", plain?.build, 400),
+    below("a query, median", plain?.median, 2),
+    below("a query, 99th percentile", plain?.p99, 5),
+    below("a query with instructions, 99th percentile", bodies?.p99, 30),
+    growth(speed.worst.lengths.rows),
+    hostile(speed.worst.hostile),
+    ...Object.entries(RECALL).map(([number, least]) => recall(quality, Number(number), least)),
+    ...ofTokens(tokens),
+  ];
+}
+
+function below(what, ms, most) {
+  const text = `${what} below ${most} ms`;
+  return ms === undefined ? { text } : { text, measured: `${ms.toFixed(2)} ms`, isMet: ms < most };
+}
+
+function growth(rows) {
+  const [short, long] = [rows.at(-2), rows.at(-1)];
+  const times = long.ms / long.words / (short.ms / short.words);
+  const text = `a word of ${long.words} costs at most ${MOST_GROWTH} × one of ${short.words}`;
+  return { text, measured: `${times.toFixed(2)} ×`, isMet: times <= MOST_GROWTH };
+}
+
+function hostile({ hostile, plain }) {
+  const times = Math.max(...hostile.map(({ ms }) => ms)) / Math.max(...plain.map(({ ms }) => ms));
+  const text = `a hostile pattern costs at most ${MOST_HOSTILE} × the dearest plain one`;
+  return { text, measured: `${times.toFixed(2)} ×`, isMet: times <= MOST_HOSTILE };
+}
+
+function recall(quality, examples, least) {
+  const text = `${examples === 0 ? "no" : examples} examples a skill: the right one among five for at least ${least} %`;
+  const measured = quality?.rows.find((one) => one.examples === examples)?.at[5];
+  return measured === undefined ? { text } : { text, measured: `${measured.toFixed(1)} %`, isMet: measured >= least };
+}
+
+function ofTokens({ number, budget, breadcrumb, aSkill, above, tight, named }) {
+  const goal = (text, measured, isMet) => ({ text, measured, isMet });
+  return [
+    goal("how many skills there are is said in about 10 tokens", String(breadcrumb), breadcrumb <= 11),
+    goal("the list takes about 15 tokens a skill", aSkill.toFixed(1), aSkill <= 16.5),
+    goal("of these at most 4 beside name and description", above.toFixed(2), above <= 4),
+    goal(
+      `${number} skills in ${budget} tokens keep every name`,
+      `${named} in ${tight}`,
+      named === number && tight <= budget,
+    ),
+  ];
+}
