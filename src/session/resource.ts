@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { inLine, inTag } from "../shared/prompt.ts";
-import { count } from "../shared/text.ts";
+import { count, grouped } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { ToolResult } from "../skill/tool.ts";
 
@@ -18,9 +18,7 @@ export function resourceText(skill: Skill, path: string, offset: number): ToolRe
   const portion = text.slice(offset, offset + PORTION).replace(/[\ud800-\udbff]$/, "");
   const end = offset + portion.length;
   const more =
-    end < text.length
-      ? `\n[${count(end, "character")} of ${text.length.toLocaleString("en-US")}; offset ${end} goes on]`
-      : "";
+    end < text.length ? `\n[${count(end, "character")} of ${grouped(text.length)}; offset ${end} goes on]` : "";
   return { content: `${inTag("skill_resource", { skill: skill.name, path }, portion)}${more}`, isError: false };
 }
 

@@ -36,7 +36,12 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
 }
 
 export function count(number: number, noun: string, plural = `${noun}s`): string {
-  return `${number.toLocaleString("en-US")} ${number === 1 ? noun : plural}`;
+  return `${grouped(number)} ${number === 1 ? noun : plural}`;
+}
+
+/** 12,345. The language's own way loads all that it knows of locales, which takes half as long as starting. */
+export function grouped(number: number): string {
+  return String(number).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
 
 /** Code units in order: the same on every machine, whatever its locale. */

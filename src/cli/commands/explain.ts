@@ -4,7 +4,7 @@ import type { Discovered } from "../../host/discover.ts";
 import { denials } from "../../policy/policy.ts";
 import { openSession } from "../../session/session.ts";
 import { SkillError } from "../../shared/error.ts";
-import { count, estimateTokens } from "../../shared/text.ts";
+import { count, estimateTokens, grouped } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
@@ -135,7 +135,7 @@ function printFacts(io: Io, facts: Facts): void {
   const { told, tier } = facts;
   out.line`${out.bold(tier)}  ${SAYS[tier](told, facts.visible)}: ${told.why} ${out.dim(`~${told.tokens} tokens`)}`;
   if (facts.isCut)
-    out.line`${out.yellow("!")} only the first ${LONGEST_QUERY.toLocaleString("en-US")} characters of the query were looked at`;
+    out.line`${out.yellow("!")} only the first ${grouped(LONGEST_QUERY)} characters of the query were looked at`;
   printMatches(
     out,
     "Matched",
