@@ -75,8 +75,18 @@ function shortened(
     room -= cost;
     limits.set(index, cost);
   }
-  const others = rows.flatMap((row, index) => (limits.has(index) ? [] : row.brief.length + 2));
-  const share = evenShare(others, room);
+  const others = rows.flatMap((row, index) => (limits.has(index) ? [] : { index, cost: row.brief.length + 2 }));
+  others.sort((a, b) => a.cost - b.cost || a.index - b.index);
+  let share = evenShare(others, room);
+  if (share - 2 < SHORTEST) {
+    // Too little for each: whole descriptions for as many as there is room for.
+    share = 0;
+    for (const { index, cost } of others) {
+      if (cost > room) break;
+      room -= cost;
+      limits.set(index, cost);
+    }
+  }
   let descriptions = 0;
   const lines = rows.map(({ name, brief }, index) => {
     const limit = limits.get(index) ?? share;
@@ -105,14 +115,13 @@ function namesOnly(heading: string, rows: readonly Row[], fitting: readonly numb
   return { text, cut: { descriptions: rows.length, names: left } };
 }
 
-/** The most that each may have so that all have room: those that need less leave it to the others. */
-function evenShare(needs: readonly number[], room: number): number {
-  const sorted = [...needs].sort((a, b) => a - b);
+/** The most that each may have so that all have room: those that need less leave it to the others. Contract: cheapest first. */
+function evenShare(needs: readonly { cost: number }[], room: number): number {
   let left = room;
-  for (const [index, need] of sorted.entries()) {
-    const share = Math.floor(left / (sorted.length - index));
-    if (need > share) return share;
-    left -= need;
+  for (const [index, { cost }] of needs.entries()) {
+    const share = Math.floor(left / (needs.length - index));
+    if (cost > share) return share;
+    left -= cost;
   }
   return Number.POSITIVE_INFINITY;
 }

@@ -219,6 +219,19 @@ describe("the budget", () => {
     expect(cut.descriptions).toBe(40);
   });
 
+  it("gives whole descriptions to some where there is too little for each", async () => {
+    const { text, tokens } = await told(
+      many(200, "A description that is rather long, so it must give way."),
+      "list skills",
+      {
+        budget: 1500,
+      },
+    );
+    expect(tokens).toBeGreaterThan(1300);
+    expect(text.match(/: A description that is rather long, so it must give way\.$/gm)?.length).toBeGreaterThan(20);
+    expect(text).not.toContain("…");
+  });
+
   it.each([0, 1, 5, 20, 60, 150, 400, 1000, 3000])("holds at %i tokens", async (budget) => {
     const skills = many(200, "A description that is rather long, so it must give way.");
     const { text, cut } = await told(skills, "list skills", { budget, search: "search_skills" });
