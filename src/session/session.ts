@@ -102,12 +102,15 @@ export class State {
   readonly #active: Map<string, ActiveSkill>;
   /** The one used last first. */
   readonly #recent: string[];
+  /** Whose instructions the conversation was given, by whomever: a model may read their files then. */
+  readonly #given: Set<string>;
 
   constructor(catalog: Catalog, host: Host, active: Map<string, ActiveSkill>) {
     this.catalog = catalog;
     this.host = host;
     this.#active = active;
     this.#recent = [...active.keys()].reverse();
+    this.#given = new Set(active.keys());
   }
 
   readonly isVisible = (skill: Skill): boolean => firstDenial(skill, this.host)?.kind !== "access";
@@ -124,7 +127,7 @@ export class State {
   async find(name: string, by: By): Promise<Skill | { refusal: ToolResult }> {
     const skill = this.catalog.find(name) ?? (await this.reload()).find(name);
     if (!skill) return { refusal: notFound(name, this.catalog.skills.filter(this.isForModel)) };
-    const refusal = denialOf(skill, this.host, by);
+    const refusal = denialOf(skill, this.host, by === "model" && this.#given.has(skill.name) ? undefined : by);
     return refusal ? { refusal } : skill;
   }
 
@@ -138,6 +141,7 @@ export class State {
       if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
         return alreadyLoaded(skill);
       const content = skillContent(skill, { ...given, folder: this.host.folderOf?.(skill) });
+      this.#given.add(skill.name);
       this.#active.delete(skill.name);
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
       return { content, isError: false };
@@ -156,7 +160,10 @@ export class State {
       canFork: use !== undefined,
       search: "search_skills",
     });
-    for (const { name } of told.shown.toReversed()) moveToFront(this.#recent, name);
+    for (const { name } of told.shown.toReversed()) {
+      moveToFront(this.#recent, name);
+      this.#given.add(name);
+    }
     return told;
   }
 
@@ -204,8 +211,8 @@ function notFound(name: string, skills: readonly Skill[]): ToolResult {
   return { content, isError: true, code: "not-found" };
 }
 
-/** What speaks against giving this skill to whoever asks. */
-function denialOf(skill: Skill, host: Host, by: By): ToolResult | undefined {
+/** What speaks against giving this skill to whoever asks; nobody in particular, when it was given already. */
+function denialOf(skill: Skill, host: Host, by: By | undefined): ToolResult | undefined {
   const denied = denials(skill, host);
   if (denied.length > 0) {
     const content = denied.map(({ message, fix }) => `${message}: ${fix}`).join("\n");

@@ -1,6 +1,9 @@
+import { DEFAULTS } from "../catalog/defaults.ts";
 import { matcherOf } from "../catalog/disclose.ts";
+import type { Host } from "../host/host.ts";
 import { inLine } from "../shared/prompt.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
+import type { Skill } from "../skill/skill.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
 import { judge } from "./judge.ts";
 import { type Parameters, readInput, schemaOf, type Values } from "./parameters.ts";
@@ -25,15 +28,7 @@ export function sessionTools(state: State): readonly Tool[] {
   const { isForModel } = state;
   return [
     tool("list_skills", "Lists the skills there are: name, description, version and tags, as JSON.", {}, async () => {
-      const skills = (await state.reload()).skills.filter(isForModel);
-      return json(
-        skills.map(({ name, description, manifest }) => ({
-          name: inLine(name, 64),
-          description: inLine(manifest.whenToUse ? `${description} ${manifest.whenToUse}` : description),
-          version: manifest.version && inLine(manifest.version, 64),
-          tags: manifest.tags.slice(0, 20).map((tag) => inLine(tag, 64)),
-        })),
-      );
+      return json(listed((await state.reload()).skills.filter(isForModel), state.host));
     }),
     tool(
       "search_skills",
@@ -126,6 +121,28 @@ function tool<P extends Parameters>(
       return "refusal" in values ? (values.refusal as ToolResult) : safely(() => run(values as Values<P>));
     },
   };
+}
+
+/** Whole while that fits what a model may be told; then briefly; then as many as fit, and how many more there are. */
+function listed(skills: readonly Skill[], { settings }: Host): unknown[] {
+  const room = (settings.disclosure.budget ?? DEFAULTS.budget) * 4;
+  const whole = skills.map(({ name, description, manifest }) => ({
+    name: inLine(name, 64),
+    description: inLine(manifest.whenToUse ? `${description} ${manifest.whenToUse}` : description),
+    version: manifest.version && inLine(manifest.version, 64),
+    tags: manifest.tags.slice(0, 20).map((tag) => inLine(tag, 64)),
+  }));
+  if (JSON.stringify(whole).length <= room) return whole;
+  const brief = skills.map(({ name, manifest }) => ({
+    name: inLine(name, 64),
+    description: inLine(manifest.briefDescription, 160),
+  }));
+  let used = 64;
+  const most = brief.findIndex((entry) => {
+    used += JSON.stringify(entry).length + 1;
+    return used > room;
+  });
+  return most === -1 ? brief : [...brief.slice(0, most), { more: brief.length - most, find: "search_skills" }];
 }
 
 function json(value: unknown): ToolResult {

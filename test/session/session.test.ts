@@ -61,6 +61,27 @@ describe("list_skills", () => {
     });
   });
 
+  it("stays within what a model may be told: then brief, then as many as fit", async () => {
+    const skills = Object.fromEntries(
+      Array.from({ length: 100 }, (_, index) => [
+        `s-${index}`,
+        { description: `Brief ${index}. ${"Long. ".repeat(40)}` },
+      ]),
+    );
+    const list = async (budget: number) =>
+      data(
+        await (await sessionOf(skills, { settings: { ...NO_SETTINGS, disclosure: { budget } } })).call(
+          "list_skills",
+          {},
+        ),
+      );
+    expect((await list(20_000))[0]).toMatchObject({ description: expect.stringContaining("Long."), tags: [] });
+    expect((await list(1500))[0]).toEqual({ name: "s-0", description: "Brief 0." });
+    const some = await list(500);
+    expect(some.at(-1)).toEqual({ more: 101 - some.length, find: "search_skills" });
+    expect(JSON.stringify(some).length).toBeLessThanOrEqual(2000);
+  });
+
   it("sees a skill that was just made", async () => {
     const { root, session } = await sessionIn({});
     writeFiles(root, { "new/SKILL.md": skillText("new") });
@@ -120,6 +141,17 @@ describe("load_skill", () => {
     expect((await session.load("ship", { by: "user" })).content).toContain("Ship it.");
     expect((await session.load("auto")).content).toContain("Go on.");
     expect(await session.load("auto", { by: "user" })).toMatchObject({ isError: true, code: "not-for-users" });
+  });
+
+  it("[X-01] lets the model read the files of a skill that a person called", async () => {
+    const { session } = await sessionIn({
+      "own/SKILL.md": skillText("own", { more: "disable-model-invocation: true\n" }),
+      "own/x.md": "The file.",
+    });
+    const read = () => session.call("read_skill_resource", { skill: "own", resource: "x.md" });
+    expect(await read()).toMatchObject({ isError: true, code: "not-for-models" });
+    session.disclose("/own now");
+    expect((await read()).content).toContain("The file.");
   });
 
   it("[X-02] puts arguments and the folder in, and loads again for other arguments", async () => {
