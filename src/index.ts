@@ -41,6 +41,7 @@ export {
   openSession,
   type Session,
   type SessionOptions,
+  type TellOptions,
 } from "./session/session.ts";
 export { PromptValidationError, SkillError } from "./shared/error.ts";
 export { CODES, type Code } from "./skill/codes.ts";

@@ -45,7 +45,8 @@ export async function skillToolset(from: readonly string[] | Session, host: Part
       const { text } = listWithin(skills, { room: ROOM, first: () => [], search: "search_skills" });
       return `${HEADING}\n\n${text}`;
     },
-    instructionsFor: (query) => session.disclose(query).text,
+    // What is loaded stands in the messages of one call, which the next need not have: so it is told again.
+    instructionsFor: (query) => session.disclose(query, { isLoaded: () => false }).text,
     session,
   };
 }

@@ -30,6 +30,12 @@ export const ASKS: readonly string[] = [
   "do you have any skills",
   "are there skills",
   "are there any skills",
+  "are any skills",
+  "what skills can I use",
+  "which skills can I use",
+  "tell what skills are",
+  "tell which skills are",
+  "tell what skills there are",
   "what can you do",
   "what else can you do",
   "what can you help with",
@@ -44,49 +50,72 @@ export const ASKS: readonly string[] = [
   "list your abilities",
   "was kannst du",
   "was kannst du tun",
+  "was kannst du für mich tun",
+  "was können Sie",
   "welche skills gibt es",
   "welche skills hast du",
+  "welche fähigkeiten hast du",
+  "zeig skills",
   "zeige skills",
   "liste skills auf",
   "que sais-tu faire",
   "que peux-tu faire",
+  "que pouvez-vous faire",
+  "que savez-vous faire",
+  "qu'est-ce que tu sais faire",
+  "qu'est-ce que tu peux faire",
   "quelles sont tes compétences",
+  "quelles compétences as-tu",
+  "quelles compétences avez-vous",
   "liste les compétences",
   "qué puedes hacer",
+  "qué puedes hacer por mí",
   "qué sabes hacer",
   "qué habilidades tienes",
   "lista las habilidades",
   "o que você pode fazer",
   "o que você sabe fazer",
+  "o que você consegue fazer",
   "liste as habilidades",
   "cosa sai fare",
   "cosa puoi fare",
   "wat kun je",
   "wat kan je doen",
   "что ты умеешь",
+  "что ты умеешь делать",
   "что вы умеете",
+  "что вы умеете делать",
   "что ты можешь",
+  "какие у тебя навыки",
   "何ができますか",
   "何ができる",
   "スキル一覧",
   "スキルを一覧",
+  "どんなスキルがありますか",
+  "どんなスキルがある",
   "你会什么",
+  "你会做什么",
   "你能做什么",
   "你可以做什么",
   "列出技能",
+  "列出所有技能",
   "有哪些技能",
+  "你有哪些技能",
+  "你有什么技能",
   "뭐 할 수 있어",
   "무엇을 할 수 있나요",
+  "어떤 스킬이 있나요",
   "스킬 목록",
 ];
 
 const FILLERS = new Set(
-  "a all available current currently exactly exist existing hello hey hi installed just kindly me my now of ok okay our please right so the then us well your".split(
+  "a all alle alles available bitte current currently denn doch eigentlich exactly exist existing hello hey hi installed just kindly mal me mir my now of ok okay our please por favor right so stp svp the then tous toutes us well your".split(
     " ",
   ),
 );
 const OPENING =
   /^(?:can|could|would|will) you (?=show|tell|name|give|list)|^i want to (?=know|see) |^i'?d like to (?=know|see) /;
+const CLOSING = / (?:for (?:me|us)|to you|here)$/;
 const LONGEST = 200;
 
 /** Whether the query asks what there is, and nothing else. */
@@ -101,7 +130,17 @@ export function asksWhatThereIs(query: string, more: readonly string[] = []): bo
 let OWN: ReadonlySet<string> | undefined;
 
 function plain(text: string): string {
-  const words = units(fold(text.trim())).flatMap((unit) => (unit.isSymbol ? [] : unit.text));
-  const kept = words.join(" ").replace(OPENING, "").split(" ");
+  const words = units(fold(withoutAccents(text.trim()))).flatMap((unit) => (unit.isSymbol ? [] : unit.text));
+  const kept = words.join(" ").replace(OPENING, "").replace(CLOSING, "").split(" ");
   return kept.filter((word) => !FILLERS.has(word)).join(" ");
+}
+
+// People leave accents out where they are in a hurry: "que puedes hacer".
+function withoutAccents(text: string): string {
+  return /^[\0-\x7f]*$/.test(text)
+    ? text
+    : text
+        .normalize("NFD")
+        .replace(/(?<=[a-z])\p{M}+/giu, "")
+        .normalize("NFC");
 }

@@ -97,7 +97,7 @@ function pathsIn(query: string): string[] {
 const LONGEST_PATH = 512;
 /** What looks like a file and is the name of a product or a site. */
 const NO_FILE =
-  /^(?:(?:alpine|angular|backbone|chart|d3|deno|discord|ember|express|moment|next|node|nuxt|p5|react|socket|svelte|three|vue)\.(?:js|io)|asp\.net|[\w-]+\.(?:com|org|io|dev|ai))$/i;
+  /^(?:(?:alpine|angular|backbone|chart|d3|deno|discord|ember|express|moment|next|node|nuxt|p5|react|socket|svelte|three|vue)\.(?:js|io)|(?:asp|dot)\.net|[\w-]+\.(?:com|org))$/i;
 const VARIABLE = /\$[A-Z_][A-Z0-9_]*/g;
 
 /** What is said, whatever marks are put around it. */

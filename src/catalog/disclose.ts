@@ -50,6 +50,8 @@ export interface Disclosure {
   matches: readonly Match[];
   /** The skills whose instructions are in the text. */
   shown: readonly Skill[];
+  /** Skills that match too, and are loaded already or run on their own: a line each says so. */
+  noted: readonly Skill[];
   /** Why there are not more: negative cues. */
   against: Matches["against"];
   /** What did not fit the budget. */
@@ -71,9 +73,10 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const room = budget * 4;
   const isAsking = asksWhatThereIs(query, options.asks) && matches[0]?.level !== "explicit";
   const full = isAsking ? NO_TEXT : fullText(matches, maxSkills, { query, room, options });
-  const shared = { matches, against, isCut, shown: full.shown };
+  const shared = { matches, against, isCut, shown: full.shown, noted: full.noted };
   const cut = { descriptions: 0, names: 0, instructions: full.left };
-  if (full.shown.length > 0) return told("full", "a skill is mentioned or triggered", full.text, { ...shared, cut });
+  if (full.shown.length + full.noted.length > 0)
+    return told("full", "a skill is mentioned or triggered", full.text, { ...shared, cut });
   const visible = catalog.skills.filter(isForModel);
   if (full.left.length > 0) {
     const text = [availableLine(visible.length), full.text].join("\n");
@@ -146,15 +149,16 @@ interface Scene {
 interface FullText {
   text: string;
   shown: readonly Skill[];
+  noted: readonly Skill[];
   /** Names of the skills whose instructions had no room or could not be read. */
   left: readonly string[];
 }
-const NO_TEXT: FullText = { text: "", shown: [], left: [] };
+const NO_TEXT: FullText = { text: "", shown: [], noted: [], left: [] };
 
 function fullText(matches: readonly Match[], most: number, { query, room, options }: Scene): FullText {
   const parts: string[] = [];
-  const shown: Skill[] = [];
-  const left: string[] = [];
+  const [shown, noted]: [Skill[], Skill[]] = [[], []];
+  const [left, rest]: [string[], string[]] = [[], []];
   let used = 0;
   const add = (text: string) => {
     if (used + text.length + 2 > room) return false;
@@ -162,24 +166,38 @@ function fullText(matches: readonly Match[], most: number, { query, room, option
     parts.push(text);
     return true;
   };
-  for (const { skill, reasons } of matches.slice(0, most)) {
-    const text = textOf(skill, argumentsIn(query, skill, reasons), options);
-    if (text !== undefined && add(text)) shown.push(skill);
-    else left.push(skill.name);
+  for (const { skill, reasons } of matches) {
+    const given = argumentsIn(query, skill, reasons);
+    const note = noteOn(skill, given, options);
+    if (note !== undefined) {
+      if (add(note)) noted.push(skill);
+    } else if (shown.length + left.length >= most) rest.push(skill.name);
+    else {
+      const text = contentOf(skill, given, options);
+      if (text !== undefined && add(text)) shown.push(skill);
+      else left.push(skill.name);
+    }
   }
-  const named = [...left, ...matches.slice(most).map(({ skill }) => skill.name)].map((name) => inLine(name, 64));
+  const named = [...left, ...rest].map((name) => inLine(name, 64));
   const more = named.length > ALSO ? `, and ${named.length - ALSO} more` : "";
   if (named.length > 0) add(`[Also matching, not shown: ${named.slice(0, ALSO).join(", ")}${more}]`);
-  return { text: parts.join("\n\n"), shown, left };
+  return { text: parts.join("\n\n"), shown, noted, left };
 }
 
-/** What is said of a skill that matches, or nothing when it cannot be read. */
-function textOf(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
+/** What is said of a skill that need not be told again, or cannot be told. */
+function noteOn(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
   const name = inLine(skill.name, 64);
   if (options.canFork && skill.manifest.context === "fork")
     return `[Skill ${name} runs on its own: load_skill runs it]`;
   try {
-    if (!given && options.isLoaded?.(skill)) return `[Skill ${name} is already loaded in this conversation]`;
+    return !given && options.isLoaded?.(skill) ? `[Skill ${name} is already loaded in this conversation]` : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function contentOf(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
+  try {
     return skillContent(skill, { arguments: given, folder: options.folderOf?.(skill) });
   } catch {
     return undefined;
@@ -192,7 +210,11 @@ const ALSO = 10;
 function argumentsIn(query: string, skill: Skill, reasons: Match["reasons"]): string | undefined {
   if (!reasons.some(({ kind, text }) => kind === "mention" && /^[$/]/.test(text))) return undefined;
   const start = query.trimStart();
+  const plain = (text: string) => text.toLowerCase().replaceAll("_", "-");
   const name = start.slice(1, 1 + skill.name.length);
-  if (!/^[$/]/.test(start) || name.toLowerCase() !== skill.name.toLowerCase()) return undefined;
-  return start.slice(1 + skill.name.length).trim();
+  if (!/^[$/]/.test(start) || plain(name) !== plain(skill.name)) return undefined;
+  return start
+    .slice(1 + skill.name.length)
+    .replace(/^\s*:/, "")
+    .trim();
 }

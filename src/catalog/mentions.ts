@@ -15,7 +15,7 @@ export function mentionAt(
   variables: ReadonlySet<string>,
 ): Mention | undefined {
   const sigil = sigilAt(text, from, to, variables);
-  if (sigil !== undefined) return { how: `${sigil}NAME`, isRefused: false };
+  if (sigil !== undefined) return { how: `${sigil}NAME`, isRefused: isRefused(text, from - 1) };
   const after = skipQuotes(text, to, 1);
   if (wordAt(text, after) === "skill" || endsList(text, from, to))
     return asSaid("the NAME skill", text, verbBefore(text, from));
@@ -27,7 +27,7 @@ export function mentionAt(
 const SIGILS = new Set(["$", "/"]);
 const QUOTES = new Set(['"', "'", "`", "“", "”", "‘", "«", "»", "*", ":"]);
 const NAMED = new Set(["named", "called"]);
-const ARTICLES = new Set("a an her his its my our that the their this your".split(" "));
+const ARTICLES = new Set("a an existing her his its my new our same that the their this your".split(" "));
 const VERBS = new Set(
   "activate apply call execute follow invoke load open run running start through try use using via with without".split(
     " ",
@@ -35,8 +35,14 @@ const VERBS = new Set(
 );
 const LISTED = new Set([",", "and", "or", "&", "plus"]);
 /** What stands before a path, not before a command. */
-const PLACES = new Set("at directory endpoint folder from get in inside into of path post put route under".split(" "));
-const REFUSALS = new Set("don't dont never no not without".split(" "));
+const PLACES = new Set(
+  "at cat cd directory endpoint folder from get in inside into ls mkdir of open path post put rm route under".split(
+    " ",
+  ),
+);
+const REFUSALS = new Set("avoid dont never no not stop without".split(" "));
+/** What may stand between a refusal and what is refused. */
+const BETWEEN = new Set("actually ever just please really simply to you".split(" "));
 const FARTHEST = 16;
 
 /** The sigil right before a name that is called by it. Inside, words are joined as the name is: `/deploy app` is no `deploy-app`. */
@@ -90,11 +96,19 @@ function verbBefore(text: readonly Unit[], from: number): number | undefined {
 }
 
 function asSaid(how: string, text: readonly Unit[], verb: number | undefined): Mention | undefined {
-  if (verb === undefined) return undefined;
-  const [before, further] = [wordAt(text, verb - 1), wordAt(text, verb - 2)];
-  // "don't" is three units.
-  const isDont = before === "t" && further === "'";
-  return { how, isRefused: isDont || wordAt(text, verb) === "without" || REFUSALS.has(before) };
+  return verb === undefined ? undefined : { how, isRefused: isRefused(text, verb + 1) };
+}
+
+/** "don't ever use the", "do not", "stop using", "without", but not "why not use", stand before the unit at `end`. */
+function isRefused(text: readonly Unit[], end: number): boolean {
+  for (let at = end - 1; at >= Math.max(0, end - FARTHEST); at--) {
+    const word = wordAt(text, at);
+    // "don't" is three units.
+    if (word === "t" && wordAt(text, at - 1) === "'") return true;
+    if (REFUSALS.has(word)) return wordAt(text, at - 1) !== "why";
+    if (!VERBS.has(word) && !ARTICLES.has(word) && !BETWEEN.has(word)) return false;
+  }
+  return false;
 }
 
 function wordAt(text: readonly Unit[], at: number): string {

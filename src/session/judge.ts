@@ -20,13 +20,14 @@ export interface Judged {
 type What = "structure" | "style";
 export interface JudgeScene {
   host: Host;
-  isForModel(skill: Skill): boolean;
+  /** What speaks against a model's knowing of the skill. */
+  refusalOf(skill: Skill): ToolResult | undefined;
 }
 
 const MOST = 50;
 
 /** Checks a skill by its name, a path, or a text: its structure and metadata, or the style of its instructions. */
-export function judge(what: What, request: Judged, catalog: Catalog, { host, isForModel }: JudgeScene): ToolResult {
+export function judge(what: What, request: Judged, catalog: Catalog, { host, refusalOf }: JudgeScene): ToolResult {
   const { skill, path, content, profile } = request;
   if ([skill, path, content].filter((given) => given !== undefined).length !== 1)
     return refuse("input-invalid", 'Invalid input: give one of "skill", "path" and "content".');
@@ -41,10 +42,11 @@ export function judge(what: What, request: Judged, catalog: Catalog, { host, isF
     return reportPath(found, what, profile);
   }
   const named = catalog.find(skill ?? "");
-  const known = named && isForModel(named) ? named : undefined;
-  if (known && known.origin.file === undefined)
-    return report([checkText(toSkillMd(known), { profile })], what, profile);
-  const file = named ? known?.origin.file : brokenFile(catalog, skill ?? "");
+  const refusal = named && refusalOf(named);
+  if (refusal) return refusal;
+  if (named && named.origin.file === undefined)
+    return report([checkText(toSkillMd(named), { profile })], what, profile);
+  const file = named ? named.origin.file : brokenFile(catalog, skill ?? "");
   return file === undefined
     ? refuse("not-found", `Skill '${inLine(skill ?? "", 64)}' not found`)
     : reportPath(file, what, profile);

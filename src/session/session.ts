@@ -37,7 +37,7 @@ export interface SessionOptions {
 }
 
 /** What can be said of one query, over the settings. */
-export type TellOptions = Pick<DiscloseOptions, "files" | "shortlist" | "budget" | "maxSkills">;
+export type TellOptions = Pick<DiscloseOptions, "files" | "shortlist" | "budget" | "maxSkills" | "isLoaded">;
 
 /** One conversation: what is loaded, what was used recently, the tools now offered. */
 export interface Session {
@@ -78,7 +78,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     visible: () => state.catalog.skills.filter(state.isForModel),
     load: (name, loadOptions) => state.load(name, loadOptions),
     reload: () => state.reload(),
-    unload: (name) => active.delete(name),
+    unload: (name) => active.delete(state.catalog.find(name)?.name ?? name),
     disclose: (query, more) => state.disclose(query, more),
     reminder() {
       const names = [...active.keys()].filter((name) => state.catalog.has(name)).map((name) => inLine(name, 64));
@@ -127,9 +127,13 @@ export class State {
   async find(name: string, by: By): Promise<Skill | { refusal: ToolResult }> {
     const skill = this.catalog.find(name) ?? (await this.reload()).find(name);
     if (!skill) return { refusal: notFound(name, this.catalog.skills.filter(this.isForModel)) };
-    const refusal = denialOf(skill, this.host, by === "model" && this.#given.has(skill.name) ? undefined : by);
+    const refusal = by === "model" ? this.refusalOf(skill) : denialOf(skill, this.host, by);
     return refusal ? { refusal } : skill;
   }
+
+  /** What speaks against giving the skill to the model. */
+  readonly refusalOf = (skill: Skill): ToolResult | undefined =>
+    denialOf(skill, this.host, this.#given.has(skill.name) ? undefined : "model");
 
   async load(name: string, { by = "model", arguments: written, again }: LoadOptions = {}): Promise<ToolResult> {
     const skill = await this.find(name, by);
@@ -151,19 +155,17 @@ export class State {
   disclose(query: string, more: TellOptions = {}): Disclosure {
     const { settings, folderOf, use } = this.host;
     const told = disclose(this.catalog, query, {
+      isLoaded: (skill) => this.#isLoaded(skill),
       ...settings.disclosure,
       ...more,
       ...(folderOf ? { folderOf } : {}),
       isVisible: this.isVisible,
-      isLoaded: (skill) => this.#isLoaded(skill),
       recent: this.#recent,
       canFork: use !== undefined,
       search: "search_skills",
     });
-    for (const { name } of told.shown.toReversed()) {
-      moveToFront(this.#recent, name);
-      this.#given.add(name);
-    }
+    for (const { name } of [...told.shown, ...told.noted].reverse()) moveToFront(this.#recent, name);
+    for (const { name } of told.shown) this.#given.add(name);
     return told;
   }
 

@@ -86,7 +86,8 @@ export function sessionTools(state: State): readonly Tool[] {
       },
       async ({ skill, resource, offset = 0 }) => {
         const found = await state.find(skill, "model");
-        return "refusal" in found ? found.refusal : resourceText(found, resource, Math.max(0, Math.floor(offset)));
+        if ("refusal" in found) return found.refusal;
+        return resourceText(found, resource.replace(/^(?:\.\/)+/, ""), Math.max(0, Math.floor(offset)));
       },
     ),
     tool(

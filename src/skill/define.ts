@@ -24,7 +24,8 @@ export function defineSkill(definition: SkillDefinition): Skill {
   const wrong = (what: string, fix: string) =>
     new PromptValidationError("definition-invalid", { message: `Skill "${name}": ${what}`, fix });
   const unknown = Object.keys(definition).find((key) => !DEFINITION_KEYS.has(key));
-  if (unknown !== undefined) throw wrong(`has no "${unknown}"`, `put it under frontmatter: { ${unknown}: … }`);
+  if (unknown !== undefined)
+    throw wrong(`"${unknown}" is no part of a definition`, `put it under frontmatter: { ${unknown}: … }`);
   if (typeof name !== "string" || !DEFINED_NAME.test(name) || unusableName(name)) {
     throw wrong("the name cannot be used", "use up to 64 lower-case letters, digits and hyphens, the first no hyphen");
   }

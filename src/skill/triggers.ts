@@ -92,13 +92,14 @@ const MOST_STEPS = 1000;
 
 function judgePatterns(key: string, { wrong, broad, dear }: SortedPatterns, report: Report): void {
   const shown = (text: string | undefined) => `"${oneLine(text ?? "", 64)}"`;
-  const [first] = wrong;
-  if (first)
+  if (wrong.length > 0) {
+    const each = wrong.slice(0, 3).map(({ text, problem }) => `${shown(text)} ${problem}`);
     report(
       "trigger-pattern",
       key,
-      `"${key}" has the pattern ${shown(first.text)}, which ${first.problem}${andMore(wrong)}`,
+      `"${key}" has patterns that cannot be used: ${each.join("; ")}${andMore(wrong.slice(2))}`,
     );
+  }
   if (broad.length > 0)
     report("trigger-broad", key, `"${key}" has ${shown(broad[0])}${andMore(broad)}, which fits every query`);
   if (dear.length > 0)

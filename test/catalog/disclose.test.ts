@@ -97,6 +97,8 @@ describe("the four tiers", () => {
   it("say that a skill is loaded instead of repeating it", async () => {
     const { text, tier } = await told(triggered, "greet", { isLoaded: ({ name }) => name === "greet" });
     expect([tier, text]).toEqual(["full", "[Skill greet is already loaded in this conversation]"]);
+    const both = await told(triggered, "plan how to greet", { isLoaded: ({ name }) => name === "greet", maxSkills: 1 });
+    expect([both.shown, both.noted].map((list) => list.map(({ name }) => name))).toEqual([["plan"], ["greet"]]);
     expect((await told(triggered, "/greet Ann", { isLoaded: ({ name }) => name === "greet" })).text).toContain(
       "Say hello.\n\nARGUMENTS: Ann",
     );
@@ -140,6 +142,9 @@ describe("who may invoke", () => {
     expect((await told(skills, "list skills")).text).not.toContain("secret");
     expect((await told(skills, "/secret prod now")).text).toContain("Ship prod now.");
     expect((await told(skills, "use the secret skill")).tier).toBe("full");
+    const named = { "data-chart": { body: "Draw $ARGUMENTS." } };
+    expect((await told(named, "/data_chart a b")).text).toContain("Draw a b.");
+    expect((await told(named, "/data-chart: a b")).text).toContain("Draw a b.");
   });
 
   it("[X-01] does not let a person call what only models may, though its triggers work", async () => {

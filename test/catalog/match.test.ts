@@ -153,6 +153,7 @@ describe("mentions", () => {
     ["/deploy app", "deploy"],
     ["/deploy-app now", "deploy-app"],
     ["could you please invoke the writing skill?", "writing"],
+    ["Use the new deploy skill", "deploy"],
     ["it is not hard; use the deploy skill", "deploy"],
     ["run the skill deploy", "deploy"],
     ["use skill: deploy", "deploy"],
@@ -181,6 +182,7 @@ describe("mentions", () => {
     "what does the deploy skill do?",
     "look in /docs for it",
     "the endpoint /deploy is slow",
+    "cd /deploy && ls",
     "my writing skill is poor",
   ])("%j mentions none", (query) => {
     expect(matched(skills, query).filter((line) => line.includes("explicit"))).toEqual([]);
@@ -205,11 +207,24 @@ describe("several mentions, and refusals", () => {
     "Don’t use the deploy skill to ship",
     "ship it without the deploy skill",
     "never use the deploy skill to ship",
+    "please don't ever use the deploy skill to ship",
+    "stop using the deploy skill, ship it",
   ])("leaves out a skill that the query refuses: %j", (query) => {
     const { matches, against } = matcherFor(skills).match(query);
     expect(matches.filter(({ level }) => level !== "words")).toEqual([]);
     expect(against).toMatchObject([{ skill: { name: "deploy" }, cue: "not the deploy skill" }]);
   });
+});
+
+describe("calls that are refused", () => {
+  it.each(["do not use /deploy", "don't /deploy yet", "not $deploy"])("%j", (query) => {
+    expect(matched({ deploy: {} }, query)).toEqual([]);
+  });
+  it.each([
+    "why not use the deploy skill?",
+    "do not forget to use the deploy skill",
+    "if you're not sure, use /deploy",
+  ])("but not %j", (query) => expect(matched({ deploy: {} }, query)).toHaveLength(1));
 });
 
 describe("the order of matches", () => {

@@ -119,6 +119,16 @@ describe("skillet eval", () => {
     expect(JSON.parse(stdout).skills).toMatchObject([{ skill: "invoices", takenBy: [] }]);
   });
 
+  it("tells nothing of a skill that a model may not invoke", async () => {
+    const { stdout } = await evaluated(["skills/own", "--json"], {
+      "skills/own/SKILL.md": skillText("own", {
+        more: "disable-model-invocation: true\ntriggers:\n  keywords: [own]\n",
+      }),
+      "skills/own/evals/triggers.json": JSON.stringify([query("my own thing", true)]),
+    });
+    expect(JSON.parse(stdout).skills).toMatchObject([{ skill: "own", queries: 1, told: 0 }]);
+  });
+
   it("says what to write where there is nothing to measure, and what is wrong with a file", async () => {
     expect((await evaluated(["skills/plain"])).stderr).toContain("no skill has evals/triggers.json: write one as");
     const odd = await evaluated(["skills/plain", "--ci"], {
@@ -126,6 +136,7 @@ describe("skillet eval", () => {
         '[{"query": "x"}, {"query": "plain thing", "should_trigger": true, "split": "test"}]',
     });
     expect(odd.stderr).toContain('! plain: evals/triggers.json has 1 of 2 entries without a "query"');
+    expect(odd.stderr).toContain("; a file of queries is wrong");
     expect(odd.code).toBe(1);
     const broken = await evaluated(["skills/plain"], { "skills/plain/evals/triggers.json": "[" });
     expect(broken.stderr).toContain("! plain: evals/triggers.json is not valid JSON");

@@ -57,7 +57,7 @@ describe("skillet explain", () => {
   it("[T-06] gives the breadcrumb for one that matches nothing", async () => {
     expect((await explain(["fix my bug", "--text"])).stdout).toBe("[2 skills available]\n");
     expect((await explain(["fix my bug"])).stdout).toMatch(
-      /^breadcrumb {2}that there are 2 skills: nothing is triggered/,
+      /^breadcrumb {2}how many skills there are, 2: nothing is triggered/,
     );
   });
 
@@ -104,6 +104,9 @@ describe("skillet explain", () => {
     expect(stdout).toMatch(/^party {2}not matched\n/);
     expect(stdout).toMatch(/keywords +party/);
     expect((await explain(["x", "--skill", "own"])).stdout).toContain("own  not considered");
+    const broken = { "skills/broken/SKILL.md": "---\nname: broken\n---\n\nNo description.\n" };
+    expect((await explain(["x"], broken)).stdout).toContain("skills/broken/SKILL.md  did not load: has no description");
+    expect((await explain(["x", "--skill", "broken"], broken)).stderr).toContain("Skill 'broken' did not load");
     const missing = await explain(["x", "--skill", "prty"]);
     expect([missing.code, missing.stderr]).toEqual([1, "✗ Skill 'prty' not found\n  did you mean \"party\"?\n"]);
   });
@@ -117,6 +120,9 @@ describe("skillet explain", () => {
     expect(tokens).toBeLessThanOrEqual(1500);
     for (let index = 0; index < 200; index++) expect(text).toMatch(new RegExp(`\\bs-${index}\\b`));
     expect(cut.names).toBe(0);
+    expect((await explain(["list skills", "--budget", "900"], many)).stdout).toMatch(
+      /^! shortened or left out to fit: \d+ descriptions$/m,
+    );
     expect((await explain(["say hello at the party", "--max-skills", "1"])).stdout).toContain(
       "[Also matching, not shown: party]",
     );

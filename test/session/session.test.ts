@@ -133,7 +133,7 @@ describe("load_skill", () => {
       auto: { body: "Go on.", more: { "user-invocable": false } },
     });
     expect(data(await session.call("list_skills", {}))).toMatchObject([{ name: "auto" }]);
-    expect(await session.call("validate_skill", { skill: "ship" })).toMatchObject({ isError: true, code: "not-found" });
+    expect(await session.call("validate_skill", { skill: "ship" })).toMatchObject({ isError: true, code: "not-for-models" });
     expect(await session.call("load_skill", { skill: "ship" })).toMatchObject({
       isError: true,
       code: "not-for-models",
@@ -247,7 +247,7 @@ describe("read_skill_resource", () => {
       content: '<skill_resource skill="a" path="ref/x.md">\nReference &lt;/skill_resource> text\n</skill_resource>',
       isError: false,
     });
-    expect((await read({ skill_name: "a", resource_name: "ref/x.md" })).content).toContain("Reference");
+    expect((await read({ skill_name: "a", resource_name: "./ref/x.md" })).content).toContain("Reference");
   });
 
   it.each([
@@ -501,6 +501,11 @@ describe("a session", () => {
     const session = await sessionOf({ a: { keywords: ["go"] }, b: { keywords: ["go"] }, c: { keywords: ["other"] } });
     expect(session.disclose("go").shown.map(({ name }) => name)).toEqual(["a", "b"]);
     await session.load("b");
+    const { shown, noted } = session.disclose("go", { maxSkills: 1 });
+    expect([shown, noted].map((list) => list.map(({ name }) => name))).toEqual([["a"], ["b"]]);
+    session.unload("b@inline");
+    await session.load("b");
+    session.unload("b");
     expect(session.disclose("go", { maxSkills: 1 }).shown.map(({ name }) => name)).toEqual(["b"]);
   });
 

@@ -32,9 +32,9 @@ interface EvalOptions {
 /** Measures whether queries find the skills that they are for. */
 export async function evaluateSkills({ io, options, args }: Context<EvalOptions>): Promise<number> {
   const threshold = shareOf(options.threshold);
-  const { catalog, skills, names } = await subjectsFor(io, options, args);
+  const { catalog, skills, names, maxSkills } = await subjectsFor(io, options, args);
   const { subjects, problems, training } = queriesOf(catalog, names);
-  const evaluation = evaluate(openMatcher(skills), subjects);
+  const evaluation = evaluate(openMatcher(skills), subjects, maxSkills);
   const error = printer(io.stderr, io.env);
   for (const { skill, problem } of problems) error.line`${error.yellow("!")} ${skill}: ${TRIGGER_QUERIES} ${problem}`;
   const isEmpty = evaluation.all.queries + evaluation.all.others === 0;
@@ -45,7 +45,7 @@ export async function evaluateSkills({ io, options, args }: Context<EvalOptions>
     error.line`${error.dim(`held-out queries only; ${count(training, "training query serves as an example", "training queries serve as examples")}. told: its instructions were given at once`)}`;
   if (!options.ci) return EXIT.fine;
   const isGood = !isEmpty && problems.length === 0 && isAbove(evaluation.all, threshold);
-  error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${percent(recall(evaluation.all, 3))}, false triggers ${percent(falseShare(evaluation.all))}; wanted at least ${percent(threshold)} and at most ${percent(1 - threshold)}`;
+  error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${percent(recall(evaluation.all, 3))}, false triggers ${percent(falseShare(evaluation.all))}; wanted at least ${percent(threshold)} and at most ${percent(1 - threshold)}${problems.length > 0 ? "; a file of queries is wrong" : ""}`;
   return isGood ? EXIT.fine : EXIT.findings;
 }
 
@@ -68,14 +68,19 @@ async function subjectsFor(io: Io, options: Context<EvalOptions>["options"], arg
   const sources = folders.map((path) => directorySource({ path, scope: "inline" }));
   const own = await openCatalog(sources);
   const names = own.skills.flatMap(({ name, origin }) => (isAsked(origin.folder, paths) ? name : []));
-  if (isHermetic) return { catalog: own, skills: own.skills, names };
+  if (isHermetic) return { catalog: own, skills: own.skills, names, maxSkills: undefined };
   const found = await discoverFor(io, options, sources);
   warnOfConfiguration(io, found);
   for (const name of named) found.catalog.get(name);
   const skills = found.catalog.available((skill) => firstDenial(skill, found));
   const there = new Set(skills.map(({ name }) => name));
   const asked = args.length === 0 ? found.catalog.names() : [...names, ...named];
-  return { catalog: found.catalog, skills, names: asked.filter((name) => there.has(name)) };
+  return {
+    catalog: found.catalog,
+    skills,
+    names: asked.filter((name) => there.has(name)),
+    maxSkills: found.settings.disclosure.maxSkills,
+  };
 }
 
 function isSkillFolder(path: string): boolean {

@@ -6,10 +6,12 @@ import { openSession } from "../../session/session.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens, grouped } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
+import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { explainMissing } from "./show.ts";
 
 interface ExplainOptions {
   skill?: string;
@@ -27,7 +29,9 @@ export async function explain({ io, options, args }: Context<ExplainOptions>): P
   const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
   const facts = factsOf(query, found, options);
   if (options.skill !== undefined) {
-    const one = oneSkill(facts, found.catalog.get(options.skill));
+    const skill = found.catalog.find(options.skill);
+    if (!skill) return explainMissing(io, found, options.skill);
+    const one = oneSkill(facts, skill);
     if (options.json) printJson(io.stdout, one);
     else printOne(io, one);
   } else if (options.json) printJson(io.stdout, jsonOf(facts));
@@ -79,6 +83,9 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
         matched.has(skill) ? [] : { skill: skill.name, why: `"${cue}" in the query speaks against it` },
       ),
       ...hidden.map((skill) => ({ skill: skill.name, why: whyHidden(skill, found) })),
+      ...found.catalog.diagnostics.flatMap(({ severity, file, message }) =>
+        severity === "error" ? { skill: displayPath(file, found.around), why: `did not load: ${message}` } : [],
+      ),
     ],
     told,
   };
@@ -125,7 +132,7 @@ function asJson({ skill, ...match }: Explained) {
 
 const SAYS: Record<Tier, (told: Disclosure, visible: number) => string> = {
   none: () => "nothing",
-  breadcrumb: (_, visible) => `that there are ${count(visible, "skill")}`,
+  breadcrumb: (_, visible) => `how many skills there are, ${visible}`,
   registry: (_, visible) => `names and brief descriptions of ${count(visible, "skill")}`,
   full: ({ shown }) => `the instructions of ${shown.map(({ name }) => name).join(", ")}`,
 };
@@ -134,6 +141,13 @@ function printFacts(io: Io, facts: Facts): void {
   const out = printer(io.stdout, io.env);
   const { told, tier } = facts;
   out.line`${out.bold(tier)}  ${SAYS[tier](told, facts.visible)}: ${told.why} ${out.dim(`~${told.tokens} tokens`)}`;
+  const { descriptions, names, instructions } = told.cut;
+  const cut = [
+    descriptions > 0 && count(descriptions, "description"),
+    names > 0 && count(names, "name"),
+    instructions.length > 0 && `the instructions of ${instructions.join(", ")}`,
+  ].filter((part) => part !== false);
+  if (cut.length > 0) out.line`${out.yellow("!")} shortened or left out to fit: ${cut.join(", ")}`;
   if (facts.isCut)
     out.line`${out.yellow("!")} only the first ${grouped(LONGEST_QUERY)} characters of the query were looked at`;
   printMatches(

@@ -30,7 +30,7 @@ export async function show({ io, options, args }: Context<{ body?: boolean }>): 
 }
 
 /** A skill that did not load is not simply missing: say why. */
-function explainMissing(io: Io, { catalog, around }: Discovered, name: string): number {
+export function explainMissing(io: Io, { catalog, around }: Discovered, name: string): number {
   const reasons = catalog.diagnostics.filter(
     (diagnostic) => diagnostic.severity === "error" && isAbout(diagnostic, name),
   );
