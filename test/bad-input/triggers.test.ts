@@ -94,10 +94,13 @@ describe("triggers that are no use", () => {
   });
 
   it("[T-02] `skillet check` says which pattern and why", async () => {
-    const { folder } = await load({ patterns: ["deploy(?=s)", ".*"] });
+    const { folder } = await load({ patterns: ["deploy(?=s)", "[", ".*"] });
     const { code, stdout, stderr } = await skillet(["check", folder, "--profile", "agentskills"]);
     expect(code).toBe(1);
-    expect(stdout + stderr).toContain('"triggers" has the pattern "deploy(?=s)", which looks ahead or behind');
+    expect(stdout + stderr).toContain(
+      '"triggers" has patterns that cannot be used: "deploy(?=s)" looks ahead or behind',
+    );
+    expect(stdout + stderr).toContain('; "[" has a "[" that is not closed');
     expect(stdout + stderr).toContain('"triggers" has ".*", which fits every query');
   });
 

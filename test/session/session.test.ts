@@ -133,7 +133,10 @@ describe("load_skill", () => {
       auto: { body: "Go on.", more: { "user-invocable": false } },
     });
     expect(data(await session.call("list_skills", {}))).toMatchObject([{ name: "auto" }]);
-    expect(await session.call("validate_skill", { skill: "ship" })).toMatchObject({ isError: true, code: "not-for-models" });
+    expect(await session.call("validate_skill", { skill: "ship" })).toMatchObject({
+      isError: true,
+      code: "not-for-models",
+    });
     expect(await session.call("load_skill", { skill: "ship" })).toMatchObject({
       isError: true,
       code: "not-for-models",
