@@ -15,7 +15,7 @@ export const MOST_TRIGGERS: Readonly<Record<keyof Triggers | "paths", number>> =
   paths: 64,
 };
 /** How many words a phrase may have. */
-export const LONGEST_PHRASE = 24;
+const LONGEST_PHRASE = 24;
 
 /** Says of every trigger that cannot be used why not. What is said here is what matching leaves out. */
 export function judgeTriggers(

@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { TIERS } from "../../src/catalog/disclose.ts";
+import { LEVELS } from "../../src/catalog/match.ts";
+import { openSession } from "../../src/session/session.ts";
+import { catalogOf } from "../support/skills.ts";
+
+describe("what models and their programs depend on", () => {
+  it("is the tiers and the levels", () => {
+    expect(TIERS).toEqual(["none", "breadcrumb", "registry", "full"]);
+    expect(LEVELS).toEqual(["explicit", "phrase", "trigger", "words"]);
+  });
+
+  it("is the tools of a session and what they take", async () => {
+    const { tools } = openSession(await catalogOf({}));
+    const lines = tools.flatMap(({ name, description, inputSchema }) => {
+      const { properties = {}, required = [] } = inputSchema as { properties?: object; required?: string[] };
+      const takes = Object.entries(properties).map(([key, { type, enum: choices }]) => {
+        return `  ${key}: ${choices ? choices.join(" | ") : type}${required.includes(key) ? "" : " (optional)"}`;
+      });
+      return [`${name}: ${description}`, ...takes];
+    });
+    expect(lines.join("\n")).toMatchInlineSnapshot(`
+      "list_skills: Lists the skills there are: name, description, version and tags, as JSON.
+      search_skills: Finds skills for a task, best first, also by what their instructions say. Use it when the list of skills is long or was cut.
+        query: string
+        limit: number (optional)
+      load_skill: Loads a skill: gives its full instructions and the list of its files. Follow them.
+        skill: string
+        arguments: string (optional)
+        again: boolean (optional)
+      read_skill_resource: Reads a file of a skill: one of those that load_skill lists.
+        skill: string
+        resource: string
+        offset: number (optional)
+      validate_skill: Checks a skill's structure and metadata, and says what is wrong, where, and how to mend it.
+        skill: string (optional)
+        path: string (optional)
+        content: string (optional)
+        profile: load | agentskills | shipped | claude-upload | vscode (optional)
+      lint_skill: Checks the style of a skill's instructions: each finding with its rule, line and a way to mend it.
+        skill: string (optional)
+        path: string (optional)
+        content: string (optional)"
+    `);
+  });
+
+  it("is what a loaded skill looks like", async () => {
+    const session = openSession(await catalogOf({ a: { keywords: ["go"], body: "Do it.", more: { model: "fast" } } }));
+    expect((await session.load("a")).content).toMatchInlineSnapshot(`
+      "<skill_content name="a">
+      Do it.
+      </skill_content>
+      [Not in force for loaded instructions: model (fast)]"
+    `);
+    expect((await session.load("a")).content).toMatchInlineSnapshot(
+      `"Skill 'a' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true."`,
+    );
+    expect(session.disclose("go").text).toMatchInlineSnapshot(`"[Skill a is already loaded in this conversation]"`);
+    expect(session.reminder()).toMatchInlineSnapshot(
+      `"[Skills loaded in this conversation: a. load_skill with again: true repeats one]"`,
+    );
+  });
+});
