@@ -1,7 +1,9 @@
 import { DEFAULTS } from "../catalog/defaults.ts";
 import { matcherOf } from "../catalog/disclose.ts";
+import { LONGEST_QUERY } from "../catalog/match.ts";
 import type { Host } from "../host/host.ts";
 import { inLine } from "../shared/prompt.ts";
+import { grouped } from "../shared/text.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
@@ -39,22 +41,23 @@ export function sessionTools(state: State): readonly Tool[] {
       },
       async ({ query, limit = 10 }) => {
         const most = Math.min(50, Math.max(1, Math.floor(limit)));
-        const { matches } = matcherOf(await state.reload()).match(query, {
+        const { matches, isCut } = matcherOf(await state.reload()).match(query, {
           bodies: true,
           limit: most,
           isVisible: isForModel,
           isCallable: isForModel,
         });
-        return json(
-          matches.slice(0, most).map(({ skill, reasons }) => ({
-            name: inLine(skill.name, 64),
-            description: inLine(skill.manifest.briefDescription),
-            why: reasons
-              .slice(0, 10)
-              .map(({ kind, text }) => `${kind}: ${inLine(text, 200)}`)
-              .join("; "),
-          })),
-        );
+        const found: object[] = matches.slice(0, most).map(({ skill, reasons }) => ({
+          name: inLine(skill.name, 64),
+          description: inLine(skill.manifest.briefDescription),
+          why: reasons
+            .slice(0, 10)
+            .map(({ kind, text }) => `${kind}: ${inLine(text, 200)}`)
+            .join("; "),
+        }));
+        if (isCut)
+          found.push({ note: `only the first ${grouped(LONGEST_QUERY)} characters of the query were looked at` });
+        return json(found);
       },
     ),
     tool(

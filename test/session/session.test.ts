@@ -400,6 +400,10 @@ describe("search_skills", () => {
     expect(await search("kubectl cluster")).toMatchObject([{ name: "cluster", why: "words: kubectl, cluster" }]);
     expect(await search("skill", 2)).toHaveLength(2);
     expect(await search("nothing of this")).toEqual([]);
+    expect(await search(`inbox ${"x ".repeat(20_000)}`)).toMatchObject([
+      { name: "mail" },
+      { note: "only the first 20,000 characters of the query were looked at" },
+    ]);
   });
 });
 
