@@ -99,7 +99,11 @@ function shortened(
 
 function namesOnly(heading: string, rows: readonly Row[], fitting: readonly number[], options: ListingOptions): Listed {
   const all = `${heading} ${rows.map(({ name }) => name).join(", ")}`;
-  if (all.length <= options.room) return { text: all, cut: { descriptions: rows.length, names: 0 } };
+  const note = `\n(names only, to fit${options.search ? `; ${options.search} tells more` : ""})`;
+  if (all.length <= options.room) {
+    const text = all.length + note.length <= options.room ? all + note : all;
+    return { text, cut: { descriptions: rows.length, names: 0 } };
+  }
   const more = (number: number) => `, and ${number} more${options.search ? ` (${options.search} finds them)` : ""}`;
   let room = options.room - heading.length - 1 - more(rows.length).length;
   const kept = new Set<number>();

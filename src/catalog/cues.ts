@@ -44,27 +44,33 @@ export class CueIndex {
   readonly #patterns = new PatternIndex<number>();
   readonly #globs = new PatternIndex<{ skill: number; glob: string }>();
 
-  add(index: number, { name, manifest: { triggers, paths } }: Skill, examples: readonly string[]): void {
+  /** Contract: true when a query can wake the skill, beside naming it. */
+  add(index: number, { name, manifest: { triggers, paths } }: Skill, examples: readonly string[]): boolean {
     this.#names.add(index, "name", name);
-    this.#declare(index, "keyword", triggers.keywords, MOST_TRIGGERS.keywords);
-    this.#declare(index, "verb", triggers.verbs, MOST_TRIGGERS.verbs);
     this.#declare(index, "negative", triggers.negative, MOST_TRIGGERS.negative);
-    for (const { pattern, needs } of sortPatterns(triggers.patterns).usable) this.#patterns.add(pattern, needs, index);
-    for (const { text: glob, pattern, needs } of sortPatterns(paths, globPattern).usable) {
-      this.#globs.add(pattern, needs, { skill: index, glob });
-    }
+    const words =
+      this.#declare(index, "keyword", triggers.keywords, MOST_TRIGGERS.keywords) +
+      this.#declare(index, "verb", triggers.verbs, MOST_TRIGGERS.verbs);
+    const patterns = sortPatterns(triggers.patterns).usable;
+    const globs = sortPatterns(paths, globPattern).usable;
+    for (const { pattern, needs } of patterns) this.#patterns.add(pattern, needs, index);
+    for (const { text: glob, pattern, needs } of globs) this.#globs.add(pattern, needs, { skill: index, glob });
     for (const example of examples.slice(0, MOST_TRIGGERS.examples)) {
       const key = spoken(units(fold(example)));
       if (key !== "") this.#examples.set(key, [...(this.#examples.get(key) ?? []), index]);
     }
+    return words + patterns.length + globs.length > 0;
   }
 
-  #declare(skill: number, kind: "keyword" | "verb" | "negative", texts: readonly string[], most: number): void {
-    for (let at = 0; at < Math.min(texts.length, most); at++) {
-      const text = texts[at] as string;
-      const asked = kind !== "negative" && isOfSeveralWords(text) ? "phrase" : kind;
-      if (isPhrase(text)) this.#phrases.add(skill, asked, text);
+  /** Contract: how many of them can be used. */
+  #declare(skill: number, kind: "keyword" | "verb" | "negative", texts: readonly string[], most: number): number {
+    let usable = 0;
+    for (const text of texts.slice(0, most)) {
+      if (!isPhrase(text)) continue;
+      this.#phrases.add(skill, kind !== "negative" && isOfSeveralWords(text) ? "phrase" : kind, text);
+      usable++;
     }
+    return usable;
   }
 
   *find(query: string, files: readonly string[]): Generator<Cue> {

@@ -1,8 +1,6 @@
 import { inLine } from "../shared/prompt.ts";
 import { count, estimateTokens } from "../shared/text.ts";
-import { globPattern } from "../skill/glob.ts";
-import type { Skill } from "../skill/skill.ts";
-import { isPhrase, sortPatterns } from "../skill/triggers.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
 import { asksWhatThereIs } from "./asks.ts";
 import { availableLine, bullet, type Listed, listWithin } from "./budget.ts";
 import type { Catalog } from "./catalog.ts";
@@ -67,9 +65,10 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const isForModel = (skill: Skill) => isFor("model", skill) && isVisible(skill);
   const isCallable = (skill: Skill) => isFor("user", skill) && isVisible(skill);
   const scene = { recent, files, isVisible: isForModel, isCallable };
-  const { matches, against, isCut } = matcherOf(catalog).match(query, { ...scene, limit: 0 });
+  const matcher = matcherOf(catalog);
+  const { matches, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
   // Looked for only where words decide something: then what the instructions say counts too.
-  const byWords = () => matcherOf(catalog).match(query, { ...scene, bodies: true }).matches;
+  const byWords = () => matcher.match(query, { ...scene, bodies: true }).matches;
   const room = budget * 4;
   const isAsking = asksWhatThereIs(query, options.asks) && matches[0]?.level !== "explicit";
   const full = isAsking ? NO_TEXT : fullText(matches, maxSkills, { query, room, options });
@@ -84,7 +83,7 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
     return told("breadcrumb", why, text.length <= room ? text : availableLine(visible.length), { ...shared, cut });
   }
   if (visible.length === 0) return told("none", "no skill is visible", "", { ...shared, cut });
-  const plain = isAsking ? [] : visible.filter((skill) => !hasTriggers(skill));
+  const plain = isAsking ? [] : visible.filter((skill) => !matcher.triggered.has(skill));
   if (isAsking || plain.length > 0) {
     const why = isAsking
       ? ASKING
@@ -122,17 +121,6 @@ export function matcherOf(catalog: Catalog): Matcher {
   const matcher = openMatcher(catalog.skills);
   MATCHERS.set(catalog, matcher);
   return matcher;
-}
-
-/** Whether a skill is there for a model, or for a person who calls it by name. */
-export function isFor(whom: "model" | "user", { manifest: { invocation } }: Skill): boolean {
-  return whom === "model" ? invocation.byModel : invocation.byUser;
-}
-
-/** Whether a query can wake the skill. What cannot be used as a trigger is none. */
-function hasTriggers({ manifest: { triggers, paths } }: Skill): boolean {
-  if (triggers.keywords.some(isPhrase) || triggers.verbs.some(isPhrase)) return true;
-  return sortPatterns(triggers.patterns).usable.length + sortPatterns(paths, globPattern).usable.length > 0;
 }
 
 const MATCHERS = new WeakMap<Catalog, Matcher>();

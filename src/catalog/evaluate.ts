@@ -1,5 +1,5 @@
 import { byText } from "../shared/text.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
 import { DEFAULTS } from "./defaults.ts";
 import type { Matcher } from "./match.ts";
 
@@ -66,8 +66,6 @@ export function recall({ queries, first }: Score, place: Place): number | undefi
 export const PLACES = [1, 3, 5] as const;
 export type Place = (typeof PLACES)[number];
 
-const isForModel = (skill: Skill): boolean => skill.manifest.invocation.byModel;
-
 function emptyScore(): Score {
   return { queries: 0, first: { 1: 0, 3: 0, 5: 0 }, told: 0, others: 0, false: 0 };
 }
@@ -78,7 +76,7 @@ function scoreOf(matcher: Matcher, { skill, queries }: Subject, maxSkills: numbe
   const falseTriggers: string[] = [];
   const takers = new Map<string, number>();
   for (const { query, shouldTrigger } of queries) {
-    const { matches } = matcher.match(query, { bodies: true, isVisible: isForModel });
+    const { matches } = matcher.match(query, { bodies: true, isVisible: (other) => isFor("model", other) });
     const place = matches.findIndex((match) => match.skill.name === skill.name);
     const isTold = place !== -1 && place < maxSkills && matches[place]?.level !== "words";
     if (!shouldTrigger) {

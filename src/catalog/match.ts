@@ -1,7 +1,7 @@
 import { byText } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type Cue, CueIndex, type CueKind } from "./cues.ts";
-import { type Field, RankIndex, type Scored } from "./rank.ts";
+import { type Field, RankIndex, type Ranking } from "./rank.ts";
 import { eachTerm, terms } from "./terms.ts";
 
 /** Strongest first. Only `words` never puts a skill's instructions before a model. */
@@ -48,6 +48,8 @@ export interface Matches {
 }
 
 export interface Matcher {
+  /** The skills that a query can wake. What cannot be used as a trigger is none. */
+  readonly triggered: ReadonlySet<Skill>;
   match(query: string, options?: MatchOptions): Matches;
   /** Which of the query's words stand in which field of the skill. */
   wordsIn(
@@ -90,26 +92,21 @@ const LEVEL_OF: Record<Exclude<CueKind, "negative">, number> = {
 /** Prepares skills for being matched. Contract: a matcher belongs to these skills as they are now. */
 export function openMatcher(skills: readonly Skill[]): Matcher {
   const cues = new CueIndex();
-  for (const [index, skill] of skills.entries()) cues.add(index, skill, skill.examples());
+  const examples = skills.map((skill) => skill.examples());
+  const triggered = new Set(skills.filter((skill, index) => cues.add(index, skill, examples[index] ?? [])));
+  const textsOf = (index: number) => fieldsOf(skills[index] as Skill, examples[index] ?? []);
   // Most queries need no words: a skill is triggered, or none is and nothing more is said. So the words wait until one does.
-  const rank = once(
-    () => new RankIndex(Object.values(FIELDS), skills.length, (index) => fieldsOf(skills[index] as Skill)),
-  );
+  const rank = once(() => new RankIndex(Object.values(FIELDS), skills.length, textsOf));
   const bodyRank = once(
-    () =>
-      new RankIndex(WITH_BODY, skills.length, (index) => {
-        const skill = skills[index] as Skill;
-        return [...fieldsOf(skill), bodyOf(skill)];
-      }),
+    () => new RankIndex(WITH_BODY, skills.length, (index) => [...textsOf(index), bodyOf(skills[index] as Skill)]),
   );
   return {
+    triggered,
     match: (query, matchOptions = {}) => match({ skills, cues, rank, bodyRank }, query, matchOptions),
     wordsIn(skill, query, { bodies: withBodies = false } = {}) {
       const wanted = wordsOf(query.slice(0, LONGEST_QUERY));
-      const fields = fieldsOf(skill).map((text, index) => ({
-        field: FIELD_NAMES[index] as string,
-        text,
-      }));
+      const texts = fieldsOf(skill, skill.examples());
+      const fields = texts.map((text, index) => ({ field: FIELD_NAMES[index] as string, text }));
       if (withBodies) fields.push({ field: "body", text: bodyOf(skill) });
       return fields.flatMap(({ field, text }) => {
         const words = [...new Set(terms(text))].flatMap((term) => wanted.get(term) ?? []);
@@ -133,22 +130,20 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
   const { found, against } = weighCues(indexes, query, options);
   const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
   const words = wordsOf(query);
-  // The order of what is triggered is the same whether the instructions are looked into or not.
-  const own =
-    found.size > 1 || limit > 0 ? indexes.rank().rank(words.keys(), { limit: 0, always: found }).asked : NONE_ASKED;
-  const rank = options.bodies ? indexes.bodyRank : indexes.rank;
-  const best =
-    limit > 0 ? rank().rank(words.keys(), { limit, accepts: (index) => !found.has(index) && accepts(index) }).best : [];
+  // What is triggered has the same order whether the instructions are looked into or not.
+  const isOrdered = found.size > 1 || limit > 0;
+  const ranking = { limit: options.bodies ? 0 : limit, always: found, accepts };
+  const own = isOrdered ? indexes.rank().rank(words.keys(), ranking) : NO_RANKING;
+  const wide = options.bodies && limit > 0 ? indexes.bodyRank() : undefined;
+  const { best } = wide ? wide.rank(words.keys(), { ...ranking, limit }) : own;
   const strong = Array.from(found, ([index, cues]): Match => {
-    const { score = 0, words: number = 0 } = own.get(index) ?? {};
+    const { score = 0, words: number = 0 } = own.asked.get(index) ?? {};
     const reasons = cues.map(({ kind, text }) => ({ kind, text }));
     return { skill: skills[index] as Skill, level: levelOf(cues), reasons, score, words: number };
   });
   const byWords = best.map(({ document, score, words: number }): Match => {
-    const text = rank()
-      .wordsIn(document, words.keys())
-      .map((term) => words.get(term));
-    const reasons = [{ kind: "words" as const, text: text.join(", ") }];
+    const held = (wide ?? indexes.rank()).wordsIn(document, words.keys());
+    const reasons = [{ kind: "words" as const, text: held.map((term) => words.get(term)).join(", ") }];
     return { skill: skills[document] as Skill, level: "words", reasons, score, words: number };
   });
   return {
@@ -158,7 +153,7 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
   };
 }
 
-const NONE_ASKED: ReadonlyMap<number, Scored> = new Map();
+const NO_RANKING: Ranking = { best: [], asked: new Map() };
 
 /** The cues for each skill, and those against one, which leave it only its mentions. */
 function weighCues({ skills, cues }: Indexes, query: string, options: MatchOptions) {
@@ -202,18 +197,18 @@ function byStrength(recent: readonly string[]): (a: Match, b: Match) => number {
     byText(a.skill.name, b.skill.name);
 }
 
-function fieldsOf(skill: Skill): string[] {
-  const { name, description, manifest } = skill;
+function fieldsOf({ name, description, manifest }: Skill, examples: readonly string[]): string[] {
   const { whenToUse, triggers } = manifest;
   return [
     name,
     whenToUse ? `${description}\n${whenToUse}` : description,
     [...triggers.keywords, ...triggers.verbs, ...manifest.tags].join("\n"),
-    skill.examples().join("\n"),
+    examples.join("\n"),
   ];
 }
 
-function bodyOf(skill: Skill): string {
+/** The instructions, or nothing where they can no longer be read. */
+export function bodyOf(skill: Skill): string {
   try {
     return skill.body();
   } catch {

@@ -29,7 +29,7 @@ const QUOTES = new Set(['"', "'", "`", "“", "”", "‘", "«", "»", "*", ":"
 const NAMED = new Set(["named", "called"]);
 const ARTICLES = new Set("a an existing her his its my new our same that the their this your".split(" "));
 const VERBS = new Set(
-  "activate apply call execute follow invoke load open run running start through try use using via with without".split(
+  "activate apply call employ execute follow invoke load open run running start through try use using utilize via with without".split(
     " ",
   ),
 );

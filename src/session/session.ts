@@ -1,13 +1,13 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
-import { type DiscloseOptions, type Disclosure, disclose, isFor } from "../catalog/disclose.ts";
+import { type DiscloseOptions, type Disclosure, disclose } from "../catalog/disclose.ts";
 import type { Host } from "../host/host.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { shortHash } from "../shared/hash.ts";
 import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
 import { safely } from "./result.ts";
 import { sessionTools } from "./tools.ts";

@@ -1,7 +1,7 @@
 /** A glob as a pattern for lines that are paths: from the end of some folder, so that `src/*.ts` also means `./src/a.ts`. */
 export function globPattern(glob: string): string {
   const path = glob.replace(/^\.?\//, "").replaceAll("\\", "/");
-  return `(?m)^(?:.*/)?${path.replace(TOKEN, (token, _offset) => translate(token))}$`;
+  return `(?m)^(?:.*/)?${path.replace(TOKEN, translate)}$`;
 }
 
 const TOKEN = /\*\*\/|\*\*|\*|\?|\{[^{}]*\}|\[[^\]\n]+\]|[\s\S]/g;

@@ -46,3 +46,8 @@ export interface Skill {
   /** A listed file's bytes. Throws a SkillError for anything else. */
   read(path: string): Uint8Array;
 }
+
+/** Whether a skill is there for a model, or for a person who calls it by name. */
+export function isFor(whom: "model" | "user", { manifest: { invocation } }: Skill): boolean {
+  return whom === "model" ? invocation.byModel : invocation.byUser;
+}

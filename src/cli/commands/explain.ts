@@ -1,11 +1,11 @@
-import { type Disclosure, isFor, matcherOf, type Tier } from "../../catalog/disclose.ts";
-import { LONGEST_QUERY } from "../../catalog/match.ts";
+import { type Disclosure, matcherOf, type Tier } from "../../catalog/disclose.ts";
+import { bodyOf, LONGEST_QUERY } from "../../catalog/match.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { denials } from "../../policy/policy.ts";
 import { openSession } from "../../session/session.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens, grouped } from "../../shared/text.ts";
-import type { Skill } from "../../skill/skill.ts";
+import { isFor, type Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
@@ -180,16 +180,8 @@ function printMatches(out: Printer, title: string, matches: readonly Explained[]
   const widest = Math.min(32, Math.max(...matches.map(({ skill }) => skill.name.length)));
   for (const match of matches) {
     const mark = match.isShown ? out.green("✓") : out.dim("·");
-    const cost = match.level === "words" ? "" : ` ~${estimateTokens(safeBody(match.skill))} tokens`;
+    const cost = match.level === "words" ? "" : ` ~${estimateTokens(bodyOf(match.skill))} tokens`;
     out.line`${mark} ${String(match.rank).padStart(2)}  ${match.skill.name.padEnd(widest)}  ${match.level.padEnd(8)}  ${reasonsOf(match)}${out.dim(cost)}`;
-  }
-}
-
-function safeBody(skill: Skill): string {
-  try {
-    return skill.body();
-  } catch {
-    return "";
   }
 }
 
