@@ -1,4 +1,4 @@
-// An agent with skills: node examples/01-agent.ts "question" [folder of skills …]
+// An agent with skills: npx node examples/01-agent.ts "question" [folder of skills …]
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, isStepCount } from "ai";
 import { skillToolset } from "skillet/ai";

@@ -237,6 +237,14 @@ describe("the budget", () => {
     expect(text).not.toContain("…");
   });
 
+  it("says so when it gives names only", async () => {
+    const { text, cut } = await told(many(200), "list skills", { budget: 920, search: "search_skills" });
+    expect(text).toMatch(
+      /^\[200 skills available\] skill-number-0, .*\n\(names only, to fit; search_skills tells more\)$/,
+    );
+    expect(cut).toMatchObject({ descriptions: 200, names: 0 });
+  });
+
   it.each([0, 1, 5, 20, 60, 150, 400, 1000, 3000])("holds at %i tokens", async (budget) => {
     const skills = many(200, "A description that is rather long, so it must give way.");
     const { text, cut } = await told(skills, "list skills", { budget, search: "search_skills" });

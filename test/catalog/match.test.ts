@@ -154,6 +154,7 @@ describe("mentions", () => {
     ["/deploy-app now", "deploy-app"],
     ["could you please invoke the writing skill?", "writing"],
     ["Use the new deploy skill", "deploy"],
+    ["can you utilize the deploy skill", "deploy"],
     ["it is not hard; use the deploy skill", "deploy"],
     ["run the skill deploy", "deploy"],
     ["use skill: deploy", "deploy"],

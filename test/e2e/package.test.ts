@@ -90,7 +90,7 @@ describe("the package", () => {
     [...readFileSync(join(root, "README.md"), "utf8").matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = ""]) => code);
   const runCode = (code: string) => {
     const options = { cwd: folder, encoding: "utf8", env: environment() } as const;
-    return spawnSync(process.execPath, ["--input-type=module", "-e", code], options);
+    return spawnSync(process.execPath, ["--input-type=module-typescript", "--no-warnings", "-e", code], options);
   };
 
   it("answers with an agent of the AI SDK as the README's code says", () => {
