@@ -20,7 +20,7 @@ export async function readConfig(path: string, owner: Owner): Promise<Config> {
   const config: Config = {
     path,
     exists: false,
-    values: { skills: new Map(), sources: new Map(), disclosure: {} },
+    values: { skills: new Map(), sources: new Map(), disclosure: {}, sandbox: {}, scripts: {} },
     findings: [],
   };
   const { findings, values } = config;

@@ -6,6 +6,8 @@ import { directorySource } from "../source/directory.ts";
 import { type Location, locations, type Surroundings } from "../source/locations.ts";
 import type { Source } from "../source/source.ts";
 import { type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
+import { openSystem, type System } from "./system.ts";
+import { openTrust, type Trust } from "./trust.ts";
 
 export interface DiscoverOptions {
   /** `AGENT_WORKSPACE_ROOT`, else the current folder, when left out. */
@@ -22,6 +24,10 @@ export interface Discovered {
   catalog: Catalog;
   settings: Settings;
   workspace: string;
+  home: string;
+  env: Surroundings["env"];
+  trust: Trust;
+  system: System;
   /** What is wrong with the configuration files. */
   configuration: LoadedSettings;
   around: Surroundings;
@@ -44,6 +50,10 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
     catalog: await openCatalog(sources),
     settings: configuration.settings,
     workspace: around.workspace,
+    home: around.skilletHome,
+    env: around.env,
+    trust: openTrust(around.skilletHome, places),
+    system: openSystem(configuration.settings.sandbox),
     configuration,
     around,
     locations: places,

@@ -1,4 +1,12 @@
 import { nearest } from "../shared/text.ts";
+import { LEVELS } from "./sandbox.ts";
+import {
+  ENGINES,
+  type SandboxSettings,
+  type ScriptLimits,
+  WORKSPACE_ACCESS,
+  type WorkspaceAccess,
+} from "./sandbox-settings.ts";
 import type { DisclosureSettings } from "./settings.ts";
 
 export type Owner = "user" | "workspace";
@@ -8,9 +16,13 @@ export interface Values {
   defaults?: readonly string[];
   sources: Map<string, { path?: string; recursive?: boolean }>;
   disclosure: DisclosureSettings;
+  sandbox: Partial<SandboxSettings>;
+  scripts: Partial<ScriptLimits>;
 }
 export interface OneSkill {
   enabled?: boolean;
+  network?: readonly string[];
+  workspace?: WorkspaceAccess;
   model?: string;
   allowChatIds?: readonly string[];
   variables: Map<string, string>;
@@ -28,6 +40,9 @@ interface Key {
 /** Contract: `value` is of the row's type, `name` the key's second part, `last` its last. */
 type SetKey = (values: Values, name: string, value: unknown, last: string) => unknown;
 
+// What is exactly a host is judged where it is opened: that takes more than a start should load.
+const ENDPOINT = /^(?:[^\s:/@[\]]+|\[[\da-f:.]+\]):\d{1,5}$/i;
+
 export const TYPES = {
   text: { is: (value: unknown) => typeof value === "string", say: 'text in quotes, "…"' },
   flag: { is: (value: unknown) => typeof value === "boolean", say: "true or false" },
@@ -39,7 +54,27 @@ export const TYPES = {
     is: (value: unknown) => Array.isArray(value) && value.every((item) => typeof item === "string"),
     say: 'a list of texts, ["…"]',
   },
+  size: {
+    is: (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 1,
+    say: "a whole number above 0",
+  },
+  endpoints: {
+    is: (value: unknown) => Array.isArray(value) && value.every((item) => ENDPOINT.test(item)),
+    say: 'a list of hosts with their ports, ["api.example.com:443"]',
+  },
+  access: oneOf(WORKSPACE_ACCESS),
+  engine: oneOf(ENGINES),
+  level: oneOf(LEVELS),
 };
+
+function oneOf(choices: readonly string[]) {
+  return {
+    is: (value: unknown) => choices.includes(value as string),
+    say: choices.map((choice) => `"${choice}"`).join(", "),
+  };
+}
+
+const MIB = 1024 * 1024;
 
 /** Every key of the configuration, one row each. */
 export const KEYS: readonly Key[] = [
@@ -104,6 +139,30 @@ export const KEYS: readonly Key[] = [
     "workspace",
     (values, _, shortlist) => Object.assign(values.disclosure, { shortlist }),
   ),
+  key(
+    "skills.*.network",
+    "endpoints",
+    "what its sandbox may reach besides, as `host:port`",
+    "user",
+    (values, name, network) => Object.assign(skillOf(values, name), { network }),
+  ),
+  key("skills.*.workspace", "access", "whether its sandbox sees the workspace", "user", (values, name, workspace) =>
+    Object.assign(skillOf(values, name), { workspace }),
+  ),
+  sandboxKey("level", "level", "the least isolation that code may run with; `strong`, and `partial` on macOS"),
+  sandboxKey("engine", "engine", "what keeps code apart; `bubblewrap`, and `seatbelt` on macOS"),
+  sandboxKey("image", "text", "what a container of docker or podman is made from"),
+  sandboxKey("network", "endpoints", "what every sandbox may reach, as `host:port`; nothing"),
+  sandboxKey("workspace", "access", "whether every sandbox sees the workspace; `none`"),
+  sandboxKey("memory_mib", "size", "how much memory a run may use; 512", (mib) => ({ memory: mib * MIB })),
+  sandboxKey("processes", "size", "how many processes a run may have; 128"),
+  sandboxKey("disk_mib", "size", "how much a run may write to each folder of its own; 64", (mib) => ({
+    disk: mib * MIB,
+  })),
+  scriptKey("timeout_seconds", "how long a script may run; 60", "seconds"),
+  scriptKey("output_bytes", "how much it may print; 1048576", "output"),
+  scriptKey("arguments", "how many arguments it may be given; 100", "arguments"),
+  scriptKey("argument_bytes", "how many bytes they may be together; 4096", "argumentBytes"),
 ];
 
 /** The keys for people to read. */
@@ -113,6 +172,24 @@ export function settingsTable(): { path: string; type: string; means: string; is
 
 function key(path: string, type: Key["type"], means: string, owner: Owner, set: SetKey): Key {
   return { path, type, means, set, isForWorkspace: owner === "workspace" };
+}
+
+function sandboxKey(
+  name: string,
+  type: Key["type"],
+  means: string,
+  read: (value: number) => Partial<SandboxSettings> = (value) => ({ [name]: value }),
+): Key {
+  return key(`sandbox.${name}`, type, means, "user", (values, _, value) =>
+    Object.assign(values.sandbox, read(value as number)),
+  );
+}
+
+/** A workspace may set them too: what it sets can only be lower. */
+function scriptKey(name: string, means: string, limit: keyof ScriptLimits): Key {
+  return key(`scripts.${name}`, "size", means, "workspace", (values, _, value) =>
+    Object.assign(values.scripts, { [limit]: value }),
+  );
 }
 
 export function fits(path: string, parts: readonly string[]): boolean {

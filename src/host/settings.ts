@@ -5,11 +5,21 @@ import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { expandPath, type Surroundings } from "../source/locations.ts";
 import { readConfig } from "./config-file.ts";
 import type { OneSkill, Values } from "./keys.ts";
+import {
+  SANDBOX_DEFAULTS,
+  type SandboxSettings,
+  SCRIPT_DEFAULTS,
+  type ScriptLimits,
+  type WorkspaceAccess,
+} from "./sandbox-settings.ts";
 
 export interface SkillSettings {
   enabled?: boolean;
   model?: string;
   allowChatIds?: readonly string[];
+  /** What its sandbox may reach and see, over what holds for all. */
+  network?: readonly string[];
+  workspace?: WorkspaceAccess;
   /** UPPER_CASE keys, with their exact names: values for the variables that the skill declares. */
   variables: ReadonlyMap<string, string>;
 }
@@ -26,6 +36,8 @@ export interface Settings {
   defaults: { allowChatIds: readonly string[] };
   sources: readonly ExtraSource[];
   disclosure: DisclosureSettings;
+  sandbox: SandboxSettings;
+  scripts: ScriptLimits;
 }
 
 /** How much a model is told; what is left out has its default. */
@@ -42,6 +54,8 @@ export const NO_SETTINGS: Settings = {
   defaults: { allowChatIds: [] },
   sources: [],
   disclosure: {},
+  sandbox: SANDBOX_DEFAULTS,
+  scripts: SCRIPT_DEFAULTS,
 };
 
 export interface LoadedSettings {
@@ -67,6 +81,8 @@ export async function loadSettings(around: Surroundings): Promise<LoadedSettings
       defaults: { allowChatIds: user.values.defaults ?? [] },
       sources,
       disclosure: mergeDisclosure(user.values.disclosure, workspace?.values.disclosure ?? {}),
+      sandbox: { ...SANDBOX_DEFAULTS, ...user.values.sandbox },
+      scripts: lower({ ...SCRIPT_DEFAULTS, ...user.values.scripts }, workspace?.values.scripts ?? {}),
     },
     diagnostics: [
       ...files.flatMap(({ path, findings }) => diagnose(findings, path)),
@@ -105,6 +121,14 @@ function mergeSkills(user: Values, workspace: Values | undefined): Map<string, S
     if (theirs.model !== undefined) skill.model = theirs.model;
     merged.set(name, skill);
   }
+  return merged;
+}
+
+/** A workspace can ask for less than the user allows, not for more. */
+function lower(ours: ScriptLimits, theirs: Partial<ScriptLimits>): ScriptLimits {
+  const merged = { ...ours };
+  for (const key of Object.keys(ours) as (keyof ScriptLimits)[])
+    merged[key] = Math.min(ours[key], theirs[key] ?? ours[key]);
   return merged;
 }
 

@@ -1,22 +1,55 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { SkillError } from "../shared/error.ts";
+import { grouped } from "../shared/text.ts";
 import { toSkillMd } from "../skill/render.ts";
 import type { Skill } from "../skill/skill.ts";
 
-/** `sha256:…` over a skill's own file and every listed one: path, executable bit, bytes. */
-export function digestOf(skill: Skill): string {
+export interface CopiedFile {
+  bytes: Uint8Array;
+  executable: boolean;
+}
+
+/** Everything a skill holds, read once, so that what was looked at is what is used. */
+export interface SkillCopy {
+  /** `sha256:…` over the skill's own file and every listed one: path, executable bit, bytes. */
+  digest: string;
+  /** By path; the skill's own file is `SKILL.md`. */
+  files: ReadonlyMap<string, CopiedFile>;
+}
+
+const LARGEST_SKILL = 64 * 1024 * 1024;
+
+/** Reads a whole skill. Throws a SkillError when a file of it cannot be read. */
+export function copySkill(skill: Skill): SkillCopy {
+  const listed = skill.files().files;
+  const total = listed.reduce((sum, { size }) => sum + size, 0);
+  if (total > LARGEST_SKILL) {
+    throw new SkillError("skill-too-large", {
+      message: `The files of skill "${skill.name}" are ${grouped(total)} bytes, more than ${grouped(LARGEST_SKILL)}`,
+      fix: "keep what it does not need out of its folder",
+    });
+  }
   const hash = createHash("sha256");
   const part = (bytes: string | Uint8Array) => {
     hash.update(`${bytes.length}:`);
     hash.update(bytes);
   };
-  part(skill.origin.file === undefined ? toSkillMd(skill) : readFileSync(skill.origin.file));
-  for (const file of skill.files().files) {
-    part(file.path);
-    part(file.executable ? "x" : "-");
-    part(skill.read(file.path));
+  const own = skill.origin.file === undefined ? Buffer.from(toSkillMd(skill)) : readFileSync(skill.origin.file);
+  part(own);
+  const files = new Map<string, CopiedFile>([["SKILL.md", { bytes: own, executable: false }]]);
+  for (const { path, executable } of listed) {
+    const bytes = skill.read(path);
+    part(path);
+    part(executable ? "x" : "-");
+    part(bytes);
+    files.set(path, { bytes, executable });
   }
-  return `sha256:${hash.digest("hex")}`;
+  return { digest: `sha256:${hash.digest("hex")}`, files };
+}
+
+export function digestOf(skill: Skill): string {
+  return copySkill(skill).digest;
 }
 
 /**

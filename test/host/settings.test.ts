@@ -2,6 +2,7 @@ import { chmodSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { discover, undeclaredVariables } from "../../src/host/discover.ts";
+import { NO_SETTINGS } from "../../src/host/settings.ts";
 import { denials } from "../../src/policy/policy.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
@@ -16,6 +17,40 @@ const user = (text: string) => ({ "home/.skillet/config.toml": text });
 const workspace = (text: string) => ({ "project/.skillet/config.toml": text });
 
 describe("settings", () => {
+  it("[T-14] hold how code is kept apart and what it may use, each with its default", async () => {
+    const { settings, codes } = await settingsOf(
+      user(
+        '[sandbox]\nlevel = "partial"\nengine = "podman"\nimage = "debian"\nnetwork = ["api.example.com:443", "[::1]:80"]\nworkspace = "read"\nmemory_mib = 64\nprocesses = 8\ndisk_mib = 1\n[scripts]\ntimeout_seconds = 2\n[skills.a]\nnetwork = ["127.0.0.1:5432"]\nworkspace = "read-write"\n',
+      ),
+    );
+    expect(codes).toEqual([]);
+    expect(settings.sandbox).toEqual({
+      level: "partial",
+      engine: "podman",
+      image: "debian",
+      network: ["api.example.com:443", "[::1]:80"],
+      workspace: "read",
+      memory: 64 * 1024 * 1024,
+      processes: 8,
+      disk: 1024 * 1024,
+    });
+    expect(settings.scripts).toEqual({ seconds: 2, output: 1_048_576, arguments: 100, argumentBytes: 4096 });
+    expect(settings.skills.get("a")).toMatchObject({ network: ["127.0.0.1:5432"], workspace: "read-write" });
+  });
+
+  it.each([
+    'level = "weak"',
+    'engine = "lxc"',
+    'network = ["x"]',
+    'network = "x:1"',
+    "processes = 0",
+    'workspace = "all"',
+  ])("say what [sandbox] %s must be, and keep the default", async (line) => {
+    const { settings, codes } = await settingsOf(user(`[sandbox]\n${line}\n`));
+    expect(codes).toEqual(["config-type"]);
+    expect(settings.sandbox).toEqual(NO_SETTINGS.sandbox);
+  });
+
   it("are empty without a file", async () => {
     const { settings, diagnostics, files, isBroken } = await settingsOf({});
     expect(settings.skills.size).toBe(0);
@@ -168,6 +203,15 @@ describe("a workspace's configuration", () => {
     expect(settings.skills.get("a")?.enabled).toBe(false);
   });
 
+  it("[Q-26][Q-04] can lower the limits of scripts, and not raise them", async () => {
+    const { settings, codes } = await settingsOf({
+      ...workspace("[scripts]\ntimeout_seconds = 5\noutput_bytes = 99999999\n"),
+      ...user("[scripts]\narguments = 7\n"),
+    });
+    expect(codes).toEqual([]);
+    expect(settings.scripts).toEqual({ seconds: 5, output: 1024 * 1024, arguments: 7, argumentBytes: 4096 });
+  });
+
   it.each([
     ["a value for a variable", '[skills.a]\nAPI_KEY = "x"', 2],
     ["who may use a skill", '[skills.a]\nallow_chat_ids = ["1"]', 2],
@@ -177,6 +221,11 @@ describe("a workspace's configuration", () => {
     ["a tool server", '[tools.mcp.x]\ncommand = ["evil"]', 2],
     ["the network", '\n\n[sandbox]\nnetwork = ["evil:1"]', 4],
     ["the sandbox", '[sandbox]\nlevel = "none"', 2],
+    ["what keeps code apart", '[sandbox]\nengine = "docker"\n', 2],
+    ["the image of a container", '[sandbox]\nimage = "evil"\n', 2],
+    ["more memory", "[sandbox]\nmemory_mib = 100000\n", 2],
+    ["what a skill may reach", '[skills.a]\nnetwork = ["evil:1"]', 2],
+    ["what a skill may write to", '[skills.a]\nworkspace = "read-write"', 2],
     ["a folder of skills", '[sources.x]\npath = "/"', 2],
     ["a dotted key", 'skills.a."API_KEY" = "x"', 1],
     ["an inline table", 'skills = { a = { API_KEY = "x" } }', 1],
@@ -185,7 +234,7 @@ describe("a workspace's configuration", () => {
     expect(diagnostics).toMatchObject([
       { code: "config-refused", severity: "error", line, file: join(root, "project/.skillet/config.toml") },
     ]);
-    expect(settings).toEqual({ skills: new Map(), defaults: { allowChatIds: [] }, sources: [], disclosure: {} });
+    expect(settings).toEqual(NO_SETTINGS);
   });
 });
 

@@ -1,0 +1,43 @@
+import type { Level } from "./sandbox.ts";
+
+export const WORKSPACE_ACCESS = ["none", "read", "read-write"] as const;
+export type WorkspaceAccess = (typeof WORKSPACE_ACCESS)[number];
+export const ENGINES = ["bubblewrap", "docker", "podman", "seatbelt"] as const;
+export type Engine = (typeof ENGINES)[number];
+
+/** How code is kept apart. */
+export interface SandboxSettings {
+  /** The least that will do. Without it: strong, but for macOS, which has partial at best. */
+  level?: Level;
+  engine?: Engine;
+  /** What a container is made from. */
+  image?: string;
+  /** `host:port`, each opened for every skill. */
+  network: readonly string[];
+  workspace: WorkspaceAccess;
+  /** In bytes. */
+  memory: number;
+  processes: number;
+  /** In bytes. */
+  disk: number;
+}
+
+/** What a script may use. */
+export interface ScriptLimits {
+  seconds: number;
+  /** Bytes of output. */
+  output: number;
+  /** How many arguments, and how many bytes they are together. */
+  arguments: number;
+  argumentBytes: number;
+}
+
+const MIB = 1024 * 1024;
+export const SANDBOX_DEFAULTS: SandboxSettings = {
+  network: [],
+  workspace: "none",
+  memory: 512 * MIB,
+  processes: 128,
+  disk: 64 * MIB,
+};
+export const SCRIPT_DEFAULTS: ScriptLimits = { seconds: 60, output: MIB, arguments: 100, argumentBytes: 4096 };

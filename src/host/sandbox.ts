@@ -1,0 +1,106 @@
+import { join, relative } from "node:path";
+import { isInside } from "../shared/inside.ts";
+
+/** Weakest first. `none` is only ever an operator's own choice. */
+export const LEVELS = ["none", "partial", "strong"] as const;
+export type Level = (typeof LEVELS)[number];
+
+/** What a process may use. Each is enforced, and a result says how. */
+export interface Limits {
+  seconds: number;
+  /** Bytes of output, both streams together. */
+  output: number;
+  /** Bytes of memory. */
+  memory: number;
+  processes: number;
+  /** Bytes of each folder it can write to, but for the workspace. */
+  disk: number;
+}
+
+/** A host and a port that the operator opened: `api.example.com:443`, `127.0.0.1:5432`, `[::1]:80`. */
+export interface Endpoint {
+  host: string;
+  port: number;
+}
+
+export interface Mount {
+  /** A real path of the host. */
+  from: string;
+  to: string;
+  access: "read" | "read-write";
+}
+
+/** What to run, and everything that it gets. What is not named here it does not have. */
+export interface Command {
+  /** The program and its arguments; no shell is put in between. */
+  argv: readonly [string, ...string[]];
+  /** Its variables, beside the fixed ones (`FIXED_VARIABLES`). */
+  env: Readonly<Record<string, string>>;
+  /** Where it starts, as it sees it. */
+  folder: string;
+  mounts: readonly Mount[];
+  /** The root of a system of its own, in place of the host's /usr. */
+  root?: string;
+  network: readonly Endpoint[];
+  limits: Limits;
+  stdin?: string;
+}
+
+/** How a process was kept apart. Stands in every result. */
+export interface Isolation {
+  level: Level;
+  by: string;
+  /** What bounds memory and processes: the whole tree (a cgroup, a container), each process for itself, or nothing. */
+  bounds: "tree" | "process" | "none";
+}
+
+/** Why it ended: by itself, or stopped by the host, and over what. */
+export type Ending = "exit" | "timeout" | "abort" | "output" | "memory";
+
+export interface Outcome {
+  /** As a shell gives it: 128 and the signal's number when one ended it. None when the host stopped it. */
+  exitCode: number | undefined;
+  /** The signal that ended it, by all appearances. */
+  signal: string | undefined;
+  ending: Ending;
+  ms: number;
+  isolation: Isolation;
+}
+
+export type OutputStream = "stdout" | "stderr";
+
+export interface RunOptions {
+  /** Called with each piece as it comes. Contract: false means that it is too much, and ends the run. */
+  onOutput(stream: OutputStream, bytes: Buffer): boolean;
+  signal?: AbortSignal;
+}
+
+/** One way to keep a process apart. Every one passes the same suite (`test/sandbox/contract.ts`). */
+export interface Sandbox {
+  readonly level: Level;
+  /** `bubblewrap`, `docker`, `podman`, `seatbelt`, `none`. */
+  readonly by: string;
+  /** Whether what is mounted is seen where it is mounted to, and not where it really is. */
+  readonly mapsPaths: boolean;
+  /** Contract: a new sandbox each time, nothing of which is left when it resolves. Throws a SkillError when it cannot be started. */
+  run(command: Command, options: RunOptions): Promise<Outcome>;
+}
+
+/** A path of a mount's `to` side as code in this sandbox has to write it. */
+export function seenPath(sandbox: Sandbox, mounts: readonly Mount[], path: string): string {
+  if (sandbox.mapsPaths) return path;
+  const mount = mounts.find(({ to }) => isInside(to, path));
+  return mount ? join(mount.from, relative(mount.to, path)) : path;
+}
+
+/** Where the workspace is for the code in a sandbox, where it is let in. */
+export const WORKSPACE_FOLDER = "/workspace";
+export const HOME_FOLDER = "/home/skill";
+
+/** What every process has, whatever it declares. */
+export const FIXED_VARIABLES: Readonly<Record<string, string>> = {
+  PATH: "/opt/skillet/bin:/usr/local/bin:/usr/bin:/bin",
+  HOME: HOME_FOLDER,
+  TMPDIR: "/tmp",
+  LANG: "C.UTF-8",
+};

@@ -1,0 +1,26 @@
+import { type Command, FIXED_VARIABLES, type Sandbox, seenPath } from "../host/sandbox.ts";
+import { runProcess } from "./process.ts";
+
+/** No isolation but for the variables, the time and the output. Only ever where the operator says `level = "none"`. */
+export function bareSandbox(): Sandbox {
+  const sandbox: Sandbox = {
+    level: "none",
+    by: "none",
+    mapsPaths: false,
+    async run(command, options) {
+      const outcome = await runProcess(programFor(command, sandbox), command.limits.seconds, options);
+      return { ...outcome, isolation: { level: "none", by: "none", bounds: "none" } };
+    },
+  };
+  return sandbox;
+}
+
+function programFor({ argv: [file, ...args], env, folder, mounts, stdin }: Command, sandbox: Sandbox) {
+  return {
+    file,
+    args,
+    env: { ...FIXED_VARIABLES, HOME: "/tmp", ...env },
+    folder: seenPath(sandbox, mounts, folder),
+    ...(stdin === undefined ? {} : { stdin }),
+  };
+}

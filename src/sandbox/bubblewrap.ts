@@ -1,0 +1,211 @@
+import type { ChildProcess } from "node:child_process";
+import { existsSync, lstatSync, readlinkSync } from "node:fs";
+import { constants, tmpdir } from "node:os";
+import {
+  type Command,
+  FIXED_VARIABLES,
+  HOME_FOLDER,
+  type Mount,
+  type Outcome,
+  type RunOptions,
+  type Sandbox,
+} from "../host/sandbox.ts";
+import { SkillError } from "../shared/error.ts";
+import { isInside } from "../shared/inside.ts";
+import { type Cgroup, makeCgroup } from "./cgroup.ts";
+import { killGroup, type Program, runProcess } from "./process.ts";
+import { seccompFilter } from "./seccomp.ts";
+
+export interface BubblewrapOptions {
+  /** Its path. */
+  program: string;
+  /** Whom the code runs as outside of its own view, where the caller is root: never as root. */
+  user?: number;
+  /** What every sandbox has besides. */
+  mounts?: readonly Mount[];
+}
+
+/** Linux: namespaces of its own for everything, made by bubblewrap, and a filter for system calls. */
+export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
+  const filter = seccompFilter();
+  let canDivide = true;
+  const run = async (command: Command, runOptions: RunOptions): Promise<Outcome> => {
+    if (!filter) throw unknownMachine();
+    const cgroup = canDivide ? makeCgroup(command.limits) : undefined;
+    const started = { status: "", isRefused: false };
+    let said = "";
+    try {
+      const outcome = await runProcess(
+        programFor(command, options, { filter, cgroup, started }),
+        command.limits.seconds,
+        {
+          ...runOptions,
+          onOutput(stream, bytes) {
+            if (stream === "stderr" && said.length < 500) said += bytes;
+            return runOptions.onOutput(stream, bytes);
+          },
+        },
+      );
+      if (started.isRefused) {
+        canDivide = false; // Nothing has run yet: it waits for its group before it starts.
+        return await run(command, runOptions);
+      }
+      if (outcome.ending === "exit" && !started.status.includes("exit-code")) throw notStarted(said);
+      const bounds = cgroup ? "tree" : "process";
+      return named(outcome, cgroup, { level: "strong", by: "bubblewrap", bounds });
+    } finally {
+      cgroup?.kill();
+      await cgroup?.remove();
+    }
+  };
+  return {
+    level: "strong",
+    by: "bubblewrap",
+    mapsPaths: true,
+    async run(command, runOptions) {
+      if (command.network.length === 0) return run(command, runOptions);
+      const { withNetwork } = await import("./forward.ts");
+      const owner = options.user === undefined ? {} : { owner: { uid: options.user, gid: options.user } };
+      return withNetwork(command, { folder: tmpdir(), node: "/opt/skillet/bin/node", ...owner }, (opened) =>
+        run(opened, runOptions),
+      );
+    },
+  };
+}
+
+interface Parts {
+  filter: Buffer;
+  cgroup: Cgroup | undefined;
+  /** What bubblewrap says of the process, and whether the group refused it. */
+  started: { status: string; isRefused: boolean };
+}
+
+function programFor(command: Command, options: BubblewrapOptions, { filter, cgroup, started }: Parts): Program {
+  let letGo = () => {};
+  const onStatus = (bytes: Buffer, child: ChildProcess) => {
+    const isFirst = started.status === "";
+    started.status += bytes;
+    if (!isFirst) return;
+    try {
+      cgroup?.add(Number(/"child-pid":\s*(\d+)/.exec(started.status)?.[1]));
+      letGo();
+    } catch {
+      started.isRefused = true;
+      killGroup(child);
+    }
+  };
+  return {
+    file: options.program,
+    args: ["--args", "3", "--", ...limited(command, cgroup !== undefined)],
+    // Bubblewrap itself gets what the code is to have and nothing else: its environment can be read from inside.
+    env: { ...FIXED_VARIABLES, ...command.env },
+    ...(options.user === undefined ? {} : { user: options.user }),
+    ...(command.stdin === undefined ? {} : { stdin: command.stdin }),
+    pipes: [
+      Buffer.from(`${bubblewrapArguments(command, options.mounts).join("\0")}\0`),
+      filter,
+      (pipe) => {
+        letGo = () => pipe.end("go");
+      },
+      (pipe, child) => pipe.on("data", (bytes: Buffer) => onStatus(bytes, child)),
+    ],
+    kill(child) {
+      killGroup(child);
+      cgroup?.kill();
+    },
+  };
+}
+
+/** What bubblewrap is told, on descriptor 3: a command line can be read by everybody. */
+export function bubblewrapArguments(command: Command, common: readonly Mount[] = []): string[] {
+  const { limits, root, folder } = command;
+  const { disk } = limits;
+  return [
+    ...["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
+    ...["--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL"],
+    ...["--uid", "1000", "--gid", "1000", "--hostname", "skill"],
+    ...(root === undefined ? hostSystem() : ["--ro-bind", root, "/"]),
+    ...["--proc", "/proc", "--dev", "/dev"],
+    ...temporary("/tmp", disk, "1777"),
+    ...temporary("/run", 1024 * 1024),
+    ...temporary(HOME_FOLDER, disk),
+    ...temporary("/dev/shm", disk, "1777"),
+    ...MASKED.filter((path) => existsSync(path)).flatMap((path) => ["--ro-bind", "/dev/null", path]),
+    ...(root === undefined ? [] : temporary(OWN_PROGRAMS, 64 * 1024)),
+    ...[...common.filter(({ to }) => fits(to, root)), ...command.mounts].flatMap(({ from, to, access }) => [
+      access === "read" ? "--ro-bind" : "--bind",
+      from,
+      to,
+    ]),
+    ...["--remount-ro", "/dev"],
+    ...["--remount-ro", root === undefined ? "/" : OWN_PROGRAMS],
+    ...["--chdir", folder, "--seccomp", "4", "--block-fd", "5", "--json-status-fd", "6"],
+  ];
+}
+
+const OWN_PROGRAMS = "/opt/skillet";
+
+/** A file can be put only over another one in a root that cannot be written to. */
+function fits(path: string, root: string | undefined): boolean {
+  return root === undefined || isInside(OWN_PROGRAMS, path) || existsSync(`${root}${path}`);
+}
+
+/** Files of the kernel's that tell of the host, whatever the namespace. */
+const MASKED = ["cmdline", "kallsyms", "keys", "timer_list", "sched_debug", "version_signature", "kmsg"].map(
+  (name) => `/proc/${name}`,
+);
+
+function temporary(path: string, bytes: number, mode = "0755"): string[] {
+  return ["--perms", mode, "--size", String(bytes), "--tmpfs", path];
+}
+
+/** The host's programs and libraries, and nothing else of it. */
+function hostSystem(): string[] {
+  const folders = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"].flatMap((name) => {
+    const stats = lstatSync(`/${name}`, { throwIfNoEntry: false });
+    if (!stats) return [];
+    return stats.isSymbolicLink()
+      ? ["--symlink", readlinkSync(`/${name}`), `/${name}`]
+      : ["--ro-bind", `/${name}`, `/${name}`];
+  });
+  const files = ["alternatives", "ld.so.cache", "ssl/certs", "localtime"].flatMap((name) => [
+    "--ro-bind-try",
+    `/etc/${name}`,
+    `/etc/${name}`,
+  ]);
+  return ["--ro-bind", "/usr", "/usr", ...folders, ...files];
+}
+
+// `RLIMIT_AS` would break programs that reserve memory which they never use, as V8 does.
+function limited({ argv, limits }: Command, isInCgroup: boolean): string[] {
+  const each = isInCgroup ? [] : [`--nproc=${limits.processes}`, `--data=${limits.memory}`];
+  return ["/usr/bin/prlimit", "--core=0", `--fsize=${limits.disk}`, ...each, "--", ...argv];
+}
+
+/** Bubblewrap gives a signal as a shell does. */
+function named(
+  outcome: Omit<Outcome, "isolation">,
+  cgroup: Cgroup | undefined,
+  isolation: Outcome["isolation"],
+): Outcome {
+  const { exitCode = 0, ending } = outcome;
+  const signal = exitCode > 128 ? SIGNALS.get(exitCode - 128) : undefined;
+  const isOutOfMemory = ending === "exit" && exitCode !== 0 && (cgroup?.ranOutOfMemory() ?? false);
+  return { ...outcome, signal: outcome.signal ?? signal, ending: isOutOfMemory ? "memory" : ending, isolation };
+}
+
+const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
+
+function notStarted(said: string): SkillError {
+  return new SkillError("sandbox-start", {
+    message: `The sandbox could not be started: ${said.trim().split("\n")[0] || "bubblewrap said nothing"}`,
+    fix: "`skillet doctor --sandbox` says what is missing",
+  });
+}
+
+function unknownMachine(): SkillError {
+  return new SkillError("sandbox-unavailable", {
+    message: `There is no filter of system calls for ${process.arch}`,
+    fix: 'set [sandbox] engine = "docker" or "podman" in config.toml',
+  });
+}

@@ -1,0 +1,153 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Limits } from "../host/sandbox.ts";
+
+/** A cgroup for one run: it bounds all its processes together, and names them all when they are to end. */
+export interface Cgroup {
+  /** Contract: called before the process starts another one. Throws when it cannot. */
+  add(pid: number): void;
+  kill(): void;
+  /** Whether the kernel ended a process for want of memory. */
+  ranOutOfMemory(): boolean;
+  /** Resolves when it is gone. */
+  remove(): Promise<void>;
+}
+
+/** Makes one, in the caller's own cgroup and so within its bounds; undefined where none can be had. */
+export function makeCgroup(limits: Pick<Limits, "memory" | "processes">): Cgroup | undefined {
+  const name = `skillet-${process.pid}-${++made}`;
+  for (const folder of placesForBoth()) {
+    const group = tryFolders([join(folder, name)], [UNIFIED], limits);
+    if (group) return group;
+  }
+  const v1 = placesForEach();
+  return (
+    v1 &&
+    tryFolders(
+      v1.map((folder) => join(folder, name)),
+      [MEMORY, PIDS],
+      limits,
+    )
+  );
+}
+
+let made = 0;
+
+type Files = (
+  limits: Pick<Limits, "memory" | "processes">,
+) => readonly (readonly [file: string, value: number, isOptional?: boolean])[];
+const UNIFIED: Files = ({ memory, processes }) => [
+  ["memory.max", memory],
+  ["memory.swap.max", 0, true],
+  ["pids.max", processes],
+];
+const MEMORY: Files = ({ memory }) => [
+  ["memory.limit_in_bytes", memory],
+  ["memory.memsw.limit_in_bytes", memory, true],
+];
+const PIDS: Files = ({ processes }) => [["pids.max", processes]];
+
+const MOUNT = "/sys/fs/cgroup";
+
+/** cgroup v2: the caller's own group, then those above it that the caller may divide. */
+function* placesForBoth(): Generator<string> {
+  if (!existsSync(join(MOUNT, "cgroup.controllers"))) return;
+  for (let path = ownPath(""); ; path = dirname(path)) {
+    const folder = join(MOUNT, path);
+    const controllers = read(join(folder, "cgroup.subtree_control")).split(/\s+/);
+    if (controllers.includes("memory") && controllers.includes("pids")) yield folder;
+    if (path === "/") return;
+  }
+}
+
+/** cgroup v1: a folder for each of the two, the caller's own where it can be seen. */
+function placesForEach(): string[] | undefined {
+  const folders = ["memory", "pids"].map((controller) => {
+    const mount = join(MOUNT, controller);
+    const own = join(mount, ownPath(controller));
+    return existsSync(own) ? own : mount;
+  });
+  return folders.every(existsSync) ? folders : undefined;
+}
+
+function ownPath(controller: string): string {
+  const line = read("/proc/self/cgroup")
+    .split("\n")
+    .map((text) => text.split(":"))
+    .find(([, names = ""]) => names.split(",").includes(controller));
+  return line?.slice(2).join(":") || "/";
+}
+
+function tryFolders(
+  folders: readonly string[],
+  files: readonly Files[],
+  limits: Pick<Limits, "memory" | "processes">,
+): Cgroup | undefined {
+  try {
+    for (const [index, folder] of folders.entries()) {
+      sweep(dirname(folder));
+      mkdirSync(folder);
+      for (const [file, value, isOptional] of files[index]?.(limits) ?? []) {
+        const path = join(folder, file);
+        if (!isOptional || existsSync(path)) writeFileSync(path, String(value));
+      }
+    }
+    return group(folders);
+  } catch {
+    for (const folder of folders) removeFolder(folder);
+    return undefined; // Not this caller's to divide.
+  }
+}
+
+function group(folders: readonly string[]): Cgroup {
+  return {
+    add(pid) {
+      for (const folder of folders) writeFileSync(join(folder, "cgroup.procs"), String(pid));
+    },
+    kill() {
+      for (const pid of read(join(folders.at(-1) ?? "", "cgroup.procs")).split("\n")) {
+        try {
+          if (pid !== "") process.kill(Number(pid), "SIGKILL");
+        } catch {
+          // It is gone already.
+        }
+      }
+    },
+    ranOutOfMemory: () => {
+      const [folder = ""] = folders;
+      const counts = read(join(folder, "memory.events")) || read(join(folder, "memory.oom_control"));
+      return /^oom_kill [1-9]/m.test(counts);
+    },
+    async remove() {
+      for (let tries = 0; tries < 100; tries++) {
+        if (folders.map(removeFolder).every(Boolean)) return;
+        await new Promise((resolve) => setTimeout(resolve, 10)); // The kernel takes its time with the last process.
+      }
+    },
+  };
+}
+
+/** What a host that died left behind. */
+function sweep(parent: string): void {
+  for (const name of readdirSync(parent)) {
+    const pid = /^skillet-(\d+)-/.exec(name)?.[1];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`)) removeFolder(join(parent, name));
+  }
+}
+
+function removeFolder(folder: string): boolean {
+  try {
+    rmdirSync(folder);
+    return true;
+  } catch {
+    return !existsSync(folder);
+  }
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,100 @@
+import type { Command } from "../host/sandbox.ts";
+import { openProxy, type ProxyOptions } from "./network.ts";
+
+/** Where the proxy's socket is for the code in a sandbox. */
+export const NETWORK_SOCKET = "/run/skillet/network.sock";
+
+export interface ForwardOptions {
+  /** The path of Node, as the sandbox sees it. */
+  node: string;
+  /** The path of the proxy's socket, as the sandbox sees it. */
+  socket?: string;
+  /** A file with `FORWARDER` in it, as the sandbox sees it; without one the text itself is an argument. */
+  script?: string;
+  /** Where it listens. Any free port when left out, which is right where the sandbox has a loopback interface of its own. */
+  port?: number;
+}
+
+export interface NetworkOptions extends Omit<ProxyOptions, "endpoints">, Pick<ForwardOptions, "node" | "script"> {}
+
+/** Runs a command for a sandbox without a network, with a way to what is open for it while it runs. */
+export async function withNetwork<Result>(
+  command: Command,
+  options: NetworkOptions,
+  run: (command: Command) => Promise<Result>,
+): Promise<Result> {
+  if (command.network.length === 0) return run(command);
+  const proxy = await openProxy({ ...options, endpoints: command.network });
+  try {
+    const mount = { from: proxy.socket, to: NETWORK_SOCKET, access: "read" } as const;
+    return await run({
+      ...command,
+      argv: forwarded(command.argv, options),
+      mounts: [...command.mounts, mount],
+    });
+  } finally {
+    await proxy.close();
+  }
+}
+
+/** The same command, with a way to the proxy beside it: most programs know no unix socket, but an address in a variable. */
+export function forwarded(
+  argv: readonly [string, ...string[]],
+  { node, socket = NETWORK_SOCKET, script, port = 0 }: ForwardOptions,
+): [string, ...string[]] {
+  const text = script === undefined ? ["--eval", FORWARDER, "--"] : [script];
+  // Threads of its own would count against what the command may start.
+  return [node, "--v8-pool-size=0", ...text, socket, String(port), ...argv];
+}
+
+/** What tells programs of the proxy. */
+export function proxyVariables(port: number): Record<string, string> {
+  const address = `http://127.0.0.1:${port}`;
+  return { ...OTHER_VARIABLES, ...Object.fromEntries(ADDRESS_VARIABLES.map((name) => [name, address])) };
+}
+
+const ADDRESS_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+// Also an address of the loopback interface is the host's, where it is open.
+const OTHER_VARIABLES = { NO_PROXY: "", no_proxy: "", NODE_USE_ENV_PROXY: "1" };
+
+/**
+ * A program for Node, inside the sandbox: listens on the loopback interface, pipes each connection to the proxy's socket, and runs
+ * the command meanwhile, whose end is its own. Nothing is trusted to it: what is open, the proxy decides.
+ */
+export const FORWARDER = `"use strict";
+const { spawn } = require("node:child_process");
+const { constants } = require("node:os");
+const net = require("node:net");
+const [socket, port, file, ...args] = process.argv.slice(__filename === "[eval]" ? 1 : 2);
+
+const server = net.createServer({ allowHalfOpen: true }, (client) => {
+  const proxy = net.connect({ path: socket, allowHalfOpen: true });
+  for (const [one, other] of [[client, proxy], [proxy, client]]) {
+    one.on("error", () => one.destroy());
+    one.once("close", () => other.destroySoon());
+    one.pipe(other);
+  }
+});
+
+server.listen({ host: "127.0.0.1", port: Number(port) }, () => {
+  const address = "http://127.0.0.1:" + server.address().port;
+  const env = { ...process.env, ...${JSON.stringify(OTHER_VARIABLES)} };
+  for (const name of ${JSON.stringify(ADDRESS_VARIABLES)}) env[name] = address;
+  const pass = (signal) => child.kill(signal);
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"];
+  for (const signal of signals) process.on(signal, pass);
+  const child = spawn(file, args, { env, stdio: "inherit" });
+  child.on("error", (error) => {
+    if (child.pid !== undefined) return;
+    process.exitCode = error.code === "ENOENT" ? 127 : 126;
+    process.stderr.write(file + " cannot be run: " + error.code + "\\n", () => process.exit());
+  });
+  child.on("exit", (code, signal) => {
+    if (signal === null) process.exit(code);
+    for (const name of signals) process.off(name, pass);
+    process.kill(process.pid, signal);
+    // The first process of a container does not die of its own signal.
+    setTimeout(() => process.exit(128 + constants.signals[signal]), 100);
+  });
+});
+`;

@@ -1,0 +1,49 @@
+import { copyFileSync, existsSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Mount } from "../host/sandbox.ts";
+import { shortHash } from "../shared/hash.ts";
+import { isRoot } from "./places.ts";
+import { makeFolder } from "./store.ts";
+
+/** What every sandbox finds in its /etc, so that programs which ask who and where they are get an answer. */
+const FILES: Readonly<Record<string, string>> = {
+  "etc/passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\nskill:x:1000:1000:skill:/home/skill:/bin/sh\n",
+  "etc/group": "root:x:0:\nskill:x:1000:\n",
+  "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+  "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+};
+
+/** The programs that come with the host: Node, so that a skill's JavaScript runs with the version that is promised. */
+export function furniture(folder: string): Mount[] {
+  const place = join(folder, "furniture", shortHash(JSON.stringify(FILES)));
+  for (const [path, text] of Object.entries(FILES)) {
+    const file = join(place, path);
+    if (existsSync(file)) continue;
+    makeFolder(dirname(file));
+    writeFileSync(`${file}.${process.pid}`, text, { mode: 0o644 });
+    renameSync(`${file}.${process.pid}`, file);
+  }
+  return [
+    ...Object.keys(FILES).map((path) => ({ from: join(place, path), to: `/${path}`, access: "read" as const })),
+    { from: readable(process.execPath, folder), to: "/opt/skillet/bin/node", access: "read" },
+  ];
+}
+
+/** The program, or where only root can reach it, a copy that others can. */
+function readable(program: string, folder: string): string {
+  if (!isRoot() || isReadableByOthers(program)) return program;
+  const { size, mtimeMs } = statSync(program);
+  const copy = join(folder, "furniture", `node-${process.version}-${shortHash(`${program}:${size}:${mtimeMs}`)}`);
+  if (existsSync(copy)) return copy;
+  makeFolder(dirname(copy));
+  copyFileSync(program, `${copy}.${process.pid}`);
+  renameSync(`${copy}.${process.pid}`, copy);
+  return copy;
+}
+
+function isReadableByOthers(path: string): boolean {
+  for (let at = path; ; at = dirname(at)) {
+    if ((statSync(at).mode & (at === path ? 0o005 : 0o001)) === 0) return false;
+    if (dirname(at) === at) return true;
+  }
+}

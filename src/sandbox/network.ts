@@ -1,0 +1,299 @@
+import { lookup as systemLookup } from "node:dns/promises";
+import { chmod, chown, mkdtemp, rm } from "node:fs/promises";
+import { createServer, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
+import { connect, isIP, type Socket } from "node:net";
+import { join } from "node:path";
+import { type Duplex, pipeline } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Endpoint } from "../host/sandbox.ts";
+import { SkillError } from "../shared/error.ts";
+import { endpointText, isPrivate, readEndpoint } from "./endpoint.ts";
+
+export interface ProxyOptions {
+  /** What is open: exactly these hosts, each at its port. */
+  endpoints: readonly Endpoint[];
+  /** Where the socket's own folder is made, which none but its owner can enter. Short: a socket's path has 107 bytes at most. */
+  folder: string;
+  /** Whose the socket is, where the sandbox runs as somebody else. */
+  owner?: { uid: number; gid: number };
+  /** 0666 for a container, whose users have other numbers outside. */
+  socketMode?: number;
+  /** For the operator's eyes. Contract: does not throw. */
+  onRefused?: (refusal: Refusal) => void;
+  /** An operator's own resolver, in place of the system's: all the addresses of a name. */
+  lookup?: (host: string) => Promise<readonly string[]>;
+  /** After how long a connection on which nothing moves is closed. */
+  idleSeconds?: number;
+}
+
+export interface Refusal {
+  endpoint: Endpoint;
+  /** Nobody opened it; or its name stands for an address that is not public; or for none. */
+  reason: "closed" | "private" | "unresolved";
+}
+
+export interface Proxy {
+  /** The path of its unix socket. */
+  socket: string;
+  /** Contract: every connection is gone when it resolves, and the socket too. */
+  close(): Promise<void>;
+}
+
+/**
+ * The one way out of a sandbox: an HTTP proxy for one run, on a unix socket. It resolves names itself, checks every address that a
+ * name stands for, and connects to the very address that it checked. It follows nothing: where an answer leads is asked for anew.
+ */
+export async function openProxy(options: ProxyOptions): Promise<Proxy> {
+  const folder = await mkdtemp(join(options.folder, "net-"));
+  const socket = join(folder, "proxy.sock");
+  const sockets = new Set<Duplex>();
+  const run: Run = {
+    options,
+    open: new Set(options.endpoints.map(endpointText)),
+    idleMs: (options.idleSeconds ?? IDLE_SECONDS) * 1000,
+    outgoing: 0,
+    isClosed: false,
+    keep(stream) {
+      if (run.isClosed) stream.destroy();
+      sockets.add(stream);
+      stream.once("close", () => sockets.delete(stream));
+    },
+  };
+  const server = createServer({
+    maxHeaderSize: MOST_HEADER_BYTES,
+    insecureHTTPParser: false,
+    requireHostHeader: false, // Whatever it says, it is replaced.
+    headersTimeout: HEADER_MS,
+    requestTimeout: 0, // A long upload is not idle.
+    connectionsCheckingInterval: 1000,
+    keepAliveTimeout: run.idleMs,
+  });
+  server.maxConnections = MOST_CONNECTIONS;
+  server.timeout = run.idleMs;
+  server.on("connection", run.keep);
+  server.on("connect", (request, client, head) => void tunnel(run, request, client as Socket, head));
+  server.on("request", (request, response) => void forward(run, request, response));
+  server.on("clientError", (_, client) => {
+    const isAnswering = (client as Socket).bytesWritten > 0;
+    if (isAnswering || !client.writable) client.destroy();
+    else answerSocket(client as Socket, MALFORMED);
+  });
+
+  const close = async () => {
+    run.isClosed = true;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    for (const stream of sockets) stream.destroy();
+    await closed;
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    if (Buffer.byteLength(socket) > MOST_PATH_BYTES) throw tooLong(socket);
+    await new Promise<void>((resolve, reject) => server.once("error", reject).listen(socket, resolve));
+    // The folder is its owner's alone until here, so that nobody else can be first.
+    await chmod(socket, options.socketMode ?? 0o600);
+    if (options.owner) {
+      await chown(socket, options.owner.uid, options.owner.gid);
+      await chown(folder, options.owner.uid, options.owner.gid);
+    }
+    return { socket, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+const MOST_CONNECTIONS = 64;
+const MOST_HEADER_BYTES = 32 * 1024;
+const HEADER_MS = 10_000;
+const CONNECT_MS = 10_000;
+/** For one of several addresses. */
+const ADDRESS_MS = 4000;
+const IDLE_SECONDS = 120;
+const MOST_PATH_BYTES = process.platform === "darwin" ? 103 : 107;
+
+interface Run {
+  options: ProxyOptions;
+  open: ReadonlySet<string>;
+  idleMs: number;
+  /** Connections to the outside, also those that are being made. One client can ask for several at once. */
+  outgoing: number;
+  isClosed: boolean;
+  keep(stream: Duplex): void;
+}
+
+interface Answer {
+  status: number;
+  line: string;
+}
+
+const MALFORMED: Answer = { status: 400, line: "not opened: the request is not well-formed HTTP" };
+const UNREADABLE: Answer = { status: 403, line: "not opened: ask for CONNECT host:port or http://host:port/ in full" };
+const BUSY: Answer = { status: 503, line: `not opened: there are ${MOST_CONNECTIONS} connections already` };
+const UNREACHABLE: Answer = { status: 502, line: "the host did not answer, or not in HTTP" };
+
+async function tunnel(run: Run, request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
+  client.on("error", () => client.destroy());
+  client.setTimeout(run.idleMs, () => client.destroy());
+  const target = readEndpoint(request.url ?? "");
+  const upstream = target ? await reach(run, target) : UNREADABLE;
+  if ("line" in upstream) return answerSocket(client, upstream);
+  upstream.once("close", () => client.destroySoon());
+  client.once("close", () => upstream.destroySoon());
+  if (client.destroyed) return void upstream.destroy();
+  client.write("HTTP/1.1 200 Connection established\r\n\r\n");
+  upstream.write(head);
+  upstream.pipe(client).pipe(upstream);
+}
+
+async function forward(run: Run, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const target = readTarget(request.url ?? "");
+  if (!target) return answer(response, UNREADABLE);
+  const framing = framingOf(request);
+  if (!framing) return answer(response, MALFORMED);
+  const upstream = await reach(run, target.endpoint);
+  if ("line" in upstream) return answer(response, upstream);
+  response.once("close", () => upstream.destroy());
+  if (request.socket.destroyed) return void upstream.destroy();
+  try {
+    const host = endpointText(target.endpoint).replace(/:80$/, "");
+    const sent = sendRequest({
+      createConnection: () => upstream,
+      method: request.method ?? "GET",
+      path: target.path,
+      headers: ["Host", host, ...endToEnd(request), ...framing],
+      maxHeaderSize: MOST_HEADER_BYTES,
+    });
+    sent.on("response", (received) => passOn(received, response));
+    // Nobody asked for it: no such header is passed on.
+    sent.on("upgrade", () => answer(response, UNREACHABLE));
+    sent.on("error", () => answer(response, UNREACHABLE));
+    request.pipe(sent);
+  } catch {
+    upstream.destroy();
+    answer(response, MALFORMED);
+  }
+}
+
+function passOn(received: IncomingMessage, response: ServerResponse): void {
+  const length = received.headers["transfer-encoding"] === undefined ? received.headers["content-length"] : undefined;
+  try {
+    response.sendDate = false;
+    response.writeHead(received.statusCode ?? 502, received.statusMessage ?? "", [
+      ...endToEnd(received),
+      ...(length === undefined ? [] : ["Content-Length", length]),
+    ]);
+    pipeline(received, response, () => {});
+  } catch {
+    received.destroy();
+    answer(response, UNREACHABLE);
+  }
+}
+
+/** A connection to an address that was checked, or what to say instead. */
+async function reach(run: Run, endpoint: Endpoint): Promise<Socket | Answer> {
+  if (!run.open.has(endpointText(endpoint))) return refuse(run, endpoint, "closed");
+  if (run.outgoing >= MOST_CONNECTIONS) return BUSY;
+  const deadline = performance.now() + CONNECT_MS;
+  let socket: Socket | undefined;
+  run.outgoing++;
+  try {
+    const addresses = await addressesOf(run.options, endpoint.host);
+    if (addresses.length === 0) return refuse(run, endpoint, "unresolved");
+    // One that is private is enough: a public one beside it may be there to get the name past this.
+    if (isIP(endpoint.host) === 0 && addresses.some(isPrivate)) return refuse(run, endpoint, "private");
+    for (const address of addresses) {
+      if (performance.now() < deadline) socket ??= await connected(run, address, endpoint.port);
+    }
+    socket?.once("close", () => run.outgoing--);
+    return socket ?? UNREACHABLE;
+  } finally {
+    if (!socket) run.outgoing--;
+  }
+}
+
+/** An address that the operator wrote stands for itself. */
+async function addressesOf({ lookup = systemAddresses }: ProxyOptions, host: string): Promise<readonly string[]> {
+  if (isIP(host) !== 0) return [host];
+  const found = Promise.resolve(host)
+    .then(lookup)
+    .catch(() => []);
+  return Promise.race([found, sleep(CONNECT_MS, [], { ref: false })]);
+}
+
+async function systemAddresses(host: string): Promise<string[]> {
+  return (await systemLookup(host, { all: true })).map(({ address }) => address);
+}
+
+function connected(run: Run, host: string, port: number): Promise<Socket | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, allowHalfOpen: true });
+    run.keep(socket);
+    socket.setTimeout(ADDRESS_MS, () => socket.destroy());
+    socket.on("error", () => socket.destroy());
+    socket.once("close", () => resolve(undefined));
+    socket.once("connect", () => {
+      socket.setTimeout(run.idleMs);
+      resolve(socket);
+    });
+  });
+}
+
+function refuse(run: Run, endpoint: Endpoint, reason: Refusal["reason"]): Answer {
+  run.options.onRefused?.({ endpoint, reason });
+  const name = `"${endpointText(endpoint)}"`;
+  // Whether a name stands for a private address or for none is not the code's to learn.
+  const line =
+    reason === "closed"
+      ? `not opened: the operator can add ${name} to network in config.toml`
+      : `not opened: ${name} has no public address; the operator can add a private one by its number to network in config.toml`;
+  return { status: 403, line };
+}
+
+function readTarget(url: string): { endpoint: Endpoint; path: string } | undefined {
+  const [, authority = "", rest = ""] = /^http:\/\/([^/?#]*)([^#]*)/i.exec(url) ?? [];
+  const endpoint = readEndpoint(/^(?:\[[^\]]*\]|[^:]*)$/.test(authority) ? `${authority}:80` : authority);
+  return endpoint && { endpoint, path: rest.startsWith("/") ? rest : `/${rest}` };
+}
+
+/** How the body's end is told, said anew; undefined where two readers could see two ends, or two hosts. */
+function framingOf({ method = "", headersDistinct }: IncomingMessage): string[] | undefined {
+  const { host = [], "content-length": lengths = [], "transfer-encoding": codings = [] } = headersDistinct;
+  if (host.length > 1 || lengths.length > 1 || codings.length > 1) return undefined;
+  const [[length], [coding]] = [lengths, codings];
+  if (coding !== undefined)
+    return length === undefined && /^chunked$/i.test(coding) ? ["Transfer-Encoding", "chunked"] : undefined;
+  if (length !== undefined) return ["Content-Length", length];
+  return /^(?:POST|PUT|PATCH)$/.test(method) ? ["Content-Length", "0"] : [];
+}
+
+const HOP_BY_HOP =
+  /^(?:connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|http2-settings|expect|host|content-length)$/i;
+
+function endToEnd({ rawHeaders, headers }: IncomingMessage): string[] {
+  const named = new Set((headers.connection ?? "").toLowerCase().split(/[\s,]+/));
+  return rawHeaders.filter((_, index) => {
+    const name = rawHeaders[index - (index % 2)] ?? "";
+    return !HOP_BY_HOP.test(name) && !named.has(name.toLowerCase());
+  });
+}
+
+function answer(response: ServerResponse, { status, line }: Answer): void {
+  if (response.headersSent) return void response.destroy();
+  response
+    .writeHead(status, { "Content-Type": "text/plain", "Content-Length": line.length + 1, Connection: "close" })
+    .end(`${line}\n`);
+}
+
+/** The line is also the reason, which is all that most clients show of a tunnel that is refused. */
+function answerSocket(client: Socket, { status, line }: Answer): void {
+  const head = `Content-Type: text/plain\r\nContent-Length: ${line.length + 1}\r\nConnection: close\r\n`;
+  client.write(`HTTP/1.1 ${status} ${line}\r\n${head}\r\n${line}\n`);
+  client.destroySoon();
+}
+
+function tooLong(socket: string): SkillError {
+  return new SkillError("socket-path", {
+    message: `The path of a socket has ${MOST_PATH_BYTES} bytes at most, and ${socket} has more`,
+    fix: "set TMPDIR to a shorter folder",
+  });
+}

@@ -1,0 +1,109 @@
+import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { release } from "node:os";
+import { dirname, join } from "node:path";
+import { systemProgram } from "../host/programs.ts";
+import { LEVELS, type Level, type Sandbox } from "../host/sandbox.ts";
+import type { Engine, SandboxSettings } from "../host/sandbox-settings.ts";
+import { packageVersion } from "../package.ts";
+import { SkillError } from "../shared/error.ts";
+import { shortHash } from "../shared/hash.ts";
+import { bareSandbox } from "./bare.ts";
+import { bubblewrapSandbox } from "./bubblewrap.ts";
+import { furniture } from "./furniture.ts";
+import { isRoot, NOBODY, sandboxFolder } from "./places.ts";
+import { failedPromise, namespaceRemedy } from "./self-test.ts";
+
+/** What a sandbox is opened with: the operator's settings, and skillet's own folder. */
+export interface SandboxOptions {
+  settings: SandboxSettings;
+  home: string;
+}
+
+/**
+ * The sandbox that the operator chose, or the system's own, after it has shown that it holds. Throws a SkillError that says what to
+ * do where there is none of the level: it never settles for less.
+ */
+export async function openSandbox({ settings, home }: SandboxOptions): Promise<Sandbox> {
+  if (settings.level === "none") return bareSandbox();
+  const engine = settings.engine ?? (process.platform === "darwin" ? "seatbelt" : "bubblewrap");
+  const sandbox = await ENGINES[engine](settings, home);
+  const wanted: Level = settings.level ?? (process.platform === "darwin" ? "partial" : "strong");
+  if (LEVELS.indexOf(sandbox.level) < LEVELS.indexOf(wanted)) {
+    throw unavailable(
+      `${engine} gives ${sandbox.level} isolation, and the configuration asks for ${wanted}`,
+      'set [sandbox] engine = "docker" or "podman" with an image, or lower [sandbox] level, in config.toml',
+    );
+  }
+  return sandbox;
+}
+
+const ENGINES: Record<Engine, (settings: SandboxSettings, home: string) => Promise<Sandbox>> = {
+  async bubblewrap(_, home) {
+    const program = systemProgram("bwrap");
+    if (process.platform !== "linux") {
+      throw unavailable(`bubblewrap is for Linux, not for ${process.platform}`, CONTAINER);
+    }
+    if (!program) throw unavailable("bubblewrap is not installed", "`skillet doctor --fix` installs it");
+    const sandbox = bubblewrapSandbox({
+      program,
+      mounts: furniture(sandboxFolder(home)),
+      ...(isRoot() ? { user: NOBODY } : {}),
+    });
+    await testOnce(sandbox, program, home);
+    return sandbox;
+  },
+  docker: (settings, home) => container("docker", settings, home),
+  podman: (settings, home) => container("podman", settings, home),
+  async seatbelt() {
+    const { seatbeltSandbox } = await import("./seatbelt.ts");
+    const program = systemProgram("sandbox-exec");
+    if (!program) throw unavailable("sandbox-exec is not there: it is macOS's own", CONTAINER);
+    return seatbeltSandbox({ program });
+  },
+};
+
+const CONTAINER = 'set [sandbox] engine = "docker" or "podman" with an image in config.toml';
+
+async function container(engine: "docker" | "podman", settings: SandboxSettings, home: string): Promise<Sandbox> {
+  const { containerSandbox } = await import("./container.ts");
+  const program = systemProgram(engine);
+  if (!program) throw unavailable(`${engine} is not installed`, `install ${engine}, or remove [sandbox] engine`);
+  if (settings.image === undefined) {
+    throw unavailable(`${engine} has no image to run`, '[sandbox] image = "debian@sha256:…" in config.toml names one');
+  }
+  const sandbox = containerSandbox({ program, engine, image: settings.image });
+  await testOnce(sandbox, `${program}:${settings.image}`, home);
+  return sandbox;
+}
+
+/** Tried once for this program, kernel and user; remembered, because trying costs as much as a run. */
+async function testOnce(sandbox: Sandbox, what: string, home: string): Promise<void> {
+  const file = join(home, "cache", "sandbox.json");
+  const stamp = shortHash([what, stampOf(what), release(), process.getuid?.(), packageVersion()].join("\0"));
+  if (remembered(file) === stamp) return;
+  const failed = await failedPromise(sandbox);
+  if (failed !== undefined) throw unavailable(`The sandbox does not hold: ${failed}`, namespaceRemedy() ?? CONTAINER);
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, JSON.stringify({ passed: stamp }));
+  } catch {
+    // Then it is tried again the next time.
+  }
+}
+
+function remembered(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")).passed;
+  } catch {
+    return undefined;
+  }
+}
+
+function stampOf(path: string): string {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  return stats ? `${stats.mtimeMs}:${stats.size}:${stats.ino}` : "";
+}
+
+function unavailable(message: string, fix: string): SkillError {
+  return new SkillError("sandbox-unavailable", { message, fix });
+}

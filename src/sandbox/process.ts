@@ -1,0 +1,177 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { Socket } from "node:net";
+import type { Readable, Writable } from "node:stream";
+import type { Ending, Outcome, RunOptions } from "../host/sandbox.ts";
+import { SkillError } from "../shared/error.ts";
+import { reason } from "../shared/inside.ts";
+import { inputFile, type Pipe, takePipe } from "./pipes.ts";
+
+export interface Program {
+  file: string;
+  args: readonly string[];
+  /** All of its variables. */
+  env: Readonly<Record<string, string>>;
+  /** Where it starts; `/` when left out, so that no path of the host's is told. */
+  folder?: string;
+  /** Whom it runs as; the caller, when left out. */
+  user?: number;
+  stdin?: string;
+  /** More pipes, from descriptor 3 on: bytes to write into it, or what to do with it. */
+  pipes?: readonly (Uint8Array | ((pipe: Readable & Writable, child: ChildProcess) => void))[];
+  /** Ends it and all that it started. Its process group, when left out. */
+  kill?: (child: ChildProcess) => void;
+}
+
+/** How long what is left in the pipes is waited for when the process is gone, since a child of it may hold them open. */
+const LAST_WORDS_MS = 500;
+
+/** Runs a program to its end, or to the end of its time, or of the caller's patience with its output. */
+export async function runProcess(
+  program: Program,
+  seconds: number,
+  { onOutput, signal }: RunOptions,
+): Promise<Omit<Outcome, "isolation">> {
+  if (signal?.aborted) return { exitCode: undefined, signal: undefined, ending: "abort", ms: 0 };
+  const start = performance.now();
+  const { kill = killGroup } = program;
+  const { child, stdout, stderr } = startProgram(program);
+  const isOver = () => child.exitCode !== null || child.signalCode !== null;
+  let ending: Ending = "exit";
+  const stop = (why: Ending) => {
+    if (ending !== "exit" || (isOver() && why !== "output")) return;
+    ending = why;
+    if (!isOver()) kill(child);
+  };
+  const onAbort = () => stop("abort");
+  const timer = setTimeout(() => stop("timeout"), seconds * 1000);
+  signal?.addEventListener("abort", onAbort);
+  for (const [name, stream] of [
+    ["stdout", stdout],
+    ["stderr", stderr],
+  ] as const) {
+    stream.on("data", (bytes: Buffer) => {
+      if ((ending === "exit" || ending === "output") && !onOutput(name, bytes)) stop("output");
+    });
+  }
+  child.once("exit", () => {
+    const held = setTimeout(() => {
+      for (const stream of [stdout, stderr, ...child.stdio]) stream?.destroy();
+    }, LAST_WORDS_MS);
+    child.once("close", () => clearTimeout(held));
+  });
+  try {
+    const closed = [child, stdout, stderr].map((part) => once(part, "close"));
+    await Promise.race([Promise.all(closed), failure(program.file, child)]);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+  }
+  const isOwn = ending === "exit" || ending === "output";
+  return {
+    exitCode: isOwn ? (child.exitCode ?? undefined) : undefined,
+    signal: child.signalCode ?? undefined,
+    ending,
+    ms: performance.now() - start,
+  };
+}
+
+interface Started {
+  child: ChildProcess;
+  stdout: Readable;
+  stderr: Readable;
+}
+
+function startProgram({ file, args, env, folder = "/", user, stdin, pipes = [] }: Program): Started {
+  const input = stdin === undefined ? undefined : inputFile(stdin, user);
+  const [output, errors] = [takePipe(user), takePipe(user)];
+  const child = spawn(file, args, {
+    env,
+    cwd: folder,
+    detached: true,
+    stdio: stdioFor([input ?? "ignore", output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length),
+    ...(user === undefined ? {} : { uid: user, gid: user }),
+  });
+  for (const fd of [input, output?.write, errors?.write]) if (fd !== undefined) closeSync(fd);
+  for (const [index, use] of pipes.entries()) {
+    const pipe = child.stdio[index + 3] as Readable & Writable;
+    pipe.on("error", ignore);
+    if (typeof use === "function") use(pipe, child);
+    else pipe.end(use);
+  }
+  const reader = (pipe: Pipe | undefined, own: Readable | null) => {
+    const stream = pipe ? new Socket({ fd: pipe.read, readable: true, writable: false }) : (own as Readable);
+    return stream.on("error", ignore);
+  };
+  return { child, stdout: reader(output, child.stdout), stderr: reader(errors, child.stderr) };
+}
+
+/** Contract: rejects when the program could not be started, and never resolves. */
+function failure(file: string, child: ChildProcess): Promise<never> {
+  return new Promise((_, reject) => {
+    child.on("error", (error) => {
+      if (child.pid === undefined) reject(notStarted(file, error));
+    });
+  });
+}
+
+/** Descriptors that this process was started with go on to whatever it starts: what they lead to is put out of reach. */
+function stdioFor(first: readonly ("ignore" | "pipe" | number)[], pipes: number): ("ignore" | "pipe" | number)[] {
+  const stdio = [...first, ...Array(pipes).fill("pipe")];
+  for (const fd of inheritedDescriptors()) {
+    while (stdio.length <= fd) stdio.push("ignore");
+    if (fd >= pipes + 3) stdio[fd] = nothing();
+  }
+  return stdio;
+}
+
+function inheritedDescriptors(): number[] {
+  try {
+    return readdirSync("/proc/self/fd")
+      .map(Number)
+      .filter((fd) => fd > 2 && !isClosedOnExec(fd));
+  } catch {
+    return []; // Not Linux, where none of the others passes them on.
+  }
+}
+
+function isClosedOnExec(fd: number): boolean {
+  try {
+    const flags = /^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"))?.[1] ?? "0";
+    return (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) !== 0;
+  } catch {
+    return true; // It was the one that the folder was read with.
+  }
+}
+
+const CLOSE_ON_EXEC = 0o2000000;
+let opened: number | undefined;
+
+function nothing(): number {
+  opened ??= openSync("/dev/null", "r");
+  return opened;
+}
+
+/** Contract: the process leads its group, as every one started here does. */
+export function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  for (const target of [-pid, pid]) {
+    try {
+      process.kill(target, "SIGKILL");
+    } catch {
+      // It is gone already.
+    }
+  }
+}
+
+function notStarted(file: string, error: unknown): SkillError {
+  return new SkillError("sandbox-start", {
+    message: `${file} could not be started: ${reason(error)}`,
+    fix: "`skillet doctor --sandbox` says what is missing",
+    cause: error,
+  });
+}
+
+// A pipe whose other end is gone: the process' own end says why.
+function ignore(): void {}

@@ -1,0 +1,82 @@
+import { randomUUID } from "node:crypto";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { SkillError } from "../shared/error.ts";
+import { reason } from "../shared/inside.ts";
+import type { SkillCopy } from "../source/digest.ts";
+
+const UNUSED_MS = 30 * 24 * 60 * 60 * 1000;
+
+/**
+ * Puts a skill's files where code may read them, under the name of their digest, and gives the folder. What is there stays as it
+ * is: a run sees the bytes that were judged, whatever happens to the original meanwhile.
+ */
+export function storeSkill(copy: SkillCopy, store: string): string {
+  const folder = join(store, copy.digest.replace("sha256:", ""));
+  if (existsSync(folder)) {
+    touch(folder);
+    return folder;
+  }
+  const draft = join(store, `.${randomUUID()}`);
+  try {
+    makeFolder(store);
+    for (const [path, { bytes, executable }] of copy.files) write(draft, path, bytes, executable ? 0o755 : 0o644);
+    renameSync(draft, folder);
+  } catch (error) {
+    rmSync(draft, { recursive: true, force: true });
+    if (!existsSync(folder)) throw unwritable(store, error); // Another run may just have put it there.
+  }
+  sweep(store);
+  return folder;
+}
+
+/** A folder that code may read, also where the umask says otherwise. */
+export function makeFolder(path: string): void {
+  if (existsSync(path)) return;
+  makeFolder(dirname(path));
+  mkdirSync(path, { recursive: true });
+  chmodSync(path, 0o755);
+}
+
+function write(root: string, path: string, bytes: Uint8Array, mode: number): void {
+  makeFolder(dirname(join(root, path)));
+  writeFileSync(join(root, path), bytes, { flag: "wx" });
+  chmodSync(join(root, path), mode);
+}
+
+/** What nobody used for a month goes, and what a run left that was killed while it wrote. */
+function sweep(store: string): void {
+  const now = Date.now();
+  for (const name of readdirSync(store)) {
+    const path = join(store, name);
+    const age = now - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? now);
+    if (age > (name.startsWith(".") ? 60 * 60 * 1000 : UNUSED_MS)) rmSync(path, { recursive: true, force: true });
+  }
+}
+
+function touch(folder: string): void {
+  try {
+    const now = new Date();
+    utimesSync(folder, now, now);
+  } catch {
+    // Root's own, and so not swept by this user.
+  }
+}
+
+function unwritable(store: string, cause: unknown): SkillError {
+  return new SkillError("unwritable", {
+    message: `A copy of the skill cannot be put into ${store}: ${reason(cause)}`,
+    fix: "check that the folder can be written to, and that there is room",
+    cause,
+  });
+}

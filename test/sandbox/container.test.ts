@@ -1,0 +1,252 @@
+import { spawn } from "node:child_process";
+import { chmodSync, existsSync, readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Command, Sandbox } from "../../src/host/sandbox.ts";
+import { containerArguments, containerSandbox } from "../../src/sandbox/container.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+const IMAGE = `debian@sha256:${"0".repeat(64)}`;
+const LIMITS = { seconds: 10, output: 1024, memory: 256 * 1024 * 1024, processes: 32, disk: 1024 * 1024 };
+const command = (more: Partial<Command> & Pick<Command, "argv">): Command => ({
+  env: {},
+  folder: "/",
+  mounts: [],
+  network: [],
+  limits: LIMITS,
+  ...more,
+});
+
+/**
+ * In place of a client and its engine, an executable that starts the entry point as a process of its own, which goes on when the
+ * client is killed, until `rm --force` ends it. It keeps nothing apart.
+ */
+const CLIENT = `#!${process.execPath}
+const fs = require("node:fs");
+const { spawn } = require("node:child_process");
+const args = process.argv.slice(2);
+const value = (name) => args[args.indexOf(name) + 1];
+const file = (name) => __dirname + "/" + name;
+const variables = args[0] === "run" ? fs.readFileSync(value("--env-file"), "utf8") : "";
+const mode = args[0] === "run" ? (fs.statSync(value("--env-file")).mode & 0o777).toString(8) : "";
+fs.appendFileSync(file("calls"), JSON.stringify({ args, env: process.env, variables, mode }) + "\\n");
+if (fs.existsSync(file("down"))) {
+  console.error("Cannot connect to the daemon\\nSee help");
+  process.exit(args[0] === "run" ? 125 : 1);
+} else if (args[0] === "rm") {
+  if (!fs.existsSync(file(args[2]))) { console.error("Error: No such container: " + args[2]); process.exit(1); }
+  const pid = Number(fs.readFileSync(file(args[2])));
+  try { if (pid > 1) process.kill(-pid, "SIGKILL"); } catch {}
+  fs.rmSync(file(args[2]));
+} else {
+  fs.writeFileSync(value("--cidfile"), "c0ffee");
+  const after = args.findIndex((arg) => arg.startsWith("debian@"));
+  const env = Object.fromEntries(variables.trim().split("\\n").map((line) => line.split(/=(.*)/s).slice(0, 2)));
+  const seen = args.slice(after + 1).map((arg) => arg.replace("/run/skillet/network.sock", /source=([^,]*proxy.sock)/.exec(args.join(" "))?.[1]));
+  const child = spawn(value("--entrypoint"), seen, { detached: true, stdio: ["inherit", "inherit", "inherit"], env });
+  fs.writeFileSync(file("pid"), String(child.pid));
+  fs.renameSync(file("pid"), file(value("--name")));
+  child.on("exit", (code, signal) => { fs.rmSync(file(value("--name")), { force: true }); process.exit(code ?? 128 + require("node:os").constants.signals[signal]); });
+}
+`;
+
+interface Call {
+  args: string[];
+  env: Record<string, string>;
+  variables: string;
+  mode: string;
+}
+
+function scene(options: { isDown?: boolean } = {}) {
+  const folder = temporaryFolder({ docker: CLIENT, ...(options.isDown ? { down: "" } : {}) });
+  const temporary = temporaryFolder();
+  const program = join(folder, "docker");
+  chmodSync(program, 0o755);
+  const sandbox = containerSandbox({
+    program,
+    image: IMAGE,
+    folder: temporary,
+    node: process.execPath,
+    env: { HOME: "/root", DOCKER_HOST: "unix:///x", SECRET: "of the host" },
+  });
+  const calls = (): Call[] =>
+    readFileSync(join(folder, "calls"), "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  /** Containers that are left, and files of runs. */
+  const left = () => [...readdirSync(folder), ...readdirSync(temporary)].filter((name) => /^skillet-/.test(name));
+  return { sandbox, calls, left, program, temporary };
+}
+
+async function run(sandbox: Sandbox, wanted: Command, options: { most?: number; signal?: AbortSignal } = {}) {
+  const output = { stdout: "", stderr: "" };
+  const outcome = await sandbox.run(wanted, {
+    onOutput(stream, bytes) {
+      output[stream] += bytes;
+      return output.stdout.length + output.stderr.length <= (options.most ?? 1024);
+    },
+    ...(options.signal ? { signal: options.signal } : {}),
+  });
+  return { ...outcome, ...output };
+}
+
+const isAlive = (pid: number) => {
+  try {
+    process.kill(pid, 0);
+    return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+};
+
+describe("what a container's client is told (no engine was there to hear it)", () => {
+  const names = { image: IMAGE, name: "skillet-1", variables: "/run/v", id: "/run/id" };
+  const given = command({
+    argv: ["python3", "/skill/scripts/a.py", "--image", "x"],
+    env: { KEY: "secret" },
+    folder: "/skill",
+    mounts: [
+      { from: "/store/a,b", to: "/skill", access: "read" },
+      { from: '/home/me/"work"', to: "/workspace", access: "read-write" },
+    ],
+    stdin: "{}",
+  });
+
+  it("[Q-13, Q-14, Q-17] closes everything, bounds the whole tree, and names no secret", () => {
+    expect(containerArguments(given, { ...names, by: "docker" })).toEqual([
+      ...["run", "--rm", "--init", "--pull", "never", "--name", "skillet-1", "--cidfile", "/run/id"],
+      ...["--network", "none", "--ipc", "private", "--cgroupns", "private", "--hostname", "skill"],
+      ...["--user", "65534:65534", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"],
+      ...["--memory", "268435456", "--memory-swap", "268435456", "--pids-limit", "32"],
+      ...["--ulimit", "core=0:0", "--ulimit", "fsize=1048576:1048576", "--shm-size", "1048576", "--read-only"],
+      ...["--tmpfs", "/tmp:rw,exec,nosuid,nodev,size=1048576,mode=1777"],
+      ...["--tmpfs", "/run:rw,exec,nosuid,nodev,size=1048576,mode=1777"],
+      ...["--tmpfs", "/home/skill:rw,exec,nosuid,nodev,size=1048576,mode=1777"],
+      ...["--mount", 'type=bind,"source=/store/a,b",target=/skill,readonly'],
+      ...["--mount", 'type=bind,"source=/home/me/""work""",target=/workspace'],
+      ...["--env-file", "/run/v", "--log-driver", "none", "--no-healthcheck", "--stop-timeout", "0", "--interactive"],
+      ...["--workdir", "/skill", "--entrypoint", "python3", IMAGE, "/skill/scripts/a.py", "--image", "x"],
+    ]);
+    const podman = containerArguments(given, { ...names, by: "podman" });
+    expect(podman).toEqual(expect.arrayContaining(["--http-proxy=false", "--unsetenv-all"]));
+    expect(JSON.stringify(podman)).not.toContain("secret");
+  });
+
+  it("[Q-13] refuses a path that could not be one", () => {
+    const mounts = [{ from: "/a\nb", to: "/skill", access: "read" as const }];
+    expect(() => containerArguments({ ...given, mounts }, { ...names, by: "docker" })).toThrow("has a line break");
+  });
+});
+
+describe("a run in a container (by a client of the test's own: a real engine was not there)", () => {
+  it("[Q-01, Q-16] gives the code its variables by a private file, and passes on its input, output and end", async () => {
+    const { sandbox, calls, left } = scene();
+    const script = 'cat; echo "$KEY$HOME"; echo err >&2; exit 3';
+    const result = await run(
+      sandbox,
+      command({ argv: ["/bin/sh", "-c", script], env: { KEY: "a=b #c" }, stdin: "in\n" }),
+    );
+    expect(result).toMatchObject({
+      exitCode: 3,
+      signal: undefined,
+      ending: "exit",
+      stdout: "in\na=b #c/home/skill\n",
+      stderr: "err\n",
+    });
+    expect(result.isolation).toEqual({ level: "strong", by: "docker", bounds: "tree" });
+    const [started, ...removals] = calls();
+    expect(started).toMatchObject({ mode: "600", variables: expect.stringContaining("KEY=a=b #c\n") });
+    expect(JSON.stringify([started?.args, started?.env])).not.toContain("a=b");
+    expect(Object.keys(started?.env ?? {}).sort()).toEqual(["DOCKER_CONFIG", "DOCKER_HOST", "HOME", "PATH"]);
+    expect(removals.map(({ args }) => args)).toEqual([["rm", "--force", started?.args[6]]]);
+    expect(left()).toEqual([]);
+  });
+
+  it("[Q-15] ends the container, not only the client, on time-out, abort and too much output", async () => {
+    const hang = "echo $$; sleep 60 & wait";
+    const { sandbox, calls, left } = scene();
+    const limits = { ...LIMITS, seconds: 0.6 };
+    const late = await run(sandbox, command({ argv: ["/bin/sh", "-c", hang], limits }));
+    expect(late).toMatchObject({ ending: "timeout", exitCode: undefined });
+    const aborted = await run(sandbox, command({ argv: ["/bin/sh", "-c", hang] }), {
+      signal: AbortSignal.timeout(600),
+    });
+    expect(aborted).toMatchObject({ ending: "abort", exitCode: undefined });
+    const loud = await run(sandbox, command({ argv: ["/bin/sh", "-c", `${hang} & yes`] }), { most: 100_000 });
+    expect(loud.ending).toBe("output");
+    for (const { stdout } of [late, aborted, loud]) expect(isAlive(Number.parseInt(stdout, 10))).toBe(false);
+    expect(calls().filter(({ args }) => args[0] === "rm")).toHaveLength(6);
+    expect(left()).toEqual([]);
+  });
+
+  it("[Q-15] ends the container when the host is killed", async () => {
+    const { calls, left, program, temporary } = scene();
+    const host = `
+      import { containerSandbox } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/container.ts"))};
+      await containerSandbox(${JSON.stringify({ program, image: IMAGE, folder: temporary })}).run(
+        ${JSON.stringify(command({ argv: ["/bin/sh", "-c", "echo $$; sleep 60 & wait"] }))},
+        { onOutput: (_, bytes) => process.stdout.write(bytes) || true });`;
+    const child = spawn(process.execPath, ["--no-warnings", "--input-type=module", "--eval", host], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const pid = await new Promise<number>((resolve) =>
+      child.stdout.once("data", (bytes) => resolve(Number(String(bytes)))),
+    );
+    expect(isAlive(pid)).toBe(true);
+    child.kill("SIGKILL");
+    await expect.poll(() => isAlive(pid), { timeout: 5000 }).toBe(false);
+    await expect.poll(left).toEqual([]);
+    expect(calls().at(-1)?.args.slice(0, 2)).toEqual(["rm", "--force"]);
+  });
+
+  it("[Q-14] reaches what is open through the mounted socket, and nothing else", async () => {
+    const server = createServer((_, response) => response.end("hello"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const { sandbox, calls } = scene();
+    const curl = (at: number) =>
+      command({ argv: ["/usr/bin/curl", "-s", `http://127.0.0.1:${at}/`], network: [{ host: "127.0.0.1", port }] });
+    expect(await run(sandbox, curl(port))).toMatchObject({ exitCode: 0, stdout: "hello" });
+    expect((await run(sandbox, curl(1))).stdout).toContain('add "127.0.0.1:1" to network');
+    expect(calls()[0]?.args.join(" ")).toMatch(
+      /--mount type=bind,source=\S+proxy\.sock,target=\/run\/skillet\/network\.sock,readonly /,
+    );
+  });
+
+  it("[Q-13] is refused with what the client says when it does not start, and leaves nothing", async () => {
+    const { sandbox, left } = scene({ isDown: true });
+    await expect(run(sandbox, command({ argv: ["true"] }))).rejects.toMatchObject({
+      code: "sandbox-start",
+      message: "The container could not be started: Cannot connect to the daemon",
+      fix: expect.stringContaining("docker images"),
+    });
+    const missing = containerSandbox({ program: "/no/such/podman", image: IMAGE, folder: temporaryFolder() });
+    await expect(run(missing, command({ argv: ["true"] }))).rejects.toMatchObject({ code: "sandbox-start" });
+    expect([missing.by, left()]).toEqual(["podman", []]);
+  });
+
+  it("[Q-13] is refused when it would lose packages or a variable", async () => {
+    const { sandbox, left, temporary } = scene();
+    await expect(run(sandbox, command({ argv: ["true"], root: "/layer" }))).rejects.toMatchObject({
+      code: "sandbox-packages",
+    });
+    for (const env of [
+      { KEY: "a\nb" },
+      { KEY: "a\r" },
+      { KEY: "\ud800" },
+      { KEY: "x".repeat(70_000) },
+      { "A B": "1" },
+      { "#A": "1" },
+    ]) {
+      await expect(run(sandbox, command({ argv: ["true"], env: env as Record<string, string> }))).rejects.toMatchObject(
+        { code: "variable-unusable" },
+      );
+    }
+    expect([left(), existsSync(temporary)]).toEqual([[], true]);
+  });
+});

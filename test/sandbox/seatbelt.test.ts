@@ -1,0 +1,240 @@
+import { chmodSync, existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type Command, type Mount, seenPath } from "../../src/host/sandbox.ts";
+import { seatbeltProfile, seatbeltSandbox } from "../../src/sandbox/seatbelt.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+const PLACES = { home: "/private/var/run1/home", temporary: "/private/var/run1/tmp", node: "/Users/me/.nvm/bin/node" };
+const NETWORK = { socket: "/private/var/run1/net/proxy.sock", port: 4000 };
+const MOUNTS: Mount[] = [
+  { from: "/Users/me/work/skills/a", to: "/skill", access: "read" },
+  { from: "/Users/me/work", to: "/workspace", access: "read-write" },
+];
+
+type Form = string | { text: string } | Form[];
+
+/** Reads a profile as its own language is read: lists, words, strings. */
+function read(profile: string): Form[] {
+  const tokens = [...profile.matchAll(/\s*(?:([()])|"((?:[^"\\]|\\[\s\S])*)"|([^\s()"]+)|($))/gy)];
+  if (tokens.map(([all]) => all).join("") !== profile) throw new Error("a string does not end");
+  const stack: Form[][] = [[]];
+  for (const [, bracket, text, word] of tokens) {
+    const top = stack.at(-1) as Form[];
+    if (bracket === "(") stack.push([]);
+    else if (bracket === ")") (stack.at(-2) as Form[]).push(stack.pop() as Form[]);
+    else if (text !== undefined) top.push({ text: text.replace(/\\([\s\S])/g, "$1") });
+    else if (word !== undefined) top.push(word);
+  }
+  if (stack.length !== 1) throw new Error("a list does not end");
+  return stack[0] as Form[];
+}
+
+describe("a profile for sandbox-exec (which was not there to read it)", () => {
+  it("[Q-13] denies what it does not allow, and allows what programs need to start", () => {
+    expect(seatbeltProfile({ mounts: [] }, PLACES)).toContain(BASE);
+  });
+
+  it("[Q-02, Q-14] lets a run write to its own folders and the workspace, and reach the proxy alone", () => {
+    const profile = seatbeltProfile({ mounts: MOUNTS }, { ...PLACES, ...NETWORK });
+    expect(profile.slice(profile.indexOf("(allow file-write*"))).toBe(WRITES_AND_NETWORK);
+    expect(seatbeltProfile({ mounts: MOUNTS }, PLACES)).not.toMatch(/network|socket/);
+  });
+
+  it("[Q-02] reads the system, what is mounted, and of a user's folders nothing else", () => {
+    const forms = read(seatbeltProfile({ mounts: MOUNTS }, PLACES)) as Form[][];
+    const readable = forms.filter(([action, operation]) => action === "allow" && operation === "file-read*").flat(2);
+    const paths = readable.flatMap((form) => (typeof form === "object" && "text" in form ? [form.text] : []));
+    expect(paths.filter((path) => /^\/(?:Users|private\/var\/run1)/.test(path))).toEqual([
+      "/Users/me/work/skills/a",
+      "/Users/me/work",
+      PLACES.home,
+      PLACES.temporary,
+      PLACES.node,
+    ]);
+    for (const wide of [
+      "/",
+      "/System",
+      "/System/Volumes",
+      "/Library",
+      "/private",
+      "/private/var",
+      "/private/tmp",
+      "/Users",
+      "/usr",
+      "/Volumes",
+      "/opt",
+    ]) {
+      expect(paths).not.toContain(wide);
+    }
+  });
+
+  it("[Q-13] keeps a path a string, whatever is in it", () => {
+    const piece = fc.constantFrom(
+      '"',
+      "\\",
+      ")",
+      "(",
+      "(allow default)",
+      ";",
+      "#",
+      " ",
+      "\n",
+      "a",
+      "ü",
+      "\0",
+      '\\"',
+      '"))(allow network*)',
+    );
+    const path = fc.array(fc.oneof(piece, fc.string()), { maxLength: 8 }).map((pieces) => `/${pieces.join("")}`);
+    const shape = (form: Form): unknown =>
+      Array.isArray(form) ? form.map(shape) : typeof form === "string" ? form : "text";
+    const rules = (from: string) =>
+      read(seatbeltProfile({ mounts: [{ from, to: "/skill", access: "read-write" }] }, PLACES));
+    // What is above a path is named too: as many rules, and none that is new.
+    const heads = (forms: Form[]) => forms.map((form) => (form as Form[]).slice(0, 2).map(shape));
+    const usual = heads(rules("/a"));
+    fc.assert(
+      fc.property(path, (from) => {
+        try {
+          const forms = rules(from);
+          expect(heads(forms)).toEqual(usual);
+          expect(JSON.stringify(forms)).toContain(JSON.stringify(["subpath", { text: from }]));
+        } catch (error) {
+          expect(error).toMatchObject({ code: "mount-unusable" });
+          expect(from).toMatch(/[\u0000-\u001f\u007f]|[\ud800-\udfff]/);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it.each(["", "relative", "/a\nb", "/a\0", "/a\u007f", "/\ud800"])(
+    "[Q-13] refuses a path that is none: %j",
+    (from) => {
+      expect(() => seatbeltProfile({ mounts: [{ from, to: "/skill", access: "read" }] }, PLACES)).toThrow("whole path");
+    },
+  );
+});
+
+/** In place of sandbox-exec: keeps what it is told, and starts the command. It keeps nothing apart. */
+const PROGRAM = `#!/bin/sh
+printf '%s' "$2" > "$(dirname "$0")/profile"
+shift 3
+exec "$@"
+`;
+
+function scene() {
+  const folder = temporaryFolder({ "sandbox-exec": PROGRAM, "skill/a.txt": "content" });
+  const own = temporaryFolder();
+  chmodSync(join(folder, "sandbox-exec"), 0o755);
+  const sandbox = seatbeltSandbox({ program: join(folder, "sandbox-exec"), folder: own });
+  const command: Command = {
+    argv: ["/bin/sh", "-c", 'pwd; cat a.txt; echo "$KEY"; echo "$HOME" "$TMPDIR"; echo x > "$HOME/y"; exit 4'],
+    env: { KEY: "value" },
+    folder: "/skill",
+    mounts: [{ from: join(folder, "skill"), to: "/skill", access: "read" }],
+    network: [],
+    limits: { seconds: 5, output: 1024, memory: 1e9, processes: 10, disk: 1e6 },
+  };
+  const run = async (more: Partial<Command> = {}) => {
+    let output = "";
+    const onOutput = (_: string, bytes: Buffer) => {
+      output += bytes;
+      return true;
+    };
+    return { ...(await sandbox.run({ ...command, ...more }, { onOutput })), output };
+  };
+  return { folder, own, sandbox, command, run };
+}
+
+describe("a run under a profile (by a program of the test's own: there is no macOS here)", () => {
+  it("[Q-01, Q-13] starts in the real folder, with a home of its own that is gone afterwards, and says how it was kept", async () => {
+    const { folder, own, sandbox, command, run } = scene();
+    const { output, ...outcome } = await run();
+    expect(outcome).toMatchObject({
+      exitCode: 4,
+      ending: "exit",
+      isolation: { level: "partial", by: "seatbelt", bounds: "none" },
+    });
+    const [at, content, , places = ""] = output.replace("content", "content\n").split("\n");
+    expect([at, content]).toEqual([realpathSync(join(folder, "skill")), "content"]);
+    expect(places).toMatch(/\/skillet-\w+\/home \S+\/skillet-\w+\/tmp$/);
+    expect([existsSync(places.split(" ")[0] ?? ""), readdirSync(own)]).toEqual([false, []]);
+    expect(seenPath(sandbox, command.mounts, "/skill/scripts/a.py")).toBe(join(folder, "skill/scripts/a.py"));
+    expect(readFileSync(join(folder, "profile"), "utf8")).toContain(
+      `(subpath "${realpathSync(join(folder, "skill"))}")`,
+    );
+  });
+
+  it("[Q-14] reaches what is open by the forwarder's port, which the profile names", async () => {
+    const server = createServer((_, response) => response.end("hello"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const { folder, own, run } = scene();
+    const network = [{ host: "127.0.0.1", port }];
+    const script = `echo $HTTP_PROXY; curl -s http://127.0.0.1:${port}/; curl -s http://127.0.0.1:1/`;
+    const { output } = await run({ argv: ["/bin/sh", "-c", script], network });
+    const [, proxy, said] = /^http:\/\/127\.0\.0\.1:(\d+)\n([\s\S]*)$/.exec(output) ?? [];
+    expect(said).toBe('hellonot opened: the operator can add "127.0.0.1:1" to network in config.toml\n');
+    expect(readFileSync(join(folder, "profile"), "utf8")).toContain(
+      `(allow network-outbound (remote ip "localhost:${proxy}"))`,
+    );
+    expect(readdirSync(own)).toEqual([]);
+  });
+
+  it("[Q-13, Q-15] ends on time, and refuses packages", async () => {
+    const { own, command, run } = scene();
+    const limits = { ...command.limits, seconds: 0.2 };
+    expect(await run({ argv: ["/bin/sh", "-c", "sleep 60 & wait"], limits })).toMatchObject({ ending: "timeout" });
+    await expect(run({ root: "/layer" })).rejects.toMatchObject({ code: "sandbox-packages" });
+    expect(readdirSync(own)).toEqual([]);
+  });
+});
+
+const BASE = `(version 1)
+(deny default)
+(allow process-fork)
+(allow process-exec)
+(allow process-info* (target same-sandbox))
+(allow signal (target same-sandbox))
+(allow sysctl-read
+  (sysctl-name-prefix "hw.")
+  (sysctl-name-prefix "kern.os")
+  (sysctl-name-prefix "machdep.cpu.")
+  (sysctl-name "kern.argmax")
+  (sysctl-name "kern.bootargs")
+  (sysctl-name "kern.hostname")
+  (sysctl-name "kern.iossupportversion")
+  (sysctl-name "kern.maxfilesperproc")
+  (sysctl-name "kern.ngroups")
+  (sysctl-name "kern.secure_kernel")
+  (sysctl-name "kern.usrstack64")
+  (sysctl-name "kern.version")
+  (sysctl-name "kern.willshutdown")
+  (sysctl-name "sysctl.proc_cputype")
+  (sysctl-name "vm.loadavg"))
+(allow mach-lookup
+  (global-name "com.apple.system.opendirectoryd.libinfo"))
+(allow ipc-posix-sem)
+(allow file-read-data (literal "/"))
+(allow file-read* (literal "/dev/random") (literal "/dev/urandom") (literal "/dev/zero"))
+(allow file-read* (literal "/dev/stdin") (literal "/dev/stdout") (literal "/dev/stderr"))
+(allow file-read* file-write-data (subpath "/dev/fd"))
+(allow file-read* file-write-data file-ioctl (literal "/dev/null") (literal "/dev/dtracehelper"))`;
+
+const WRITES_AND_NETWORK = `(allow file-write*
+  (subpath "/private/var/run1/home")
+  (subpath "/private/var/run1/tmp")
+  (subpath "/Users/me/work"))
+(deny file-write*
+  (subpath "/Users/me/work/skills/a"))
+(allow system-socket (socket-domain AF_UNIX))
+(allow network-outbound (remote unix-socket (path-literal "/private/var/run1/net/proxy.sock")))
+(allow network-bind network-inbound (local ip "localhost:4000"))
+(allow network-outbound (remote ip "localhost:4000"))
+`;
