@@ -91,11 +91,13 @@ describe("architecture", () => {
   });
 
   it("writes to the terminal only from the command line, and never ends the process", () => {
-    const wrong = files.filter(
+    // Two files hold the text of a program that runs inside a sandbox.
+    const own = files.filter((path) => !/^sandbox\/(?:forward|probe-program)\.ts$/.test(path));
+    const wrong = own.filter(
       (path) => !path.startsWith("cli/") && /\bconsole\.|process\.std(?:out|err)/.test(textOf(path)),
     );
     expect(wrong).toEqual([]);
-    expect(files.filter((path) => /process\.exit\(/.test(textOf(path)))).toEqual([]);
+    expect(own.filter((path) => /process\.exit\(/.test(textOf(path)))).toEqual([]);
   });
 
   it("compares paths only in the one guard", () => {

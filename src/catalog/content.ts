@@ -1,5 +1,6 @@
 import { inLine, inTag } from "../shared/prompt.ts";
 import { count } from "../shared/text.ts";
+import { SKILL_FOLDER, scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { substitute } from "../skill/substitute.ts";
 
@@ -23,7 +24,12 @@ export function skillContent(skill: Skill, options: ContentOptions = {}): string
     ...(options.arguments === undefined ? {} : { arguments: options.arguments }),
     ...(folder === undefined ? {} : { folder }),
   });
-  return [inTag("skill_content", { name: skill.name }, text), ...fileLines(skill), ...notes(skill, body)].join("\n");
+  return [
+    inTag("skill_content", { name: skill.name }, text),
+    ...fileLines(skill),
+    ...scriptLines(skill),
+    ...notes(skill, body),
+  ].join("\n");
 }
 
 const MOST_FILES = 100;
@@ -36,6 +42,21 @@ function fileLines(skill: Skill): string[] {
   });
   if (files.length > MOST_FILES) lines.push(`- and ${files.length - MOST_FILES} more`);
   return ["<skill_files>", ...lines, "</skill_files>", "read_skill_resource reads one of them."];
+}
+
+/** Their names and what they are for; never their text. */
+function scriptLines(skill: Skill): string[] {
+  const scripts = scriptsOf(skill);
+  if (scripts.length === 0) return [];
+  const lines = scripts.slice(0, MOST_FILES).map(({ path, name, description }) => {
+    return `- ${inLine(path)} (${inLine(name, 64)})${description === undefined ? "" : `: ${inLine(description, 300)}`}`;
+  });
+  return [
+    "<skill_scripts>",
+    ...lines,
+    "</skill_scripts>",
+    `run_skill_script runs one of them, with args, in the skill's folder, which is ${SKILL_FOLDER} there.`,
+  ];
 }
 
 /** One row a thing that text alone does not give: what the skill declares of it. */

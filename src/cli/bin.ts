@@ -11,6 +11,7 @@ export function run(): void {
     stderr: output(2),
     env: process.env,
     cwd: process.cwd(),
+    ...(isTerminal(0) ? (isTerminal(2) ? { ask } : {}) : { stdin }),
     // Only a command that waits asks for it: the others end at a signal as any program does.
     interrupted: () =>
       new Promise<void>((resolve) => {
@@ -20,6 +21,31 @@ export function run(): void {
   main(process.argv.slice(2), io).then((code) => {
     process.exitCode = code;
   });
+}
+
+async function ask(question: string): Promise<string> {
+  const { createInterface } = process.getBuiltinModule("node:readline/promises");
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  // Ctrl-D and Ctrl-C are answers too: no.
+  const gone = new Promise<string>((resolve) => lines.once("close", () => resolve("")));
+  const answer = await Promise.race([lines.question(question), gone]);
+  lines.close();
+  return answer;
+}
+
+const LARGEST_INPUT = 16 * 1024 * 1024;
+
+async function stdin(): Promise<string> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const part of process.stdin) {
+    size += part.length;
+    if (size > LARGEST_INPUT) {
+      throw new SkillError("usage", { message: "There are more than 16 MiB on standard input", fix: "give less" });
+    }
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString("utf8");
 }
 
 // A terminal gets Node's own stream. For a file or a pipe, loading it would cost a tenth of the start, and a long list would

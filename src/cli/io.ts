@@ -12,6 +12,10 @@ export interface Io {
   stderr: Stream;
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
+  /** Asks whoever sits at the terminal. Not there where nobody does. */
+  ask?(question: string): Promise<string>;
+  /** All that is piped in. Not there where nothing is. */
+  stdin?(): Promise<string>;
   /** Resolves when a command that would go on for ever is to end. */
   interrupted?(): Promise<void>;
 }

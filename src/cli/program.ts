@@ -32,6 +32,7 @@ const LIST: Entry = {
       .addOption(
         new Option("--prompt", "print them as a section of a system prompt").conflicts(["all", "watch", "json"]),
       )
+      .option("--paths", "with --prompt: also where a skill's folder is for its code")
       .addHelpText(
         "after",
         examples("skillet list", "skillet list --all", "skillet list --json | jq '.skills[].name'"),
@@ -144,11 +145,56 @@ const COMMANDS: Record<string, Entry> = {
         ),
     load: async () => (await import("./commands/new.ts")).newSkill,
   },
+  script: {
+    define: (command) =>
+      command
+        .description("run a script of a skill in a sandbox of its own")
+        .argument("<skill>", "the skill")
+        .argument("[script]", "one of its scripts, by path or name; lists them when left out")
+        .argument("[args...]", "what the script is given")
+        .option("--stdin", "give it what is piped in")
+        .option("-q, --quiet", "do not say what became of it")
+        .passThroughOptions()
+        .addHelpText(
+          "after",
+          examples(
+            "skillet script deploy",
+            "skillet script deploy check.sh staging --verbose",
+            "skillet script --json report totals.py",
+          ),
+        ),
+    load: async () => (await import("./commands/script.ts")).script,
+  },
+  trust: {
+    define: (command) =>
+      command
+        .description("let code run that came with a workspace or that another program put there")
+        .argument("[path]", "a workspace, a skill's folder, or a skill's name; the workspace when left out")
+        .addOption(new Option("-l, --list", "show what has been trusted").conflicts("revoke"))
+        .option("--revoke", "take it back")
+        .option("-y, --yes", "do not ask")
+        .addHelpText(
+          "after",
+          examples(
+            "skillet trust",
+            "skillet trust skills/deploy",
+            "skillet trust --list",
+            "skillet trust --revoke skills/deploy",
+          ),
+        ),
+    load: async () => (await import("./commands/trust.ts")).trust,
+  },
   doctor: {
     define: (command) =>
       command
         .description("show the folders that are searched, the configuration, and what is wrong")
-        .addHelpText("after", examples("skillet doctor", "skillet doctor --json")),
+        .option("--sandbox", "try what the sandbox promises, and show what holds")
+        .option("--fix", "install what is missing, with the system's package manager")
+        .option("-y, --yes", "do not ask before that")
+        .addHelpText(
+          "after",
+          examples("skillet doctor", "skillet doctor --sandbox", "skillet doctor --fix", "skillet doctor --json"),
+        ),
     load: async () => (await import("./commands/doctor.ts")).doctor,
   },
   skill: {

@@ -1,10 +1,17 @@
 import type { Host } from "../host/host.ts";
 import type { Skill } from "../skill/skill.ts";
+import { fitsSystem } from "./system.ts";
+import { tableOf } from "./table.ts";
+import { isTrusted } from "./trust.ts";
+import { hasVariables } from "./variables.ts";
 
-/** Why a skill may not be used. `access`: it is hidden and refused. `setup`: it is listed with what is missing, and refused. */
+/**
+ * Why a skill may not be used. `access`: it is hidden and refused. `system`: this machine cannot run it; it is left out where what is
+ * available is listed, and running it is refused. `setup`: it is listed with what is missing, and refused.
+ */
 export interface Denial {
   code: string;
-  kind: "access" | "setup";
+  kind: "access" | "system" | "setup";
   message: string;
   fix: string;
 }
@@ -12,32 +19,47 @@ export interface Denial {
 /** A rule that both hides and refuses. Contract: pure. */
 export type Policy = (skill: Skill, host: Host) => Denial | undefined;
 
+/** What is to be done with a skill: its text read, or its code run. */
+export type Purpose = "load" | "run";
+
 /** Switched off in the configuration, or bundled and off until switched on. */
 export const isEnabled: Policy = (skill, host) => {
   const enabled = host.settings.skills.get(skill.name)?.enabled;
   const isOn = enabled ?? (skill.origin.scope !== "bundled" || skill.manifest.defaultEnabled);
   if (isOn) return undefined;
-  const how = `[skills.${/^[\w-]+$/.test(skill.name) ? skill.name : JSON.stringify(skill.name)}] enabled = true`;
   return {
     code: "disabled",
     kind: "access",
     message: `Skill '${skill.name}' is disabled${enabled === false ? " in the configuration" : " until it is switched on"}`,
-    fix: `set ${how} in config.toml`,
+    fix: `set ${tableOf(skill)} enabled = true in config.toml`,
   };
 };
 
-const POLICIES: readonly Policy[] = [isEnabled];
+/** One row a rule: the rule, and whether it is for code only. */
+const POLICIES: readonly [policy: Policy, isForCode: boolean][] = [
+  [isEnabled, false],
+  [fitsSystem, true],
+  [isTrusted, true],
+  [hasVariables, true],
+];
 
 /** The first thing that speaks against using the skill: enough to hide it. */
-export function firstDenial(skill: Skill, host: Host): Denial | undefined {
-  for (const policy of POLICIES) {
-    const denial = policy(skill, host);
+export function firstDenial(skill: Skill, host: Host, purpose: Purpose = "load"): Denial | undefined {
+  for (const [policy, isForCode] of POLICIES) {
+    const denial = isForCode && purpose === "load" ? undefined : policy(skill, host);
     if (denial) return denial;
   }
   return undefined;
 }
 
+/** Why a skill is not there for anybody here. What only waits for a word or a value of the user's is there. */
+export function unavailability(skill: Skill, host: Host): Denial | undefined {
+  return isEnabled(skill, host) ?? fitsSystem(skill, host);
+}
+
 /** Everything that speaks against using the skill, at once. */
-export function denials(skill: Skill, host: Host): Denial[] {
-  return POLICIES.flatMap((policy) => policy(skill, host) ?? []);
+export function denials(skill: Skill, host: Host, purpose: Purpose = "load"): Denial[] {
+  return POLICIES.flatMap(([policy, isForCode]) =>
+    isForCode && purpose === "load" ? [] : (policy(skill, host) ?? []),
+  );
 }

@@ -3,7 +3,7 @@ import type { ToolResult } from "../skill/tool.ts";
 
 /** One parameter of a tool. */
 export interface Parameter {
-  type: "string" | "number" | "boolean";
+  type: "string" | "number" | "boolean" | "strings";
   says: string;
   isRequired?: boolean;
   /** Other spellings that are taken too. */
@@ -11,7 +11,7 @@ export interface Parameter {
   choices?: readonly string[];
 }
 export type Parameters = Readonly<Record<string, Parameter>>;
-type Types = { string: string; number: number; boolean: boolean };
+type Types = { string: string; number: number; boolean: boolean; strings: string[] };
 export type Values<P extends Parameters> = {
   [Name in keyof P]: P[Name]["isRequired"] extends true ? Types[P[Name]["type"]] : Types[P[Name]["type"]] | undefined;
 };
@@ -19,7 +19,8 @@ export type Values<P extends Parameters> = {
 export function schemaOf(parameters: Parameters): Data {
   const properties: Data = {};
   for (const [name, { type, says, choices }] of Object.entries(parameters)) {
-    properties[name] = { type, description: says, ...(choices ? { enum: choices } : {}) };
+    const shape = type === "strings" ? { type: "array", items: { type: "string" } } : { type };
+    properties[name] = { ...shape, description: says, ...(choices ? { enum: choices } : {}) };
   }
   const required = Object.keys(parameters).filter((name) => parameters[name]?.isRequired);
   return { type: "object", properties, ...(required.length > 0 ? { required } : {}) };
@@ -38,8 +39,8 @@ export function readInput<P extends Parameters>(parameters: P, input: unknown): 
       if (parameter.isRequired) return invalid(parameters, `"${name}" is missing`);
       continue;
     }
-    if (typeof value !== parameter.type || value === "" || Number.isNaN(value))
-      return invalid(parameters, `"${name}" must be a ${value === "" ? "text that is not empty" : parameter.type}`);
+    if (!isOf(parameter.type, value) || value === "" || Number.isNaN(value))
+      return invalid(parameters, `"${name}" must be a ${value === "" ? "text that is not empty" : sayType(parameter)}`);
     if (parameter.choices && !parameter.choices.includes(String(value)))
       return invalid(parameters, `"${name}" must be one of ${parameter.choices.join(", ")}`);
     values[name] = value;
@@ -47,9 +48,18 @@ export function readInput<P extends Parameters>(parameters: P, input: unknown): 
   return values as Values<P>;
 }
 
+function isOf(type: Parameter["type"], value: unknown): boolean {
+  if (type === "strings") return Array.isArray(value) && value.every((item) => typeof item === "string");
+  return typeof value === type;
+}
+
+function sayType({ type }: Parameter): string {
+  return type === "strings" ? "list of texts" : type;
+}
+
 function invalid(parameters: Parameters, what: string): { refusal: ToolResult } {
   const takes = Object.entries(parameters).map(
-    ([name, { type, isRequired }]) => `${name} (${type}${isRequired ? "" : ", optional"})`,
+    ([name, parameter]) => `${name} (${sayType(parameter)}${parameter.isRequired ? "" : ", optional"})`,
   );
   const content = `Invalid input: ${what}. It takes ${takes.length === 0 ? "nothing" : takes.join(", ")}.`;
   return { refusal: { content, isError: true, code: "input-invalid" } };

@@ -68,11 +68,7 @@ export function sessionTools(state: State): readonly Tool[] {
         arguments: { type: "string", says: "what the user wrote for the skill to work on, as they wrote it" },
         again: { type: "boolean", says: "give the instructions again although the skill is loaded" },
       },
-      ({ skill, arguments: given, again }) =>
-        state.load(skill, {
-          ...(given === undefined ? {} : { arguments: given }),
-          ...(again === undefined ? {} : { again }),
-        }),
+      ({ skill, arguments: given, again }) => state.load(skill, defined({ arguments: given, again })),
     ),
     tool(
       "read_skill_resource",
@@ -91,6 +87,22 @@ export function sessionTools(state: State): readonly Tool[] {
         const found = await state.find(skill, "model");
         if ("refusal" in found) return found.refusal;
         return resourceText(found, resource.replace(/^(?:\.\/)+/, ""), Math.max(0, Math.floor(offset)));
+      },
+    ),
+    tool(
+      "run_skill_script",
+      "Runs a script of a skill in a sandbox of its own, and gives what it printed: one of those that load_skill lists.",
+      {
+        skill: SKILL,
+        script: { type: "string", says: "the script's path or name as it is listed", isRequired: true },
+        args: { type: "strings", says: "its arguments, one each; no shell reads them" },
+        stdin: { type: "string", says: "what it reads from its standard input" },
+      },
+      async ({ skill, script, ...given }) => {
+        const found = await state.find(skill, "model");
+        if ("refusal" in found) return found.refusal;
+        const { scriptText } = await import("./script.ts");
+        return scriptText(state.host, { skill: found, script, ...defined(given) });
       },
     ),
     tool(
@@ -147,6 +159,10 @@ function listed(skills: readonly Skill[], { settings }: Host): unknown[] {
     return used > room;
   });
   return most === -1 ? brief : [...brief.slice(0, most), { more: brief.length - most, find: "search_skills" }];
+}
+
+function defined<T extends object>(values: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as never;
 }
 
 function json(value: unknown): ToolResult {

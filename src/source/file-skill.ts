@@ -52,6 +52,10 @@ export class FileSkill implements Skill {
     return this.#manifest;
   }
 
+  asksOfSystem(): boolean {
+    return /"(?:packages|scripts|os)":/.test(this.#data);
+  }
+
   body(): string {
     const { file } = this.origin;
     const stats = statOf(file);

@@ -20,6 +20,8 @@ export interface Location {
   /** What `name@source` takes. */
   name: string;
   path: string;
+  /** Whether the code of its skills waits for the user's word. */
+  asks: boolean;
   /** The name of an earlier location that is the same folder; this one is then not searched. */
   sameAs?: string;
 }
@@ -29,6 +31,8 @@ interface Row {
   base: "package" | "skillet" | "home" | "project" | "workspace";
   path: string;
   name?: string;
+  /** Other programs fill it, or whoever made the workspace: its code waits for the user's word. */
+  asks?: true;
   /** A variable that puts another folder in this one's place. */
   env?: string;
 }
@@ -37,17 +41,17 @@ interface Row {
 const LOCATIONS: readonly Row[] = [
   { scope: "bundled", base: "package", path: "skills", name: "bundled", env: "SKILLS_DIR" },
   { scope: "installed", base: "skillet", path: "installed", name: "installed" },
-  { scope: "user", base: "home", path: ".claude/skills" },
-  { scope: "user", base: "home", path: ".agents/skills" },
-  { scope: "user", base: "home", path: ".ash/skills" },
+  { scope: "user", base: "home", path: ".claude/skills", asks: true },
+  { scope: "user", base: "home", path: ".agents/skills", asks: true },
+  { scope: "user", base: "home", path: ".ash/skills", asks: true },
   { scope: "user", base: "home", path: ".agent/skills" },
   { scope: "user", base: "skillet", path: "skills" },
-  { scope: "workspace", base: "project", path: ".claude/skills" },
-  { scope: "workspace", base: "project", path: ".agents/skills" },
-  { scope: "workspace", base: "project", path: ".agent/skills" },
-  { scope: "workspace", base: "project", path: ".skillet/skills" },
-  { scope: "workspace", base: "workspace", path: "workspace/skills" },
-  { scope: "workspace", base: "workspace", path: "skills", env: "CUSTOM_SKILLS_DIR" },
+  { scope: "workspace", base: "project", path: ".claude/skills", asks: true },
+  { scope: "workspace", base: "project", path: ".agents/skills", asks: true },
+  { scope: "workspace", base: "project", path: ".agent/skills", asks: true },
+  { scope: "workspace", base: "project", path: ".skillet/skills", asks: true },
+  { scope: "workspace", base: "workspace", path: "workspace/skills", asks: true },
+  { scope: "workspace", base: "workspace", path: "skills", env: "CUSTOM_SKILLS_DIR", asks: true },
 ];
 
 /** The standard locations, expanded for these surroundings, whether they exist or not. */
@@ -78,7 +82,7 @@ function place(row: Row, base: string, around: Surroundings): Location {
   const given = row.env === undefined ? undefined : around.env[row.env];
   const path = given ? resolve(around.workspace, given) : join(base, row.path);
   const shown = row.base === "project" ? relative(around.workspace, path) : displayPath(path, around);
-  return { scope: row.scope, name: row.name ?? shown, path };
+  return { scope: row.scope, name: row.name ?? shown, path, asks: row.asks ?? false };
 }
 
 function baseOf(row: Row, around: Surroundings): string {

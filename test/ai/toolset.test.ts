@@ -14,7 +14,15 @@ import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { API_KEY, MODEL, modelServer, PROTOCOLS, type Turn } from "../support/model-server.ts";
 
 const root = join(import.meta.dirname, "..", "..");
-const NAMES = ["list_skills", "search_skills", "load_skill", "read_skill_resource", "validate_skill", "lint_skill"];
+const NAMES = [
+  "list_skills",
+  "search_skills",
+  "load_skill",
+  "read_skill_resource",
+  "run_skill_script",
+  "validate_skill",
+  "lint_skill",
+];
 const FILES = {
   "deploy/SKILL.md": skillText("deploy", { body: "# Deploy\n\nRun `ship` as in steps/checklist.md." }),
   "deploy/steps/checklist.md": "1. Tell the harbour master.\n",

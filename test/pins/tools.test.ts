@@ -32,6 +32,11 @@ describe("what models and their programs depend on", () => {
         skill: string
         resource: string
         offset: number (optional)
+      run_skill_script: Runs a script of a skill in a sandbox of its own, and gives what it printed: one of those that load_skill lists.
+        skill: string
+        script: string
+        args: array (optional)
+        stdin: string (optional)
       validate_skill: Checks a skill's structure and metadata, and says what is wrong, where, and how to mend it.
         skill: string (optional)
         path: string (optional)

@@ -415,6 +415,7 @@ describe("a session", () => {
       "search_skills",
       "load_skill",
       "read_skill_resource",
+      "run_skill_script",
       "validate_skill",
       "lint_skill",
     ]);

@@ -15,6 +15,10 @@ export interface RunOptions {
   columns?: number;
   signal?: AbortSignal;
   onOutput?: (text: string) => void;
+  /** What whoever sits at the terminal answers. */
+  ask?: (question: string) => Promise<string>;
+  /** What is piped in. */
+  stdin?: string;
 }
 
 /** Calls the command line as a function, in a home of its own and with nothing of this machine's environment. */
@@ -41,6 +45,8 @@ export async function skillet(args: readonly string[], options: RunOptions = {})
     },
     env: { HOME: home, ...options.env },
     cwd: options.cwd ?? home,
+    ...(options.ask ? { ask: options.ask } : {}),
+    ...(options.stdin === undefined ? {} : { stdin: async () => options.stdin ?? "" }),
     interrupted: () => new Promise((resolve) => options.signal?.addEventListener("abort", () => resolve())),
   };
   const code = await main(args, io);

@@ -8,9 +8,17 @@ import { discoverFor, printDiagnostic } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 
+interface DoctorOptions {
+  sandbox?: boolean;
+  fix?: boolean;
+  yes?: boolean;
+}
+
 /** Where skills are looked for and what is found there, the configuration, the machine, and what is wrong. */
-export async function doctor({ io, options }: Context<object>): Promise<number> {
+export async function doctor({ io, options }: Context<DoctorOptions>): Promise<number> {
+  if (options.fix) return (await import("./fix.ts")).fix(io, options);
   const found = await discoverFor(io, options);
+  if (options.sandbox) return (await import("./safety-card.ts")).safetyCard(io, options, found);
   const facts = factsOf(found);
   if (options.json) printJson(io.stdout, facts);
   else printFacts(io, found, facts);
@@ -21,7 +29,12 @@ export async function doctor({ io, options }: Context<object>): Promise<number> 
 function factsOf(found: Discovered) {
   const { catalog, around, configuration } = found;
   const places: Location[] = [...found.locations];
-  const extra = configuration.settings.sources.map(({ name, path }) => ({ scope: "user" as const, name, path }));
+  const extra = configuration.settings.sources.map(({ name, path }) => ({
+    scope: "user" as const,
+    name,
+    path,
+    asks: false,
+  }));
   places.splice(
     places.findIndex(({ scope }) => scope === "workspace"),
     0,

@@ -11,7 +11,7 @@ import {
   type Subject,
 } from "../../catalog/evaluate.ts";
 import { openMatcher } from "../../catalog/match.ts";
-import { firstDenial } from "../../policy/policy.ts";
+import { unavailability } from "../../policy/policy.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
 import { count } from "../../shared/text.ts";
@@ -72,7 +72,7 @@ async function subjectsFor(io: Io, options: Context<EvalOptions>["options"], arg
   const found = await discoverFor(io, options, sources);
   warnOfConfiguration(io, found);
   for (const name of named) found.catalog.get(name);
-  const skills = found.catalog.available((skill) => firstDenial(skill, found));
+  const skills = found.catalog.available((skill) => unavailability(skill, found));
   const there = new Set(skills.map(({ name }) => name));
   const asked = args.length === 0 ? found.catalog.names() : [...names, ...named];
   return {

@@ -1,7 +1,8 @@
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { Discovered } from "../../host/discover.ts";
-import { firstDenial } from "../../policy/policy.ts";
+import { unavailability } from "../../policy/policy.ts";
 import { count, oneLine } from "../../shared/text.ts";
+import { sandboxPathOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
@@ -14,6 +15,7 @@ interface ListOptions {
   all?: boolean;
   watch?: boolean;
   prompt?: boolean;
+  paths?: boolean;
 }
 
 export async function list(context: Context<ListOptions>): Promise<number> {
@@ -21,11 +23,14 @@ export async function list(context: Context<ListOptions>): Promise<number> {
   if (options.watch) return (await import("./watch.ts")).watchList(context);
   const found = await discoverFor(io, options);
   const isConfigured = warnOfConfiguration(io, found);
-  const isDenied = (skill: Skill) => firstDenial(skill, found);
+  const isDenied = (skill: Skill) => unavailability(skill, found);
   const available = found.catalog.available(isDenied);
   if (options.prompt) {
     const { promptSection } = await import("../../catalog/listing.ts");
-    const section = promptSection(available.filter((skill) => skill.manifest.invocation.byModel));
+    const section = promptSection(
+      available.filter((skill) => skill.manifest.invocation.byModel),
+      options.paths ? { pathOf: sandboxPathOf } : {},
+    );
     io.stdout.write(section === "" ? "" : `${section}\n`);
   } else if (options.json) printJson(io.stdout, await asJson(found, isDenied, options.all ?? false));
   else {
@@ -68,7 +73,7 @@ async function printSummary(io: Io, found: Discovered, available: number): Promi
   const shadowed = catalog.shadowed.length === 0 ? 0 : (await realShadows(found, "quick")).length;
   const rest = [
     broken > 0 && `${count(broken, "file")} not loaded`,
-    disabled > 0 && `${disabled} disabled`,
+    disabled > 0 && `${disabled} not available`,
     shadowed > 0 && `${shadowed} shadowed`,
   ].filter(Boolean);
   if (rest.length > 0) error.line`${error.yellow("!")} ${rest.join(", ")}: \`skillet list --all\` says why`;
@@ -86,7 +91,7 @@ async function printRest(
 ): Promise<void> {
   const out = printer(io.stdout, io.env);
   const { catalog, around } = found;
-  section(out, "Disabled", catalog.skills, (skill) => {
+  section(out, "Not available here", catalog.skills, (skill) => {
     const denial = isDenied(skill);
     if (denial) return out.text`${skill.name}  ${denial.message}; ${denial.fix}`;
   });

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { SkillError } from "../../shared/error.ts";
 import { defineSkill } from "../../skill/define.ts";
@@ -6,11 +6,12 @@ import { PROFILES, type Profile } from "../../skill/diagnostic.ts";
 import { LONGEST_NAME, STANDARD_NAME, unusableName } from "../../skill/name.ts";
 import { renderDocument } from "../../skill/render.ts";
 import { checkPath } from "../../source/check.ts";
+import { copySkill } from "../../source/digest.ts";
 import { displayPath, locations } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { surroundingsFor } from "../found.ts";
-import { printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
+import { discoverFor, surroundingsFor } from "../found.ts";
+import { type Io, printer, printJson } from "../io.ts";
+import type { CommonOptions, Context } from "../program.ts";
 
 interface NewOptions {
   description?: string;
@@ -56,6 +57,7 @@ export async function newSkill({ io, options, args: [name = ""] }: Context<NewOp
       cause: error,
     });
   }
+  await trustOwn(io, options, folder);
   if (options.json) printJson(io.stdout, { name, path: file });
   else {
     const out = printer(io.stdout, io.env);
@@ -66,6 +68,14 @@ export async function newSkill({ io, options, args: [name = ""] }: Context<NewOp
     out.line`  edit it, then: ${out.cyan(`skillet check ${displayPath(folder, here)}`)}`;
   }
   return EXIT.fine;
+}
+
+/** What the user makes here is the user's own, wherever it stands: its code need not be asked about until it changes elsewhere. */
+async function trustOwn(io: Io, options: CommonOptions, folder: string): Promise<void> {
+  const found = await discoverFor(io, options);
+  const place = realpathSync(folder);
+  const skill = [...found.catalog.skills, ...found.catalog.shadowed].find(({ origin }) => origin.folder === place);
+  if (skill && found.trust.standingOf(skill) === "untrusted") found.trust.grant([{ skill, copy: copySkill(skill) }]);
 }
 
 /** What the chosen words break, by the first profile that says so. */

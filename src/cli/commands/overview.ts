@@ -1,4 +1,4 @@
-import { firstDenial } from "../../policy/policy.ts";
+import { unavailability } from "../../policy/policy.ts";
 import { count } from "../../shared/text.ts";
 import { SCOPES } from "../../skill/skill.ts";
 import { shortPath } from "../../source/locations.ts";
@@ -15,7 +15,7 @@ export async function overview({ io, options }: Context<object>): Promise<number
   const found = await discoverFor(io, options);
   const isConfigured = warnOfConfiguration(io, found);
   const { catalog, around } = found;
-  const skills = catalog.available((skill) => firstDenial(skill, found));
+  const skills = catalog.available((skill) => unavailability(skill, found));
   if (options.json) {
     printJson(io.stdout, { workspace: around.workspace, skills: skills.map(describe), sources: catalog.sources });
     return isConfigured ? EXIT.fine : EXIT.usage;

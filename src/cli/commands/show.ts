@@ -53,7 +53,7 @@ function factsOf(skill: Skill, found: Discovered) {
     tokens: { listed: estimateTokens(promptListing([skill])), full: estimateTokens(skill.body()) },
     files,
     copies: found.catalog.copies(skill.name).map(describe),
-    denials: denials(skill, found),
+    denials: denials(skill, found, "run"),
     diagnostics: diagnose([...skill.findings, ...findings], skill.origin.file ?? skill.name),
   };
 }

@@ -1,5 +1,5 @@
 import { watchCatalog } from "../../host/watch.ts";
-import { firstDenial } from "../../policy/policy.ts";
+import { unavailability } from "../../policy/policy.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { EXIT } from "../exit.ts";
@@ -14,7 +14,7 @@ export async function watchList({ io, options }: Context<object>): Promise<numbe
   const isConfigured = warnOfConfiguration(io, found);
   const { around, catalog } = found;
   const out = printer(io.stdout, io.env);
-  const shown = catalog.available((skill) => firstDenial(skill, found));
+  const shown = catalog.available((skill) => unavailability(skill, found));
   if (options.json) printJsonLine(io.stdout, { event: "listed", skills: shown.map(describe) });
   else printSkills(io, shown);
   const print = (mark: ReturnType<typeof out.green>, skills: readonly Skill[]) => {
@@ -24,7 +24,7 @@ export async function watchList({ io, options }: Context<object>): Promise<numbe
   const watcher = await watchCatalog(catalog, (change) => {
     const { diagnostics } = change;
     const [added, changed, removed] = [change.added, change.changed, change.removed].map((skills) =>
-      skills.filter((skill) => !firstDenial(skill, found)),
+      skills.filter((skill) => !unavailability(skill, found)),
     ) as [Skill[], Skill[], Skill[]];
     if (options.json) {
       printJsonLine(io.stdout, {

@@ -1,0 +1,120 @@
+import { spawnSync } from "node:child_process";
+import type { Discovered } from "../../host/discover.ts";
+import { systemProgram } from "../../host/programs.ts";
+import type { Outcome, Sandbox } from "../../host/sandbox.ts";
+import { openSandbox } from "../../sandbox/open.ts";
+import { isRoot, NOBODY } from "../../sandbox/places.ts";
+import { type ProbeResult, probeSandbox } from "../../sandbox/probes.ts";
+import { SkillError } from "../../shared/error.ts";
+import { count } from "../../shared/text.ts";
+import { EXIT } from "../exit.ts";
+import { type Io, type Printer, printer, printJson } from "../io.ts";
+import type { CommonOptions } from "../program.ts";
+
+interface Card {
+  level: Sandbox["level"];
+  by: string;
+  version?: string;
+  bounds: Outcome["isolation"]["bounds"];
+  user: string;
+  probes: readonly ProbeResult[];
+}
+
+/** Tries everything that the sandbox promises on this machine, and says what holds. */
+export async function safetyCard(
+  io: Io,
+  options: Pick<CommonOptions, "json">,
+  { settings, around }: Pick<Discovered, "settings" | "around">,
+): Promise<number> {
+  const home = around.skilletHome;
+  try {
+    const sandbox = await openSandbox({ settings: settings.sandbox, home });
+    const card = await cardOf(sandbox, home);
+    const held = card.probes.filter(({ holds }) => holds).length;
+    if (options.json) printJson(io.stdout, { ...card, held, of: card.probes.length });
+    else printCard(printer(io.stdout, io.env), card, held);
+    return card.probes.length > 0 && card.probes.every(({ holds }) => holds !== false) ? EXIT.fine : EXIT.findings;
+  } catch (error) {
+    if (!(error instanceof SkillError)) throw error;
+    const { code, message, fix = "" } = error;
+    if (options.json) printJson(io.stdout, { level: null, code, message, fix });
+    else {
+      const out = printer(io.stdout, io.env);
+      out.line`${out.red("✗")} ${out.bold("No code of a skill is run here")}`;
+      out.line`  ${message}`;
+      out.line`  ${fix}`;
+    }
+    return EXIT.findings;
+  }
+}
+
+async function cardOf(sandbox: Sandbox, home: string): Promise<Card> {
+  const { level, by } = sandbox;
+  const probes = await probeSandbox(sandbox, { home });
+  const version = versionOf(by);
+  return {
+    level,
+    by,
+    ...(version === undefined ? {} : { version }),
+    bounds: level === "none" ? "none" : await boundsOf(sandbox),
+    user: userOf(level),
+    probes,
+  };
+}
+
+async function boundsOf(sandbox: Sandbox): Promise<Card["bounds"]> {
+  const limits = { seconds: 10, output: 1024, memory: 128 * 1024 * 1024, processes: 32, disk: 1024 * 1024 };
+  const command = { argv: ["/bin/true"] as const, env: {}, folder: "/", mounts: [], network: [], limits };
+  return (await sandbox.run(command, { onOutput: () => true })).isolation.bounds;
+}
+
+function versionOf(by: string): string | undefined {
+  const program = systemProgram(by === "bubblewrap" ? "bwrap" : by);
+  if (program === undefined || by === "seatbelt") return undefined;
+  const { stdout } = spawnSync(program, ["--version"], { encoding: "utf8", env: {} });
+  return /\d+(?:\.\d+)+/.exec(stdout ?? "")?.[0];
+}
+
+function userOf(level: Card["level"]): string {
+  if (!isRoot()) return `user ${process.getuid?.() ?? "?"}, who runs skillet`;
+  return level === "none" ? "root" : `user ${NOBODY}, nobody`;
+}
+
+const BOUNDS: Record<Card["bounds"], string> = {
+  tree: "memory and processes are bounded for a run as a whole",
+  process: "memory is bounded for each process alone: no cgroup can be had here",
+  none: "nothing bounds memory and processes",
+};
+
+const TITLES: Readonly<Record<string, string>> = {
+  "Q-01": "Variables and processes",
+  "Q-02": "Two runs at once",
+  "Q-13": "The host's files and its kernel",
+  "Q-14": "Network",
+  "Q-15": "Its end",
+  "Q-17": "What it may use",
+};
+
+function printCard(out: Printer, card: Card, held: number): void {
+  const { level, by, version = "", probes } = card;
+  if (level === "none") {
+    out.line`${out.red("✗")} ${out.bold("Nothing is kept apart")}`;
+    out.line`  [sandbox] level = "none" in config.toml: code of skills runs as ${card.user},`;
+    out.line`  with every file, process and network that there is. Remove it to be safe.`;
+    return;
+  }
+  out.line`${out.bold("Sandbox")}  ${level}, by ${by} ${version}`;
+  out.line`  code runs as ${card.user}`;
+  out.line`  ${BOUNDS[card.bounds]}`;
+  let last = "";
+  for (const { id, name, holds, detail } of probes) {
+    if (id !== last) out.line`\n${out.bold(TITLES[id] ?? id)} ${out.dim(id)}`;
+    last = id;
+    const mark = holds === undefined ? out.dim("·") : holds ? out.green("✓") : out.red("✗");
+    out.line`${mark} ${holds === undefined ? out.dim(`${name}: not tried`) : name}`;
+    if (holds !== true && detail !== "") out.line`    ${out.dim(detail)}`;
+  }
+  const untried = probes.filter(({ holds }) => holds === undefined).length;
+  const rest = untried === 0 ? "" : `, ${untried} not tried`;
+  out.line`\n${held} of ${count(probes.length, "promise")} hold${rest}`;
+}

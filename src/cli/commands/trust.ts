@@ -1,0 +1,189 @@
+import { isUtf8 } from "node:buffer";
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Discovered } from "../../host/discover.ts";
+import { type Change, placeOf, type TrustedSkill } from "../../host/trust.ts";
+import { storeFolder } from "../../sandbox/places.ts";
+import { storeSkill } from "../../sandbox/store.ts";
+import { diffLines } from "../../shared/diff.ts";
+import { SkillError } from "../../shared/error.ts";
+import { isInside } from "../../shared/inside.ts";
+import { count } from "../../shared/text.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { copySkill, type SkillCopy } from "../../source/digest.ts";
+import { displayPath } from "../../source/locations.ts";
+import { EXIT } from "../exit.ts";
+import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { type Io, type Printer, printer, printJson } from "../io.ts";
+import type { Context } from "../program.ts";
+
+interface TrustOptions {
+  list?: boolean;
+  revoke?: boolean;
+  yes?: boolean;
+}
+
+/** Shows the code of skills that are not the user's own, and writes down that it may run. */
+export async function trust({ io, options, args: [given] }: Context<TrustOptions>): Promise<number> {
+  const found = await discoverFor(io, options);
+  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  if (options.list) return listTrusted(io, found, options.json ?? false);
+  if (options.revoke) return revoke(io, found, given, options.json ?? false);
+  const skills = meant(found, given, io.cwd);
+  const subjects = skills.map((skill) => subject(skill, found));
+  if (!options.json) for (const one of subjects) show(printer(io.stdout, io.env), one, found);
+  const waiting = subjects.filter(({ before, changes }) => before === undefined || changes.length > 0);
+  if (waiting.length > 0 && !options.yes && !(await isAgreed(io))) return EXIT.refused;
+  grant(found, waiting);
+  if (options.json) {
+    printJson(io.stdout, {
+      trusted: subjects.map(({ skill, copy, changes }) => ({
+        name: skill.name,
+        path: placeOf(skill),
+        digest: copy.digest,
+        changes,
+      })),
+    });
+  } else {
+    const out = printer(io.stdout, io.env);
+    if (waiting.length === 0) out.line`${out.green("✓")} trusted already, and unchanged since`;
+    else
+      out.line`${out.green("✓")} trusted: ${waiting.map(({ skill }) => skill.name).join(", ")}. A change of its code asks again; \`skillet trust --revoke\` takes it back`;
+  }
+  return EXIT.fine;
+}
+
+/** On a terminal: shows what is about to be trusted, and asks. False where nobody can be asked. */
+export async function askForTrust(io: Io, found: Discovered, skills: readonly Skill[]): Promise<boolean> {
+  if (!io.ask) return false;
+  const subjects = skills.map((skill) => subject(skill, found));
+  for (const one of subjects) show(printer(io.stderr, io.env), one, found);
+  if (!(await isAgreed(io))) return false;
+  grant(found, subjects);
+  return true;
+}
+
+/** One skill that is to be trusted: what it is now, and what it was when it was trusted before. */
+interface Subject {
+  skill: Skill;
+  copy: SkillCopy;
+  before: TrustedSkill | undefined;
+  changes: readonly Change[];
+}
+
+function subject(skill: Skill, { trust: given }: Discovered): Subject {
+  const copy = copySkill(skill);
+  const before = new Map(given.list()).get(placeOf(skill));
+  return { skill, copy, before, changes: given.changesOf(skill, copy) };
+}
+
+function grant({ trust: given, home }: Discovered, subjects: readonly Subject[]): void {
+  if (subjects.length === 0) return;
+  given.grant(subjects);
+  // Kept, so that what changes later can be shown line by line.
+  for (const { copy } of subjects) storeSkill(copy, storeFolder(home));
+}
+
+/** Contract: where there is nobody to ask, the command itself is the word. */
+async function isAgreed(io: Io): Promise<boolean> {
+  if (!io.ask) return true;
+  const answer = await io.ask("Trust this code to run in its sandbox? [y/N] ");
+  return /^y(?:es)?$/i.test(answer.trim());
+}
+
+function meant({ catalog, trust: given, around }: Discovered, wanted: string | undefined, cwd: string): Skill[] {
+  const named = wanted === undefined ? undefined : catalog.find(wanted);
+  const asking = catalog.skills.filter((skill) => given.standingOf(skill) !== "own");
+  if (named) {
+    if (asking.includes(named)) return [named];
+    throw new SkillError("trust-own", {
+      message: `Skill '${named.name}' is your own (from ${named.origin.source}): it needs no trust`,
+      fix: "`skillet script` runs its scripts",
+    });
+  }
+  const path = resolve(cwd, wanted ?? around.workspace);
+  const root = existsSync(path) ? realpathSync(path) : path;
+  const inside = asking.filter((skill) => isInside(root, placeOf(skill)) || isInside(placeOf(skill), root));
+  if (inside.length > 0) return inside;
+  throw new SkillError("not-found", {
+    message: `There is no skill in ${displayPath(path, around)} whose code waits for trust`,
+    fix:
+      asking.length === 0
+        ? "`skillet list` shows where each skill comes from"
+        : `there are: ${asking
+            .slice(0, 10)
+            .map(({ name }) => name)
+            .join(", ")}`,
+  });
+}
+
+function show(out: Printer, { skill, copy, before, changes }: Subject, { around, home, settings }: Discovered): void {
+  const { manifest, origin } = skill;
+  out.line`${out.bold(skill.name)}  ${displayPath(placeOf(skill), around)} ${out.dim(`from ${origin.source}`)}`;
+  const asked: [string, readonly string[]][] = [
+    ["variables", manifest.env],
+    ["packages", manifest.packages],
+    ["capabilities", manifest.capabilities],
+    ["toolsets", manifest.toolsets],
+    ["network", [...settings.sandbox.network, ...(settings.skills.get(skill.name)?.network ?? [])]],
+  ];
+  for (const [what, values] of asked) if (values.length > 0) out.line`  ${what}: ${values.join(", ")}`;
+  const kinds = new Map(changes.map(({ path, what }) => [path, what]));
+  for (const [path, { bytes, executable }] of copy.files) {
+    if (path === "SKILL.md" && !kinds.has(path)) continue;
+    const kind = kinds.get(path);
+    const size = `${count(bytes.length, "byte")}${executable ? ", executable" : ""}`;
+    out.line`  ${path}  ${out.dim(size)}${kind ? out.yellow(` ${kind}`) : ""}`;
+    if (kind !== undefined && before) showDifference(out, join(storeFolder(home), before.digest.slice(7), path), bytes);
+  }
+  for (const { path, what } of changes) if (what === "removed") out.line`  ${path}  ${out.yellow("removed")}`;
+}
+
+function showDifference(out: Printer, was: string, now: Uint8Array): void {
+  const before = existsSync(was) ? readFileSync(was) : new Uint8Array();
+  if (!isUtf8(before) || !isUtf8(now)) return;
+  for (const line of diffLines(Buffer.from(before).toString(), Buffer.from(now).toString(), { most: 200 })) {
+    out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
+  }
+}
+
+function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJson: boolean): number {
+  const skills = new Map(
+    catalog.skills.filter(({ origin }) => origin.file !== undefined).map((skill) => [placeOf(skill), skill]),
+  );
+  const rows = given.list().map(([path, { name, digest, at }]) => {
+    const skill = skills.get(path);
+    const changes = skill ? given.changesOf(skill, copySkill(skill)) : [];
+    const state = !existsSync(path) ? "gone" : changes.length > 0 ? "changed" : "unchanged";
+    return { name, path, digest, at, state };
+  });
+  if (asJson) printJson(io.stdout, { trusted: rows });
+  const out = printer(io.stdout, io.env);
+  if (!asJson) {
+    for (const { name, path, at, state } of rows) {
+      const mark = state === "unchanged" ? out.green("✓") : out.yellow("!");
+      out.line`${mark} ${out.bold(name)}  ${displayPath(path, around)}  ${out.dim(`${state} since ${at.slice(0, 10)}`)}`;
+    }
+    if (rows.length === 0) printer(io.stderr, io.env).line`nothing has been trusted yet: \`skillet trust PATH\` does`;
+  }
+  return EXIT.fine;
+}
+
+function revoke(io: Io, { trust: given, around }: Discovered, wanted: string | undefined, asJson: boolean): number {
+  const path = resolve(io.cwd, wanted ?? around.workspace);
+  const root = existsSync(path) ? realpathSync(path) : path;
+  const places = given.list().flatMap(([place, { name }]) => (name === wanted || isInside(root, place) ? [place] : []));
+  if (places.length === 0) {
+    throw new SkillError("not-found", {
+      message: `Nothing in ${displayPath(path, around)} has been trusted`,
+      fix: "`skillet trust --list` shows what has been",
+    });
+  }
+  given.revoke(places);
+  if (asJson) printJson(io.stdout, { revoked: places });
+  else {
+    const out = printer(io.stdout, io.env);
+    for (const place of places) out.line`${out.green("✓")} no longer trusted: ${displayPath(place, around)}`;
+  }
+  return EXIT.fine;
+}

@@ -1,0 +1,159 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { userInfo } from "node:os";
+import type { Readable, Writable } from "node:stream";
+import { SkillError } from "../../shared/error.ts";
+import { isRoot } from "../places.ts";
+import { seccompFilter } from "../seccomp.ts";
+import { PLAIN, type Result, type RunOptions, resultOf, run, toolPath } from "./run.ts";
+
+type Row = readonly [inside: number, outside: number, count: number];
+
+/** The ids that a build has: all 65536 that Debian's packages use, none of them one with rights on the host. */
+export interface Range {
+  /** Who starts the sandbox, where it is not this user: root itself never does. */
+  builder: { uid: number; gid: number } | undefined;
+  uids: readonly Row[];
+  gids: readonly Row[];
+}
+
+const SIZE = 65536;
+const FIRST = 1_000_000;
+
+/** The range of this user: of root one that nobody was given, else what /etc/subuid says. */
+export function rangeOf(): Range {
+  const uid = process.getuid?.() ?? 0;
+  const gid = process.getgid?.() ?? 0;
+  const [uids, gids] = [given("/etc/subuid"), given("/etc/subgid")];
+  if (uid === 0) {
+    const start = Math.max(FIRST, ...[...uids, ...gids].map(({ start: from, count }) => from + count));
+    return { builder: { uid: start, gid: start }, uids: [[0, start, SIZE]], gids: [[0, start, SIZE]] };
+  }
+  const mine = (rows: Given[]) => {
+    const row = rows.find(isMine);
+    if (row) return row.start;
+    throw new SkillError("package-range", {
+      message: `the user ${userName() ?? uid} has no range of ${SIZE} ids in /etc/subuid and /etc/subgid to build system packages with`,
+      fix: "`skillet doctor --fix` adds one, or root builds for everybody: `sudo skillet packages build`",
+    });
+  };
+  const rows = (self: number, start: number): Row[] => [
+    [0, self, 1],
+    [1, start, SIZE - 1],
+  ];
+  return { builder: undefined, uids: rows(uid, mine(uids)), gids: rows(gid, mine(gids)) };
+}
+
+/** The name of this user, if it has no range and could be given one. */
+export function userWithoutRange(): string | undefined {
+  if (isRoot() || ["/etc/subuid", "/etc/subgid"].every((file) => given(file).some(isMine))) return undefined;
+  return userName();
+}
+
+function isMine({ who, count }: Given): boolean {
+  return count >= SIZE - 1 && (who === userName() || who === String(process.getuid?.()));
+}
+
+// What Docker leaves a container's root, but for raw sockets and devices. They hold for the range only.
+const CAPABILITIES = [
+  ...["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "SETFCAP"],
+  ...["SYS_CHROOT", "AUDIT_WRITE"],
+];
+
+/** Runs a program as the root of the range: no network, no processes and no files but those that `mounts` names. */
+export async function runInRange(
+  mounts: readonly string[],
+  argv: readonly string[],
+  options: RunOptions & { range: Range },
+): Promise<Result> {
+  const filter = seccompFilter(); // A network namespace alone does not stop AF_VSOCK.
+  const args = [
+    ...["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
+    ...["--die-with-parent", "--new-session", "--userns-block-fd", "4", "--info-fd", "3", "--hostname", "skillet"],
+    ...CAPABILITIES.flatMap((name) => ["--cap-add", `CAP_${name}`]),
+    ...(filter ? ["--seccomp", "5"] : []),
+    ...mounts,
+    ...["--proc", "/proc", "--dev", "/dev", "--chdir", "/", "--", ...argv],
+  ];
+  const { builder } = options.range;
+  const child = spawn(toolPath("bwrap"), args, {
+    env: { ...PLAIN, HOME: "/root", ...options.env },
+    cwd: "/",
+    stdio: ["ignore", "pipe", "pipe", "pipe", "pipe", "pipe"],
+    ...builder,
+  });
+  const result = resultOf(child, options);
+  const calls = (child.stdio as readonly unknown[])[5] as Writable;
+  calls.on("error", () => {}).end(filter);
+  try {
+    await mapIds(child, options.range);
+  } catch (error) {
+    child.kill("SIGKILL");
+    const { tail } = await result;
+    throw new SkillError("package-sandbox", {
+      message: `the sandbox for building system packages cannot be started: ${tail || (error as Error).message}`,
+      fix: "`skillet doctor` says whether user namespaces are allowed here",
+      cause: error,
+    });
+  }
+  return result;
+}
+
+/** bwrap waits until somebody with the right to do so has said which ids it has. */
+async function mapIds(child: ChildProcess, { builder, uids, gids }: Range): Promise<void> {
+  const pid = await childPid(child.stdio[3] as Readable);
+  const go = child.stdio[4] as Writable;
+  go.on("error", () => {}); // It died: its own words say why.
+  if (builder) {
+    writeFileSync(`/proc/${pid}/gid_map`, text(gids));
+    writeFileSync(`/proc/${pid}/uid_map`, text(uids));
+  } else {
+    const map = async (program: string, rows: readonly Row[]) => {
+      const { code, tail } = await run(program, [String(pid), ...rows.flat().map(String)]);
+      if (code !== 0) throw new Error(tail);
+    };
+    await map("newgidmap", gids);
+    await map("newuidmap", uids);
+  }
+  go.end("1");
+}
+
+/** Read to its end: bwrap dies of a reader that left. */
+function childPid(info: Readable): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let said = "";
+    info.setEncoding("utf8").on("data", (chunk: string) => {
+      said += chunk;
+      const found = /"child-pid":\s*(\d+)[,\s]/.exec(said)?.[1];
+      if (found !== undefined) resolve(Number(found));
+    });
+    info.on("error", reject).on("close", () => reject(new Error("bwrap ended before it had started")));
+  });
+}
+
+const text = (rows: readonly Row[]) => rows.map((row) => `${row.join(" ")}\n`).join("");
+
+interface Given {
+  who: string;
+  start: number;
+  count: number;
+}
+
+function given(file: string): Given[] {
+  let lines: string[] = [];
+  try {
+    lines = readFileSync(file, "utf8").split("\n");
+  } catch {}
+  return lines.flatMap((line) => {
+    const [who = "", start = "", count = ""] = line.trim().split(":");
+    return /^\d+$/.test(start) && /^\d+$/.test(count) ? [{ who, start: Number(start), count: Number(count) }] : [];
+  });
+}
+
+function userName(): string | undefined {
+  try {
+    return userInfo().username;
+  } catch {
+    return undefined; // A uid without an account.
+  }
+}

@@ -1,0 +1,76 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { systemProgram } from "../../host/programs.ts";
+import { SkillError } from "../../shared/error.ts";
+
+export interface Result {
+  code: number | null;
+  stdout: string;
+  /** What it said last, on both streams. */
+  tail: string;
+}
+
+export interface RunOptions {
+  signal?: AbortSignal | undefined;
+  onLine?: ((line: string) => void) | undefined;
+  env?: Readonly<Record<string, string>>;
+}
+
+const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/** All that a program of the system is told of this one. */
+export const PLAIN: Readonly<Record<string, string>> = { PATH, LC_ALL: "C", DEBIAN_FRONTEND: "noninteractive" };
+
+/** Runs a program of the system to its end. */
+export async function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<Result> {
+  const child = spawn(toolPath(program), args, {
+    env: { ...PLAIN, ...options.env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  return resultOf(child, options);
+}
+
+export function toolPath(program: string): string {
+  const path = systemProgram(program);
+  if (path !== undefined) return path;
+  throw new SkillError("package-tools", {
+    message: `${program} is needed to build system packages, and is not on this machine`,
+    fix: "`skillet doctor --fix` installs it",
+  });
+}
+
+/** What came of a process. Rejects when it cannot be started or is called off; nothing of it is left then. */
+export function resultOf(child: ChildProcess, { signal, onLine }: RunOptions): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const stop = () => child.kill("SIGKILL");
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop, { once: true });
+    let stdout = "";
+    let tail = "";
+    const read = (chunk: string) => {
+      tail = (tail + chunk).slice(-LONGEST_TAIL);
+      for (const line of chunk.split("\n")) if (line.trim() !== "") onLine?.(line);
+    };
+    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+      stdout += chunk;
+      read(chunk);
+    });
+    child.stderr?.setEncoding("utf8").on("data", read);
+    child.on("error", (error) => finish(() => reject(error)));
+    child.on("close", (code) =>
+      finish(() => (signal?.aborted ? reject(calledOff(signal)) : resolve({ code, stdout, tail: tail.trim() }))),
+    );
+    const finish = (end: () => void) => {
+      signal?.removeEventListener("abort", stop);
+      end();
+    };
+  });
+}
+
+const LONGEST_TAIL = 4096;
+
+export function calledOff(signal: AbortSignal): SkillError {
+  return new SkillError("package-aborted", {
+    message: "building the system packages was called off",
+    fix: "nothing of it is left: build again",
+    cause: signal.reason,
+  });
+}

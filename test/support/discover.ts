@@ -1,0 +1,34 @@
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { type Discovered, discover } from "../../src/host/discover.ts";
+import type { Skill } from "../../src/skill/skill.ts";
+import { temporaryFolder, writeFiles } from "./folder.ts";
+
+export interface Scene extends Discovered {
+  root: string;
+  skill(name: string): Skill;
+  /** The same place, looked at again. */
+  again(): Promise<Scene>;
+}
+
+/** Discovers in a workspace of its own with these files; those below `home/` are in the user's home. */
+export async function discoverIn(
+  files: Record<string, string | Uint8Array>,
+  env: Record<string, string> = {},
+): Promise<Scene> {
+  const root = temporaryFolder();
+  for (const [path, content] of Object.entries(files)) {
+    writeFiles(root, { [path.startsWith("home/") ? path : `project/${path}`]: content });
+    if (path === "home/.skillet/config.toml") chmodSync(join(root, path), 0o600);
+  }
+  return look(root, env);
+}
+
+async function look(root: string, env: Record<string, string>): Promise<Scene> {
+  const found = await discover({
+    workspace: join(root, "project"),
+    env: { HOME: join(root, "home"), ...env },
+    index: false,
+  });
+  return { ...found, root, skill: (name) => found.catalog.get(name), again: () => look(root, env) };
+}
