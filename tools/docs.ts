@@ -7,7 +7,23 @@ import { CODES } from "../src/skill/codes.ts";
 import { PROFILES } from "../src/skill/diagnostic.ts";
 
 const NAMES: Record<string, string> = { e: "error", w: "warning", i: "hint", "-": "" };
-const COMMANDS = ["", "list", "show", "explain", "eval", "check", "new", "doctor", "skill list", "skill validate"];
+const COMMANDS = [
+  "",
+  "list",
+  "show",
+  "explain",
+  "eval",
+  "check",
+  "new",
+  "script",
+  "packages build",
+  "packages list",
+  "packages prune",
+  "trust",
+  "doctor",
+  "skill list",
+  "skill validate",
+];
 
 async function helpOf(command: string): Promise<string> {
   let text = "";
@@ -88,6 +104,7 @@ path = "~/team-skills"
 | \`SKILLS_DIR\` | takes the place of the bundled skills |
 | \`CUSTOM_SKILLS_DIR\` | takes the place of \`<workspace>/skills\`; relative to the workspace |
 | \`SKILLET_HOME\` | takes the place of \`~/.skillet\` |
+| \`SKILLET_PACKAGES\` | the folder to build system packages in, in place of \`~/.skillet/packages\` (of root: \`/var/lib/skillet/packages\`) |
 | \`NO_COLOR\`, \`FORCE_COLOR\` | no colour, or colour also without a terminal |
 `;
 }

@@ -165,6 +165,35 @@ const COMMANDS: Record<string, Entry> = {
         ),
     load: async () => (await import("./commands/script.ts")).script,
   },
+  packages: {
+    define: (command) => command.description("build the system and Python packages that skills declare"),
+    commands: {
+      build: {
+        define: (command) =>
+          command
+            .description("build what skills declare under `packages`, and fetch what their Python scripts declare")
+            .argument("[name...]", "skills; every skill found when left out")
+            .option("--dry-run", "say what would be fetched, and build nothing")
+            .option("--update", "ask for newer versions")
+            .addHelpText("after", examples("skillet packages build", "skillet packages build media --dry-run")),
+        load: async () => (await import("./commands/packages.ts")).buildSkillPackages,
+      },
+      list: {
+        define: (command) =>
+          command
+            .description("list the system packages that are built")
+            .addHelpText("after", examples("skillet packages list")),
+        load: async () => (await import("./commands/packages.ts")).listPackages,
+      },
+      prune: {
+        define: (command) =>
+          command
+            .description("remove what no skill found here uses")
+            .addHelpText("after", examples("skillet packages prune")),
+        load: async () => (await import("./commands/packages.ts")).prunePackages,
+      },
+    },
+  },
   trust: {
     define: (command) =>
       command

@@ -153,8 +153,14 @@ export const KEYS: readonly Key[] = [
   sandboxKey("engine", "engine", "what keeps code apart; `bubblewrap`, and `seatbelt` on macOS"),
   sandboxKey("image", "text", "what a container of docker or podman is made from"),
   sandboxKey("network", "endpoints", "what every sandbox may reach, as `host:port`; nothing"),
+  sandboxKey(
+    "python_index",
+    "endpoints",
+    "where the Python packages of scripts are fetched from; `pypi.org:443` and `files.pythonhosted.org:443`",
+    (pythonIndex: string[]) => ({ pythonIndex }),
+  ),
   sandboxKey("workspace", "access", "whether every sandbox sees the workspace; `none`"),
-  sandboxKey("memory_mib", "size", "how much memory a run may use; 512", (mib) => ({ memory: mib * MIB })),
+  sandboxKey("memory_mib", "size", "how much memory a run may use; 512", (mib: number) => ({ memory: mib * MIB })),
   sandboxKey("processes", "size", "how many processes a run may have; 128"),
   sandboxKey("disk_mib", "size", "how much a run may write to each folder of its own; 64", (mib) => ({
     disk: mib * MIB,
@@ -178,10 +184,10 @@ function sandboxKey(
   name: string,
   type: Key["type"],
   means: string,
-  read: (value: number) => Partial<SandboxSettings> = (value) => ({ [name]: value }),
+  read: (value: never) => Partial<SandboxSettings> = (value) => ({ [name]: value }),
 ): Key {
   return key(`sandbox.${name}`, type, means, "user", (values, _, value) =>
-    Object.assign(values.sandbox, read(value as number)),
+    Object.assign(values.sandbox, read(value as never)),
   );
 }
 

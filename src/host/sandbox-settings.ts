@@ -14,6 +14,8 @@ export interface SandboxSettings {
   image?: string;
   /** `host:port`, each opened for every skill. */
   network: readonly string[];
+  /** Where Python packages are fetched from, as `host:port`. */
+  pythonIndex: readonly string[];
   workspace: WorkspaceAccess;
   /** In bytes. */
   memory: number;
@@ -35,6 +37,7 @@ export interface ScriptLimits {
 const MIB = 1024 * 1024;
 export const SANDBOX_DEFAULTS: SandboxSettings = {
   network: [],
+  pythonIndex: ["pypi.org:443", "files.pythonhosted.org:443"],
   workspace: "none",
   memory: 512 * MIB,
   processes: 128,

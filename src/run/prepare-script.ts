@@ -4,8 +4,8 @@ import { join } from "node:path";
 import type { Host } from "../host/host.ts";
 import { systemProgram } from "../host/programs.ts";
 import { type Command, type Mount, type Sandbox, seenPath } from "../host/sandbox.ts";
-import { readEndpoint } from "../sandbox/endpoint.ts";
 import { openSandbox } from "../sandbox/open.ts";
+import { defaultPlaces, type Places } from "../sandbox/packages/place.ts";
 import { storeFolder } from "../sandbox/places.ts";
 import { storeSkill } from "../sandbox/store.ts";
 import { SkillError } from "../shared/error.ts";
@@ -13,7 +13,8 @@ import type { Secrets } from "../shared/redact.ts";
 import { interpreterOf, SKILL_FOLDER, type SkillScript, STAND_INS } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
-import type { Surroundings } from "../source/locations.ts";
+import { endpointsIn } from "./endpoints.ts";
+import { pythonCommand } from "./python.ts";
 import { variablesOf } from "./variables.ts";
 import { workspaceMounts } from "./workspace.ts";
 
@@ -34,22 +35,18 @@ export interface PreparedScript extends Pick<Command, "argv" | "env" | "folder" 
 /** Everything that a script gets. Throws a SkillError when something of it cannot be had. */
 export async function prepareScript(host: Host, given: Preparation): Promise<PreparedScript> {
   const { skill, script, copy } = given;
-  const home = host.home ?? join(homedir(), ".skillet");
+  const home = homeOf(host);
   const secrets = variablesOf(skill, host);
-  const network = endpointsOf(skill, host);
-  const sandbox = host.sandbox ?? (await openSandbox({ settings: host.settings.sandbox, home }));
-  const root = await rootFor(skill, { skilletHome: home, env: host.env ?? {} }, given);
-  const mounts: Mount[] = [
-    { from: storeSkill(copy, storeFolder(home)), to: SKILL_FOLDER, access: "read" },
-    ...workspaceMounts(skill, host, home),
-  ];
+  const { settings } = host;
+  const network = endpointsIn([...settings.sandbox.network, ...(settings.skills.get(skill.name)?.network ?? [])]);
+  const sandbox = await sandboxOf(host);
+  const root = await rootFor(skill, host, given);
+  const mount: Mount = { from: storeSkill(copy, storeFolder(home)), to: SKILL_FOLDER, access: "read" };
+  const python = await pythonCommand(host, script, copy, { ...given, sandbox, mount, folder: pythonFolder(host) });
+  const mounts = [mount, ...workspaceMounts(skill, host, home), ...(python?.mounts ?? [])];
   const path = seenPath(sandbox, mounts, `${SKILL_FOLDER}/${script.path}`);
-  const argv = commandFor(path, copy.files.get(script.path)?.bytes ?? new Uint8Array(), {
-    skill,
-    script,
-    sandbox,
-    root,
-  });
+  const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
+  const argv = python?.argv ?? commandFor(path, bytes, { skill, script, sandbox, root });
   return {
     sandbox,
     secrets,
@@ -57,33 +54,40 @@ export async function prepareScript(host: Host, given: Preparation): Promise<Pre
     mounts,
     ...(root === undefined ? {} : { root }),
     argv: [...argv, ...given.args] as [string, ...string[]],
-    env: { ...Object.fromEntries(secrets), SKILL_DIR: seenPath(sandbox, mounts, SKILL_FOLDER) },
+    env: { ...Object.fromEntries(secrets), ...python?.env, SKILL_DIR: seenPath(sandbox, mounts, SKILL_FOLDER) },
     folder: SKILL_FOLDER,
   };
 }
 
-/** The operator's list for all skills, and for this one. */
-function endpointsOf(skill: Skill, { settings }: Host): Command["network"] {
-  const said = [...settings.sandbox.network, ...(settings.skills.get(skill.name)?.network ?? [])];
-  return said.map((text) => {
-    const endpoint = readEndpoint(text);
-    if (endpoint) return endpoint;
-    throw new SkillError("network-endpoint", {
-      message: `"${text}" in the configuration's network is no host with a port`,
-      fix: 'name one host and one port each, as "api.example.com:443"',
-    });
-  });
+/** What is fetched for Python scripts is kept beside the system packages. */
+export function pythonFolder(host: Host): string {
+  return placesOf(host).own;
+}
+
+function placesOf(host: Host): Places {
+  return defaultPlaces({ skilletHome: homeOf(host), env: host.env ?? {} });
+}
+
+export function homeOf({ home }: Host): string {
+  return home ?? join(homedir(), ".skillet");
+}
+
+/** The sandbox that the host gives, or the one that its settings choose. */
+export async function sandboxOf(host: Host): Promise<Sandbox> {
+  if (host.sandbox) return host.sandbox;
+  const userHome = host.env?.["HOME"] ?? homedir();
+  return openSandbox({ settings: host.settings.sandbox, home: homeOf(host), userHome });
 }
 
 /** The system with the packages that the skill declares: found, or built now, before anything runs. */
 async function rootFor(
   { manifest: { packages } }: Skill,
-  around: Pick<Surroundings, "skilletHome" | "env">,
+  host: Host,
   { onProgress, signal }: Preparation,
 ): Promise<string | undefined> {
   if (packages.length === 0) return undefined;
-  const { buildPackages, defaultPlaces, findRoot } = await import("../sandbox/packages/packages.ts");
-  const places = defaultPlaces(around);
+  const { buildPackages, findRoot } = await import("../sandbox/packages/packages.ts");
+  const places = placesOf(host);
   let found = findRoot(packages, places);
   if (found.kind === "missing") {
     await buildPackages(packages, places, { onProgress, signal });

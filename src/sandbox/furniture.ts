@@ -1,9 +1,15 @@
-import { copyFileSync, existsSync, renameSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { chmodSync, copyFileSync, existsSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import type { Mount } from "../host/sandbox.ts";
 import { shortHash } from "../shared/hash.ts";
 import { isRoot } from "./places.ts";
 import { makeFolder } from "./store.ts";
+import { uvPrograms } from "./uv.ts";
+
+const NO_UV = `#!/bin/sh
+echo "uv is not installed on this machine, so Python packages cannot be had: https://docs.astral.sh/uv says how to install it" >&2
+exit 127
+`;
 
 /** What every sandbox finds in its /etc, so that programs which ask who and where they are get an answer. */
 const FILES: Readonly<Record<string, string>> = {
@@ -11,29 +17,39 @@ const FILES: Readonly<Record<string, string>> = {
   "etc/group": "root:x:0:\nskill:x:1000:\n",
   "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
   "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+  "opt/skillet/bin/uv": NO_UV,
+  "opt/skillet/bin/uvx": NO_UV,
 };
 
 /** The programs that come with the host: Node, so that a skill's JavaScript runs with the version that is promised. */
-export function furniture(folder: string): Mount[] {
+export function furniture(folder: string, userHome: string): Mount[] {
   const place = join(folder, "furniture", shortHash(JSON.stringify(FILES)));
   for (const [path, text] of Object.entries(FILES)) {
     const file = join(place, path);
     if (existsSync(file)) continue;
     makeFolder(dirname(file));
-    writeFileSync(`${file}.${process.pid}`, text, { mode: 0o644 });
+    writeFileSync(`${file}.${process.pid}`, text);
+    chmodSync(`${file}.${process.pid}`, path.includes("/bin/") ? 0o755 : 0o644);
     renameSync(`${file}.${process.pid}`, file);
   }
+  const found = new Map([["node", process.execPath], ...uvPrograms(userHome)]);
+  const programs = Array.from(found, ([name, program]): Mount => {
+    return { from: readableProgram(program, folder), to: `/opt/skillet/bin/${name}`, access: "read" };
+  });
+  const isThere = (path: string) => programs.some(({ to }) => to === `/${path}`);
   return [
-    ...Object.keys(FILES).map((path) => ({ from: join(place, path), to: `/${path}`, access: "read" as const })),
-    { from: readable(process.execPath, folder), to: "/opt/skillet/bin/node", access: "read" },
+    ...Object.keys(FILES)
+      .filter((path) => !isThere(path))
+      .map((path) => ({ from: join(place, path), to: `/${path}`, access: "read" as const })),
+    ...programs,
   ];
 }
 
 /** The program, or where only root can reach it, a copy that others can. */
-function readable(program: string, folder: string): string {
+function readableProgram(program: string, folder: string): string {
   if (!isRoot() || isReadableByOthers(program)) return program;
   const { size, mtimeMs } = statSync(program);
-  const copy = join(folder, "furniture", `node-${process.version}-${shortHash(`${program}:${size}:${mtimeMs}`)}`);
+  const copy = join(folder, "furniture", `${basename(program)}-${shortHash(`${program}:${size}:${mtimeMs}`)}`);
   if (existsSync(copy)) return copy;
   makeFolder(dirname(copy));
   copyFileSync(program, `${copy}.${process.pid}`);

@@ -44,7 +44,7 @@ export interface Proxy {
  * name stands for, and connects to the very address that it checked. It follows nothing: where an answer leads is asked for anew.
  */
 export async function openProxy(options: ProxyOptions): Promise<Proxy> {
-  const folder = await mkdtemp(join(options.folder, "net-"));
+  const folder = await mkdtemp(join(options.folder, "skillet-net-"));
   const socket = join(folder, "proxy.sock");
   const sockets = new Set<Duplex>();
   const run: Run = {

@@ -1,5 +1,5 @@
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { release } from "node:os";
+import { homedir, release } from "node:os";
 import { dirname, join } from "node:path";
 import { systemProgram } from "../host/programs.ts";
 import { LEVELS, type Level, type Sandbox } from "../host/sandbox.ts";
@@ -17,16 +17,19 @@ import { failedPromise, namespaceRemedy } from "./self-test.ts";
 export interface SandboxOptions {
   settings: SandboxSettings;
   home: string;
+  /** Where this user's own programs are looked for; the home folder when left out. */
+  userHome?: string;
 }
 
 /**
  * The sandbox that the operator chose, or the system's own, after it has shown that it holds. Throws a SkillError that says what to
  * do where there is none of the level: it never settles for less.
  */
-export async function openSandbox({ settings, home }: SandboxOptions): Promise<Sandbox> {
+export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const { settings } = options;
   if (settings.level === "none") return bareSandbox();
   const engine = settings.engine ?? (process.platform === "darwin" ? "seatbelt" : "bubblewrap");
-  const sandbox = await ENGINES[engine](settings, home);
+  const sandbox = await ENGINES[engine](options);
   const wanted: Level = settings.level ?? (process.platform === "darwin" ? "partial" : "strong");
   if (LEVELS.indexOf(sandbox.level) < LEVELS.indexOf(wanted)) {
     throw unavailable(
@@ -37,8 +40,8 @@ export async function openSandbox({ settings, home }: SandboxOptions): Promise<S
   return sandbox;
 }
 
-const ENGINES: Record<Engine, (settings: SandboxSettings, home: string) => Promise<Sandbox>> = {
-  async bubblewrap(_, home) {
+const ENGINES: Record<Engine, (options: SandboxOptions) => Promise<Sandbox>> = {
+  async bubblewrap({ home, userHome = homedir() }) {
     const program = systemProgram("bwrap");
     if (process.platform !== "linux") {
       throw unavailable(`bubblewrap is for Linux, not for ${process.platform}`, CONTAINER);
@@ -46,14 +49,14 @@ const ENGINES: Record<Engine, (settings: SandboxSettings, home: string) => Promi
     if (!program) throw unavailable("bubblewrap is not installed", "`skillet doctor --fix` installs it");
     const sandbox = bubblewrapSandbox({
       program,
-      mounts: furniture(sandboxFolder(home)),
+      mounts: furniture(sandboxFolder(home), userHome),
       ...(isRoot() ? { user: NOBODY } : {}),
     });
     await testOnce(sandbox, program, home);
     return sandbox;
   },
-  docker: (settings, home) => container("docker", settings, home),
-  podman: (settings, home) => container("podman", settings, home),
+  docker: (options) => container("docker", options),
+  podman: (options) => container("podman", options),
   async seatbelt() {
     const { seatbeltSandbox } = await import("./seatbelt.ts");
     const program = systemProgram("sandbox-exec");
@@ -64,7 +67,7 @@ const ENGINES: Record<Engine, (settings: SandboxSettings, home: string) => Promi
 
 const CONTAINER = 'set [sandbox] engine = "docker" or "podman" with an image in config.toml';
 
-async function container(engine: "docker" | "podman", settings: SandboxSettings, home: string): Promise<Sandbox> {
+async function container(engine: "docker" | "podman", { settings, home }: SandboxOptions): Promise<Sandbox> {
   const { containerSandbox } = await import("./container.ts");
   const program = systemProgram(engine);
   if (!program) throw unavailable(`${engine} is not installed`, `install ${engine}, or remove [sandbox] engine`);

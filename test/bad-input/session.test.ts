@@ -116,7 +116,14 @@ describe("read_skill_resource", () => {
 });
 
 describe("inputs", () => {
-  const TOOLS = ["search_skills", "load_skill", "read_skill_resource", "run_skill_script", "validate_skill", "lint_skill"];
+  const TOOLS = [
+    "search_skills",
+    "load_skill",
+    "read_skill_resource",
+    "run_skill_script",
+    "validate_skill",
+    "lint_skill",
+  ];
   const deep = JSON.parse(`${'{"a":'.repeat(5000)}1${"}".repeat(5000)}`);
   const INPUTS: [what: string, input: unknown][] = [
     ["nothing", undefined],

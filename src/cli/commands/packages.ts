@@ -1,8 +1,8 @@
 import type { Discovered } from "../../host/discover.ts";
 import { isEnabled } from "../../policy/policy.ts";
+import { fetchPythonPackages, prunePythonPackages } from "../../run/python-packages.ts";
 import { packageSet } from "../../sandbox/packages/name.ts";
 import {
-  type BuildOptions,
   buildPackages,
   defaultPlaces,
   listLayers,
@@ -61,11 +61,36 @@ export async function buildSkillPackages({ io, options, args }: Context<BuildCom
       if (error.code === "package-aborted") break;
     }
   }
-  if (options.json) printJson(io.stdout, { sets: results, failures });
+  const python = options.dryRun
+    ? []
+    : await fetchPython(io, found, skills, { failures, update: options.update ?? false });
+  for (const { skill, scripts } of options.json ? [] : python)
+    out.line`${out.green("✓")} ${out.bold(scripts.join(", "))}  Python packages ready  ${out.dim(skill)}`;
+  if (options.json) printJson(io.stdout, { sets: results, python, failures });
   printFailures(io, failures);
-  if (asked.length === 0 && failures.length === 0) sayNothingAsked(io, args, found);
+  if (asked.length + python.length + failures.length === 0) sayNothingAsked(io, args, found);
   if (failures.length > 0) return EXIT.findings;
   return isConfigured ? EXIT.fine : EXIT.usage;
+}
+
+/** Fetches what the Python scripts of skills declare in their own comments. */
+async function fetchPython(
+  io: Io,
+  found: Discovered,
+  skills: readonly Skill[],
+  { failures, update }: { failures: Failure[]; update: boolean },
+): Promise<{ skill: string; scripts: string[] }[]> {
+  const fetched: { skill: string; scripts: string[] }[] = [];
+  for (const skill of skills) {
+    try {
+      const scripts = await whileWatched(io, (options) => fetchPythonPackages(found, skill, { ...options, update }));
+      if (scripts.length > 0) fetched.push({ skill: skill.name, scripts });
+    } catch (error) {
+      if (!(error instanceof SkillError)) throw error;
+      failures.push({ skills: [skill.name], code: error.code, message: error.message, fix: error.fix });
+    }
+  }
+  return fetched;
 }
 
 /** Lists what is built. */
@@ -96,12 +121,14 @@ export async function prunePackages({ io, options }: Context<object>): Promise<n
     defaultPlaces(found.around),
     asked.map(({ names }) => names),
   );
+  const python = prunePythonPackages(found, found.catalog.skills);
   const out = printer(io.stdout, io.env);
-  if (options.json) printJson(io.stdout, { removed, bases });
+  if (options.json) printJson(io.stdout, { removed, bases, python });
   else {
     for (const { names, bytes } of removed) out.line`removed ${out.bold(names.join(", "))}  ${sizeOf(bytes)}`;
     for (const id of bases) out.line`removed the base ${id}`;
-    if (removed.length + bases.length === 0) out.line`nothing to remove`;
+    if (python > 0) out.line`removed the Python packages of ${count(python, "script")}`;
+    if (removed.length + bases.length + python === 0) out.line`nothing to remove`;
   }
   return EXIT.fine;
 }
@@ -133,7 +160,10 @@ async function buildOne(io: Io, names: readonly string[], { places, update }: On
 const READY = { none: "nothing to do", host: "on this machine already", layer: "ready" };
 
 /** Says on stderr how far it is, and calls it off at an interrupt. */
-async function whileWatched<Value>(io: Io, work: (options: BuildOptions) => Promise<Value>): Promise<Value> {
+async function whileWatched<Value>(
+  io: Io,
+  work: (options: { signal: AbortSignal; onProgress: (text: string) => void }) => Promise<Value>,
+): Promise<Value> {
   const error = printer(io.stderr, io.env);
   const controller = new AbortController();
   void io.interrupted?.().then(() => controller.abort());

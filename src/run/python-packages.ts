@@ -1,0 +1,41 @@
+import type { Host } from "../host/host.ts";
+import { storeFolder } from "../sandbox/places.ts";
+import { storeSkill } from "../sandbox/store.ts";
+import { pruneFetched } from "../sandbox/uv.ts";
+import { SKILL_FOLDER, type SkillScript, scriptsOf } from "../skill/script.ts";
+import type { Skill } from "../skill/skill.ts";
+import { copySkill, type SkillCopy } from "../source/digest.ts";
+import { homeOf, pythonFolder, sandboxOf } from "./prepare-script.ts";
+import { dependenciesOf, type PythonOptions, pythonCommand, uvScript } from "./python.ts";
+
+/** Fetches what the Python scripts of a skill declare, before anything runs, and gives those scripts. */
+export async function fetchPythonPackages(
+  host: Host,
+  skill: Skill,
+  options: Pick<PythonOptions, "onProgress" | "signal" | "update">,
+): Promise<string[]> {
+  const declaring = declaringScripts(skill);
+  if (!declaring) return [];
+  const { copy, scripts } = declaring;
+  const home = homeOf(host);
+  const mount = { from: storeSkill(copy, storeFolder(home)), to: SKILL_FOLDER, access: "read" as const };
+  const where = { ...options, sandbox: await sandboxOf(host), mount, folder: pythonFolder(host) };
+  for (const script of scripts) await pythonCommand(host, script, copy, where);
+  return scripts.map(({ path }) => path);
+}
+
+/** Removes what was fetched for scripts that none of these skills has, and says for how many. */
+export function prunePythonPackages(host: Host, skills: readonly Skill[]): number {
+  const kept = skills.flatMap((skill) => {
+    const { copy, scripts = [] } = declaringScripts(skill) ?? {};
+    return copy ? scripts.map((script) => uvScript(script, copy)) : [];
+  });
+  return pruneFetched(pythonFolder(host), kept);
+}
+
+function declaringScripts(skill: Skill): { copy: SkillCopy; scripts: SkillScript[] } | undefined {
+  if (!skill.files().files.some(({ path }) => /\.py$/i.test(path))) return undefined;
+  const copy = copySkill(skill);
+  const scripts = scriptsOf(skill).filter((script) => dependenciesOf(script, copy) !== undefined);
+  return scripts.length === 0 ? undefined : { copy, scripts };
+}

@@ -1,0 +1,137 @@
+import { chownSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { basename, join } from "node:path";
+import { systemProgram } from "../host/programs.ts";
+import type { Endpoint, Limits, Mount, Sandbox } from "../host/sandbox.ts";
+import { SkillError } from "../shared/error.ts";
+import { isRoot, NOBODY } from "./places.ts";
+import { makeFolder } from "./store.ts";
+
+/** A Python script that declares what it needs in its own comments. */
+export interface UvScript {
+  /** As the sandbox sees it: uv knows an environment by the path of its script. */
+  path: string;
+  bytes: Uint8Array;
+}
+
+export interface UvOptions {
+  sandbox: Sandbox;
+  /** The folder of the script's skill. */
+  skill: Mount;
+  /** Where what was fetched is kept. */
+  folder: string;
+  /** Where Python packages come from. */
+  index: readonly Endpoint[];
+  onProgress(text: string): void;
+  signal: AbortSignal;
+}
+
+/** What runs a script with uv, and what it needs for that. */
+export interface UvCommand {
+  argv: [string, ...string[]];
+  env: Record<string, string>;
+  mounts: Mount[];
+}
+
+const CACHE = "/home/skill/.cache/uv";
+const FETCHED = "/opt/skillet/uv";
+// Wheels only: to build a package is to run its code.
+const VARIABLES = {
+  UV_CACHE_DIR: CACHE,
+  UV_NO_BUILD: "1",
+  UV_PYTHON_DOWNLOADS: "never",
+  UV_NO_CONFIG: "1",
+  UV_LINK_MODE: "copy",
+};
+const MIB = 1024 * 1024;
+const LIMITS: Limits = { seconds: 600, output: MIB, memory: 2048 * MIB, processes: 256, disk: 2048 * MIB };
+
+/** uv and uvx by name, where the system has them, or this user. */
+export function uvPrograms(userHome: string): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const name of ["uv", "uvx"]) {
+    const own = [".local/bin", ".cargo/bin"]
+      .map((folder) => join(userHome, folder, name))
+      .find((path) => existsSync(path));
+    const program = systemProgram(name) ?? own;
+    if (program !== undefined) found.set(name, program);
+  }
+  return found;
+}
+
+/** Whether what a script declares has been fetched. */
+export function isFetched(script: UvScript, folder: string): boolean {
+  return existsSync(placeOf(script, folder));
+}
+
+/**
+ * The command for a script: offline, with what was fetched for it before. That is copied first, since uv writes to what it reads
+ * from, and no two runs share what they can write to.
+ */
+export function uvCommand(script: UvScript, folder: string): UvCommand {
+  const copy = `mkdir -p "$UV_CACHE_DIR" && cp -R ${FETCHED}/. "$UV_CACHE_DIR"`;
+  return {
+    argv: ["sh", "-c", `${copy} && exec uv run --offline --script "$0" "$@"`, script.path],
+    env: { ...VARIABLES, UV_OFFLINE: "1" },
+    mounts: [{ from: placeOf(script, folder), to: FETCHED, access: "read" }],
+  };
+}
+
+/** Fetches what a script declares, in a sandbox that reaches the index and nothing else. Runs nothing of it. */
+export async function fetchForScript(script: UvScript, options: UvOptions): Promise<void> {
+  const { sandbox, skill, folder, index, signal, onProgress } = options;
+  const place = placeOf(script, folder);
+  const draft = `${place}.${process.pid}`;
+  makeFolder(join(folder, "python"));
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { mode: 0o755 });
+  if (isRoot()) chownSync(draft, NOBODY, NOBODY);
+  onProgress(`fetching the Python packages of ${script.path}`);
+  let said = "";
+  try {
+    const { exitCode, ending } = await sandbox.run(
+      {
+        argv: ["uv", "sync", "--script", script.path],
+        env: VARIABLES,
+        folder: "/",
+        mounts: [skill, { from: draft, to: CACHE, access: "read-write" }],
+        network: index,
+        limits: LIMITS,
+      },
+      {
+        signal,
+        onOutput(_, bytes) {
+          said = `${said}${bytes}`.slice(-2000);
+          return true;
+        },
+      },
+    );
+    if (exitCode !== 0) throw notFetched(script.path, ending === "exit" ? said : ending);
+    rmSync(place, { recursive: true, force: true });
+    renameSync(draft, place);
+  } finally {
+    rmSync(draft, { recursive: true, force: true });
+  }
+}
+
+/** Removes what was fetched for other scripts than these, and says for how many. */
+export function pruneFetched(folder: string, kept: readonly UvScript[]): number {
+  const names = new Set(kept.map((script) => basename(placeOf(script, folder))));
+  const all = existsSync(join(folder, "python")) ? readdirSync(join(folder, "python")) : [];
+  const gone = all.filter((name) => !names.has(name));
+  for (const name of gone) rmSync(join(folder, "python", name), { recursive: true, force: true });
+  return gone.length;
+}
+
+function placeOf({ bytes, path }: UvScript, folder: string): string {
+  const { createHash } = process.getBuiltinModule("node:crypto");
+  const hash = createHash("sha256").update(path).update("\0").update(bytes);
+  return join(folder, "python", hash.digest("hex").slice(0, 32));
+}
+
+function notFetched(path: string, why: string): SkillError {
+  const last = why.trim().split("\n").at(-1) ?? "";
+  return new SkillError("python-packages", {
+    message: `The Python packages of ${path} could not be fetched: ${last || "uv gave no reason"}`,
+    fix: "check what the script declares, and that [sandbox] python_index in config.toml names where it comes from",
+  });
+}

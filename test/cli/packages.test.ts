@@ -1,0 +1,91 @@
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { buildSkillPackages, listPackages, prunePackages } from "../../src/cli/commands/packages.ts";
+import { cachedBase, canBuild, lackedPackages, places } from "../sandbox/packages/place.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+
+const [lacked = ""] = lackedPackages(1);
+
+/** Calls a command as the program does. */
+async function call(
+  command: typeof buildSkillPackages,
+  cwd: string,
+  more: { args?: string[]; options?: object; env?: Record<string, string> } = {},
+) {
+  const written = { stdout: "", stderr: "" };
+  const stream = (name: keyof typeof written) => ({
+    write(text: string) {
+      written[name] += text;
+    },
+  });
+  const io = { stdout: stream("stdout"), stderr: stream("stderr"), env: { HOME: temporaryFolder(), ...more.env }, cwd };
+  const code = await command({ io, options: { ...more.options }, args: more.args ?? [] });
+  return { code, ...written };
+}
+
+const workspace = (skills: Record<string, string>) =>
+  temporaryFolder(
+    Object.fromEntries(
+      Object.entries(skills).map(([name, packages]) => [
+        `skills/${name}/SKILL.md`,
+        skillText(name, { more: packages === "" ? "" : `packages: ${packages}\n` }),
+      ]),
+    ),
+  );
+
+function ownPlace(): Record<string, string> {
+  const folder = temporaryFolder();
+  chmodSync(folder, 0o755);
+  return { SKILLET_PACKAGES: join(folder, "packages") };
+}
+
+describe("skillet packages", () => {
+  it("[S-26] says what to write when no skill asks for packages", async () => {
+    const cwd = workspace({ plain: "" });
+    const all = await call(buildSkillPackages, cwd);
+    expect(all).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("`packages: [jq]`") });
+    const one = await call(buildSkillPackages, cwd, { args: ["plain"] });
+    expect(one.stderr).toContain("plain asks for no system packages");
+    expect((await call(listPackages, cwd, { env: ownPlace() })).code).toBe(0);
+  });
+
+  it("names the nearest skill for one that is not there", async () => {
+    const cwd = workspace({ deploy: "[jq]" });
+    await expect(call(buildSkillPackages, cwd, { args: ["deplay"] })).rejects.toThrow("deplay");
+  });
+
+  it("[Q-18] refuses a bad name and says whose it is, without keeping the others from theirs", async () => {
+    const cwd = workspace({ bad: '["jq=1.6"]', good: "[tar]" });
+    const { code, stdout, stderr } = await call(buildSkillPackages, cwd, { env: ownPlace() });
+    expect(code).toBe(1);
+    expect(stderr).toContain("bad: 'jq=1.6' is not the name of a system package package-name");
+    if (canBuild) expect(stdout).toMatch(/✓ tar {2}on this machine already.* good/);
+  });
+
+  it.skipIf(!canBuild)("[S-26] plans, builds, lists and prunes", { timeout: 180_000 }, async () => {
+    await cachedBase();
+    const env = { SKILLET_PACKAGES: places().own };
+    const cwd = workspace({ one: `[${lacked}]`, two: `[${lacked}, ${lacked}]` });
+    const plan = await call(buildSkillPackages, cwd, { env, options: { dryRun: true } });
+    expect(plan.stdout).toMatch(new RegExp(`✓ ${lacked} {2}would fetch .*: .*${lacked} .*one, two`));
+    expect((await call(listPackages, cwd, { env })).stdout).not.toContain("one, two");
+
+    const built = await call(buildSkillPackages, cwd, { env, options: { json: true } });
+    expect(built.code).toBe(0);
+    expect(built.stderr).toContain(`setting up ${lacked}`);
+    expect(JSON.parse(built.stdout)).toMatchObject({
+      sets: [{ packages: [lacked], skills: ["one", "two"], kind: "layer", lock: { names: [lacked] } }],
+      failures: [],
+    });
+    expect((await call(buildSkillPackages, cwd, { env })).stdout).toMatch(/ready, 0\.\d s/);
+    expect((await call(listPackages, cwd, { env })).stdout).toMatch(new RegExp(`${lacked} .* one, two\n`));
+
+    expect((await call(prunePackages, cwd, { env })).stdout).toBe("nothing to remove\n");
+    const pruned = await call(prunePackages, workspace({}), { env });
+    expect(pruned.stdout).toContain(`removed ${lacked}`);
+    expect(
+      JSON.parse((await call(listPackages, cwd, { env, options: { json: true } })).stdout).layers,
+    ).not.toContainEqual(expect.objectContaining({ names: [lacked], isOwn: true }));
+  });
+});

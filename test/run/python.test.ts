@@ -1,0 +1,122 @@
+import { randomUUID } from "node:crypto";
+import { chmodSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { runScript } from "../../src/run/script.ts";
+import { skillet } from "../support/command.ts";
+import { discoverIn, type Scene } from "../support/discover.ts";
+import { skillText } from "../support/folder.ts";
+
+const SCRIPT = `# /// script
+# dependencies = ["greeting>=1"]
+# ///
+import greeting, sys
+print(greeting.hello(sys.argv[1]))
+`;
+
+// Real uv was not to be had: this does what of it matters here. It refuses what it is not promised, fetches over the proxy when it
+// syncs, and runs offline from what was fetched.
+const UV = `#!/usr/bin/python3
+import os, sys, subprocess, urllib.request
+cache = os.environ["UV_CACHE_DIR"]
+assert os.environ["UV_NO_BUILD"] == "1" and os.environ["UV_PYTHON_DOWNLOADS"] == "never" and os.environ["UV_NO_CONFIG"] == "1"
+if sys.argv[1:3] == ["sync", "--script"] and sys.argv[3:] == ["/skill/scripts/go.py"]:
+    text = urllib.request.urlopen("http://127.0.0.1:" + open("/skill/port").read() + "/greeting.py").read()
+    os.makedirs(cache + "/environments-v2/go", exist_ok=True)
+    open(cache + "/environments-v2/go/greeting.py", "wb").write(text)
+elif sys.argv[1:4] == ["run", "--offline", "--script"] and os.environ["UV_OFFLINE"] == "1":
+    open(cache + "/lock", "w").write("uv writes to its cache")
+    os.environ["PYTHONPATH"] = cache + "/environments-v2/go"
+    sys.exit(subprocess.call(["/usr/bin/python3"] + sys.argv[4:]))
+else:
+    sys.exit("unexpected: " + " ".join(sys.argv[1:]))
+`;
+
+async function scene(withUv: boolean): Promise<{ found: Scene; asked: string[]; close: () => void }> {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(request.url ?? "");
+    response.end("def hello(name): return 'hello ' + name\n");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const close = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  onTestFinished(close);
+  const { port } = server.address() as AddressInfo;
+  const found = await discoverIn({
+    "home/.skillet/skills/x/SKILL.md": skillText("x"),
+    // What was fetched is known by the script: each test has its own.
+    "home/.skillet/skills/x/scripts/go.py": `${SCRIPT}# ${randomUUID()}\n`,
+    "home/.skillet/skills/x/scripts/tool.sh": "uvx ruff check; echo $?",
+    "home/.skillet/skills/x/port": String(port),
+    "home/.skillet/config.toml": `[sandbox]\npython_index = ["127.0.0.1:${port}"]\n`,
+    ...(withUv ? { "home/.local/bin/uv": UV, "home/.local/bin/uvx": '#!/bin/sh\necho "uvx $*"\n' } : {}),
+  });
+  if (withUv) for (const name of ["uv", "uvx"]) chmodSync(join(found.root, "home/.local/bin", name), 0o755);
+  chmodSync(found.root, 0o755);
+  return { found, asked, close };
+}
+
+const run = (found: Scene, script: string, args: string[] = []) =>
+  runScript(found, { skill: found.skill("x"), script, args });
+
+describe("a Python script that declares its packages (an executable of the tests stands in for uv)", () => {
+  it("[S-27] is run with `uv run`, offline, from what was fetched before", async () => {
+    const { found, asked, close } = await scene(true);
+    const first = run(found, "go.py", ["you"]);
+    const events: string[] = [];
+    for await (const event of first) events.push(event.type);
+    expect(await first).toMatchObject({ stdout: "hello you\n", stderr: "", exitCode: 0 });
+    expect(events).toEqual(["packages-built", "script-started", "script-printed"]);
+    expect(asked).toEqual(["/greeting.py"]);
+    close();
+    expect(await run(found, "go.py", ["again"])).toMatchObject({ stdout: "hello again\n", exitCode: 0 });
+    expect(asked).toHaveLength(1);
+  });
+
+  it("[S-27] has its packages fetched by `packages build`, and what a run writes does not come back", async () => {
+    const { found, asked } = await scene(true);
+    const env = { HOME: join(found.root, "home") };
+    expect(await skillet(["packages", "build", "x"], { env })).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("scripts/go.py  Python packages ready"),
+    });
+    expect(asked).toHaveLength(1);
+    expect((await run(found, "go.py", ["you"])).stdout).toBe("hello you\n");
+    expect(asked).toHaveLength(1);
+    expect((await skillet(["packages", "build", "x", "--update"], { env })).code).toBe(0);
+    expect(asked).toHaveLength(2);
+  });
+
+  it("[S-27] is refused with a clear word where there is no uv, and so is uvx", async () => {
+    const { found } = await scene(false);
+    expect((await run(found, "go.py")).refusals).toMatchObject([
+      {
+        code: "uv-missing",
+        message: expect.stringContaining("greeting>=1"),
+        fix: expect.stringContaining("install uv"),
+      },
+    ]);
+    expect(await run(found, "tool.sh")).toMatchObject({
+      stdout: "127\n",
+      stderr: expect.stringContaining("uv is not installed on this machine"),
+    });
+  });
+
+  it("[S-27] finds uvx where there is one", async () => {
+    const { found } = await scene(true);
+    expect((await run(found, "tool.sh")).stdout).toBe("uvx ruff check\n0\n");
+  });
+
+  it("says why when its packages cannot be fetched, and leaves nothing half-made", async () => {
+    const { found, close } = await scene(true);
+    close();
+    const [refusal] = (await run(found, "go.py")).refusals;
+    expect(refusal).toMatchObject({ code: "python-packages", fix: expect.stringContaining("python_index") });
+    expect((await run(found, "go.py")).refusals).toMatchObject([{ code: "python-packages" }]);
+  });
+});

@@ -1,0 +1,30 @@
+import { afterEach, beforeAll, describe, it } from "vitest";
+import { systemProgram } from "../../src/host/programs.ts";
+import type { Level, Sandbox } from "../../src/host/sandbox.ts";
+import { checksFor, type Scene, sceneFor } from "./checks.ts";
+
+/** The one suite that every sandbox passes: all that its level claims (`checks.ts`). */
+export function describeSandbox(name: string, level: Level, open: () => Promise<Sandbox>): void {
+  describe(name, () => {
+    let scene: Scene;
+    beforeAll(async () => {
+      scene = sceneFor(await open());
+    });
+    afterEach(() => scene.end());
+
+    for (const { title, check } of checksFor(level)) it(title, () => check(scene));
+  });
+}
+
+/** Whether there is a bubblewrap to be tried. Contract: where tests decide (CI) its lack is a failure, and is not passed over. */
+export const hasBubblewrap = process.platform === "linux" && systemProgram("bwrap") !== undefined;
+
+export function describeWithBubblewrap(name: string, body: () => void): void {
+  const isPassedOver = !hasBubblewrap && process.env["CI"] === undefined;
+  describe.skipIf(isPassedOver)(isPassedOver ? `${name} (bubblewrap is not installed)` : name, () => {
+    if (hasBubblewrap || isPassedOver) return body();
+    it("has bubblewrap to be tried with", () => {
+      throw new Error("bubblewrap is not installed: the set-up of the CI has to `apt-get install bubblewrap`");
+    });
+  });
+}

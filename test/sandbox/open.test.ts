@@ -1,0 +1,160 @@
+import { execFile } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { systemProgram } from "../../src/host/programs.ts";
+import { SANDBOX_DEFAULTS, type SandboxSettings } from "../../src/host/sandbox-settings.ts";
+import { openSandbox } from "../../src/sandbox/open.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { describeWithBubblewrap } from "./contract.ts";
+
+const open = (settings: Partial<SandboxSettings> = {}, home = temporaryFolder()) =>
+  openSandbox({ settings: { ...SANDBOX_DEFAULTS, ...settings }, home });
+const isRoot = process.getuid?.() === 0;
+const source = join(import.meta.dirname, "../../src");
+
+/** A program that opens a sandbox and says what came of it. */
+const OPENS = `
+  const { openSandbox } = await import(${JSON.stringify(join(source, "sandbox/open.ts"))});
+  const { SANDBOX_DEFAULTS } = await import(${JSON.stringify(join(source, "host/sandbox-settings.ts"))});
+  const told = await openSandbox({ settings: SANDBOX_DEFAULTS, home: process.argv[1] }).then(
+    ({ level, by }) => ({ level, by }),
+    ({ code, message, fix }) => ({ code, message, fix }),
+  );
+  process.stdout.write(JSON.stringify(told));`;
+
+/** Opens one in a process of its own, on a machine that is changed: bubblewrap itself can show it another one. */
+async function openedWhere({
+  change = [],
+  env = {},
+  cwd = "/",
+}: {
+  change?: string[];
+  env?: Record<string, string>;
+  cwd?: string;
+}) {
+  const node = [process.execPath, "--input-type=module", "-e", OPENS, temporaryFolder()];
+  const bwrap = change.length === 0 ? [] : [systemProgram("bwrap") ?? "", "--dev-bind", "/", "/", ...change, "--"];
+  const [file = "", ...args] = [...bwrap, ...node];
+  const { stdout } = await promisify(execFile)(file, args, { cwd, env: { PATH: "/usr/bin:/bin", ...env } });
+  return JSON.parse(stdout);
+}
+
+describe("opening a sandbox", () => {
+  it("[Q-13] runs code without one only where the operator says so", async () => {
+    expect(await open({ level: "none" })).toMatchObject({ level: "none", by: "none" });
+    for (const engine of ["docker", "podman", "seatbelt"] as const) {
+      const opened = await open({ engine }).catch((error) => error);
+      expect(opened.level).not.toBe("none");
+    }
+  });
+
+  it.runIf(process.platform === "linux")(
+    "[Q-13] refuses an engine that this system has not, and takes no other",
+    async () => {
+      await expect(open({ engine: "seatbelt" })).rejects.toMatchObject({
+        code: "sandbox-unavailable",
+        fix: expect.stringContaining("config.toml"),
+      });
+    },
+  );
+
+  it.runIf(process.platform === "darwin")("[Q-13] refuses a level that is higher than the engine's", async () => {
+    await expect(open({ level: "strong", engine: "seatbelt" })).rejects.toMatchObject({
+      code: "sandbox-unavailable",
+      message: expect.stringContaining("partial"),
+    });
+  });
+
+  it("[Q-13] refuses a container of which the operator named no image", async () => {
+    for (const engine of ["docker", "podman"] as const) {
+      await expect(open({ engine })).rejects.toMatchObject({ code: "sandbox-unavailable", fix: expect.any(String) });
+    }
+  });
+});
+
+describeWithBubblewrap("opening bubblewrap", () => {
+  it("[Q-13] gives the strong level, also to who asks for less", async () => {
+    expect(await open()).toMatchObject({ level: "strong", by: "bubblewrap" });
+    expect(await open({ level: "partial" })).toMatchObject({ level: "strong", by: "bubblewrap" });
+  });
+
+  it("[Q-13] refuses with the remedy where bubblewrap is not installed", async () => {
+    const masked = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"]
+      .filter((path) => existsSync(path))
+      .slice(0, 1);
+    const told = await openedWhere({ change: masked.flatMap((path) => ["--ro-bind", "/dev/null", path]) });
+    expect(told).toEqual({
+      code: "sandbox-unavailable",
+      message: "bubblewrap is not installed",
+      fix: expect.stringContaining("skillet doctor --fix"),
+    });
+  });
+
+  it("[Q-13] refuses with the remedy where bubblewrap is there and cannot work", async () => {
+    const told = await openedWhere({ change: ["--unshare-user", "--disable-userns"] });
+    expect(told).toMatchObject({ code: "sandbox-unavailable", fix: expect.any(String) });
+    expect(told.message).toMatch(/does not hold/);
+  });
+
+  it("[Q-13] does not use a bubblewrap that is first in the PATH or in the working folder", async () => {
+    const mark = join(temporaryFolder(), "called");
+    const fake = temporaryFolder({ bwrap: `#!/bin/sh\necho "$@" >> ${mark}\nexec /usr/bin/bwrap "$@"\n` });
+    chmodSync(fake, 0o755);
+    chmodSync(join(fake, "bwrap"), 0o755);
+    const told = await openedWhere({ env: { PATH: `${fake}:.:/usr/bin:/bin` }, cwd: fake });
+    expect(told).toEqual({ level: "strong", by: "bubblewrap" });
+    expect(existsSync(mark)).toBe(false);
+  });
+
+  it("[Q-13] tries a sandbox once, and again when what it remembers is not of this one", async () => {
+    const home = temporaryFolder();
+    const file = join(home, "cache/sandbox.json");
+    await open({}, home);
+    const remembered = readFileSync(file, "utf8");
+    for (const other of ["", "{", '{"passed":"x"}', "null"]) {
+      writeFileSync(file, other);
+      await open({}, home);
+      expect(readFileSync(file, "utf8")).toBe(remembered);
+    }
+  });
+
+  it("[Q-13] opens also where nothing can be remembered", async () => {
+    const home = temporaryFolder({ cache: "a file" });
+    if (isRoot) expect(await open({}, home)).toMatchObject({ level: "strong" });
+  });
+});
+
+describe("a program of the system's", () => {
+  const folderWith = (mode: number, folderMode = 0o755) => {
+    const folder = join(temporaryFolder(), "bin");
+    mkdirSync(folder);
+    writeFileSync(join(folder, "tool"), "#!/bin/sh\n");
+    chmodSync(join(folder, "tool"), mode);
+    chmodSync(folder, folderMode);
+    return folder;
+  };
+
+  it.runIf(isRoot)("[Q-13] is one that none but root can have put there", () => {
+    const good = folderWith(0o755);
+    expect(systemProgram("tool", [good])).toBe(join(good, "tool"));
+    const bad = [
+      folderWith(0o775),
+      folderWith(0o757),
+      folderWith(0o644),
+      folderWith(0o755, 0o777),
+      folderWith(0o755, 0o775),
+    ];
+    const ofAnother = folderWith(0o755);
+    chownSync(join(ofAnother, "tool"), 12345, 12345);
+    const inAnothers = folderWith(0o755);
+    chownSync(inAnothers, 12345, 12345);
+    expect(systemProgram("tool", [...bad, ofAnother, inAnothers])).toBeUndefined();
+    expect(systemProgram("tool", [...bad, good])).toBe(join(good, "tool"));
+  });
+
+  it.runIf(!isRoot)("[Q-13] is not one of an ordinary user's", () => {
+    expect(systemProgram("tool", [folderWith(0o755)])).toBeUndefined();
+  });
+});

@@ -1,0 +1,231 @@
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openApt } from "../../../src/sandbox/packages/apt.ts";
+import type { Base } from "../../../src/sandbox/packages/base.ts";
+import { asBuilder } from "../../../src/sandbox/packages/builder.ts";
+import { requireDebian } from "../../../src/sandbox/packages/host.ts";
+import { buildLayer, type Layer, layerLock } from "../../../src/sandbox/packages/layer.ts";
+import { lockText } from "../../../src/sandbox/packages/lock.ts";
+import {
+  buildPackages,
+  findRoot,
+  listLayers,
+  type Places,
+  planPackages,
+  pruneLayers,
+} from "../../../src/sandbox/packages/packages.ts";
+import { rangeOf } from "../../../src/sandbox/packages/range.ts";
+import { removeTree } from "../../../src/sandbox/packages/tree.ts";
+import { cachedBase, canBuild, debian, isRoot, lackedPackages, places } from "./place.ts";
+
+const [first = "", second = ""] = lackedPackages(2);
+const none = { own: "/nowhere", shared: undefined };
+
+/** Runs a program of a layer as the sandbox does: an unprivileged user, the layer as a read-only root. */
+function runIn(root: string, argv: readonly string[], mounts: readonly string[] = []): string {
+  const drop = isRoot ? ["/usr/bin/setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"] : [];
+  const sandbox = ["/usr/bin/bwrap", "--unshare-all", "--uid", "1000", "--gid", "1000", "--ro-bind", root, "/"];
+  const [program = "", ...args] = [...drop, ...sandbox, "--proc", "/proc", "--dev", "/dev", ...mounts, "--", ...argv];
+  return execFileSync(program, args, { encoding: "utf8", env: { PATH: "/usr/games:/usr/bin:/bin" } });
+}
+
+const contentOf = (folder: string) => readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
+
+/** All that apt and dpkg keep of the host. */
+function hostState(): string {
+  const hash = createHash("sha256");
+  for (const folder of ["/var/lib/apt", "/var/cache/apt", "/var/lib/dpkg/info", "/var/log/apt"])
+    hash.update(JSON.stringify(contentOf(folder).map((name) => [name, lstatSync(join(folder, name)).mtimeMs])));
+  return hash.update(readFileSync("/var/lib/dpkg/status")).digest("hex");
+}
+
+describe("finding the root for a skill's packages", () => {
+  it("[S-26] needs none without packages", () => {
+    expect(findRoot([], none)).toEqual({ kind: "none" });
+  });
+
+  it.skipIf(!debian)("[S-26] is the host's own when it has them all, with their versions as the lock", () => {
+    const version = execFileSync("dpkg-query", ["-W", "-f", "${Version}", "tar"], { encoding: "utf8" });
+    expect(findRoot(["tar", "dpkg", "tar"], none)).toMatchObject({
+      kind: "host",
+      lock: { packages: [{ name: "dpkg" }, { name: "tar", version }] },
+    });
+  });
+
+  it.skipIf(!debian)("[S-26] says how to build what is not there", () => {
+    expect(findRoot(["tar", first], none)).toEqual({ kind: "missing", fix: expect.stringContaining("packages build") });
+  });
+});
+
+describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () => {
+  let base: Base;
+  let folder: string;
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  let shelf: Places;
+  let layer: Layer;
+  let said: string[];
+  let before: string;
+  beforeAll(async () => {
+    base = await cachedBase();
+    folder = mkdtempSync(join(tmpdir(), "skillet-test-"));
+    shelf = places(folder);
+    before = hostState();
+    said = [];
+    const built = await buildPackages([first], shelf, { onProgress: (text) => said.push(text) });
+    if (built.kind !== "layer") throw new Error(built.kind);
+    layer = built;
+  }, 180_000);
+
+  it("[S-26] puts a package into a root of its own, which any user can run", () => {
+    const { version } = layer.lock.packages.find(({ name }) => name === first) ?? {};
+    expect(runIn(layer.root, ["dpkg-query", "-W", "-f", "${Version}", first])).toBe(version);
+    expect(runIn(layer.root, ["sh", "-c", "cat $(dpkg -L $0 | grep -m1 copyright)", first])).not.toBe("");
+    expect(said.join("\n")).toContain(`setting up ${first}`);
+    expect(findRoot([first], shelf)).toMatchObject(layer);
+    expect(readdirSync(join(shelf.own, "staging"))).toEqual([]);
+  });
+
+  it("[Q-18] changes nothing of the host's own packages", () => {
+    expect(hostState()).toBe(before);
+    expect(findRoot([first], none).kind, "the host has it no more than before").toBe("missing");
+  });
+
+  it("[Q-18] has a lock of names, versions and SHA-256, the same each time", async () => {
+    const again = await buildPackages([first], places());
+    const { lock } = layer;
+    expect(lock).toMatchObject({ suite: debian?.suite, arch: debian?.arch, base: base.id, names: [first] });
+    expect(lock.packages.length).toBeGreaterThan(0);
+    for (const { sha256, version, size, path } of lock.packages) {
+      expect(sha256).toMatch(/^[0-9a-f]{64}$/);
+      expect(version).not.toBe("");
+      expect(size).toBeGreaterThan(0);
+      expect(path, "without the name of a mirror").toMatch(/^pool\//);
+    }
+    if (again.kind !== "layer") throw new Error(again.kind);
+    expect(again.root).not.toBe(layer.root);
+    expect(lockText({ ...again.lock, packages: [...again.lock.packages].reverse() })).toBe(lockText(lock));
+    const { packages } = JSON.parse(readFileSync(join(base.root, "../lock.json"), "utf8"));
+    expect(packages.find(({ name }: { name: string }) => name === "libc6").sha256).toMatch(/^[0-9a-f]{64}$/);
+  });
+
+  it("[Q-18] refuses a deb that is not what the lock says, and leaves nothing behind", async () => {
+    const { own, shared } = places();
+    const host = requireDebian();
+    await asBuilder(own, { range: rangeOf }, async () => {
+      const apt = openApt(own, host);
+      const options = { place: own, range: rangeOf(), apt };
+      const lock = await layerLock({ ...host, base: base.id, names: [first] }, base, { apt });
+      const forged = (change: object) => ({
+        ...lock,
+        packages: lock.packages.map((entry, index) => (index === 0 ? { ...entry, ...change } : entry)),
+      });
+      for (const change of [{ sha256: "0".repeat(64) }, { size: 17 }]) {
+        await expect(buildLayer(forged(change), base, options)).rejects.toMatchObject({ code: "package-tampered" });
+      }
+    });
+    expect(["layers", "sets", "staging"].flatMap((folder) => readdirSync(join(own, folder)))).toEqual([]);
+    expect(contentOf(join(own, "apt")).filter((name) => name.endsWith(".deb"))).toEqual([]);
+    expect(findRoot([first], { own, shared }).kind).toBe("missing");
+  });
+
+  it("[Q-18] says which package does not exist, and does not take a virtual one for it", async () => {
+    const where = places();
+    await expect(buildPackages(["no-such-package", first], where)).rejects.toMatchObject({
+      code: "package-unresolved",
+      message: expect.stringContaining("no-such-package"),
+    });
+    await expect(buildPackages(["awk"], where)).rejects.toMatchObject({ code: "package-unresolved" });
+    expect(readdirSync(join(where.own, "layers"))).toEqual([]);
+  });
+
+  it("[S-26] plans without building: names, versions, sizes and their sum", async () => {
+    const where = places();
+    const plan = await planPackages([first], where);
+    expect(plan).toMatchObject({ by: "build", base: [], names: [first] });
+    expect(plan.packages.map(({ name }) => name)).toContain(first);
+    expect(plan.download).toBe(plan.packages.reduce((sum, { size }) => sum + size, 0));
+    expect(readdirSync(join(where.own, "layers"))).toEqual([]);
+    const bare = await planPackages([first], { ...where, shared: undefined });
+    expect(bare.base.map(({ name }) => name)).toEqual(expect.arrayContaining(["apt", "libc6", "perl-base"]));
+    expect(bare.download).toBeGreaterThan(plan.download);
+  });
+
+  it("[S-26] builds once when two ask at the same time", async () => {
+    const where = places();
+    const told: string[] = [];
+    const onProgress = (text: string) => told.push(text);
+    const [one, other] = await Promise.all([
+      buildPackages([first], where, { onProgress }),
+      buildPackages([first, first], where, { onProgress }),
+    ]);
+    expect(one).toEqual(other);
+    expect(told.filter((text) => text.startsWith("installing"))).toHaveLength(1);
+  });
+
+  it("[S-26] is found again within 20 ms", () => {
+    const start = performance.now();
+    for (let turn = 0; turn < 20; turn++) expect(findRoot([first], shelf).kind).toBe("layer");
+    expect((performance.now() - start) / 20).toBeLessThan(20);
+  });
+
+  it("[Q-18] does not use a root that others can write to", () => {
+    for (const path of [join(layer.root, ".."), layer.root, join(shelf.own, "sets"), shelf.own]) {
+      chmodSync(path, 0o777);
+      expect(findRoot([first], shelf).kind, path).toBe("missing");
+      chmodSync(path, 0o755);
+      expect(findRoot([first], shelf).kind).toBe("layer");
+    }
+  });
+
+  it("[S-26] has a place for all that the sandbox mounts", () => {
+    const points = ["/skill", "/workspace", "/home/skill", "/opt/skillet", "/tmp", "/run", "/sys"];
+    const mounts = points.flatMap((point) => ["--tmpfs", point]);
+    const written = points.map((point) => `echo x > ${point}/x`).join(" && ");
+    expect(runIn(layer.root, ["sh", "-c", `${written} && id -u`], mounts)).toBe("1000\n");
+  });
+
+  it("stops when it is called off, and sweeps what a killed build left", async () => {
+    const where = places();
+    const controller = new AbortController();
+    const onProgress = (text: string) => text.startsWith("installing") && controller.abort();
+    await expect(buildPackages([first], where, { onProgress, signal: controller.signal })).rejects.toMatchObject({
+      code: "package-aborted",
+    });
+    expect(readdirSync(join(where.own, "staging"))).toEqual([]);
+    mkdirSync(join(where.own, "staging", "layer-1", "root"), { recursive: true });
+    writeFileSync(join(where.own, "staging", "layer-1", "root", "x"), "");
+    expect((await buildPackages([first], where)).kind).toBe("layer");
+    expect(readdirSync(join(where.own, "staging"))).toEqual([]);
+  });
+
+  it("[S-26] lists what is built, and prunes what no skill uses", async () => {
+    const where = places();
+    await buildPackages([first], where);
+    await buildPackages([second], where);
+    const own = () => listLayers(where).filter(({ isOwn }) => isOwn);
+    expect(own().map(({ names }) => names)).toEqual(expect.arrayContaining([[first], [second]]));
+    expect(own().every(({ isCurrent, bytes, built }) => isCurrent && bytes > 0 && built !== "")).toBe(true);
+    const { removed } = await pruneLayers(where, [[second]]);
+    expect(removed.map(({ names }) => names)).toEqual([[first]]);
+    expect(own().map(({ names }) => names)).toEqual([[second]]);
+    expect(readdirSync(join(where.own, "sets"))).toHaveLength(1);
+    expect(findRoot([first], { own: where.own, shared: undefined }).kind).toBe("missing");
+    await pruneLayers(where, []);
+    expect(own()).toEqual([]);
+    expect((await cachedBase()).id, "what is shared stays").toBe(base.id);
+    await removeTree(where.own, rangeOf);
+  });
+});

@@ -1,0 +1,134 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { safetyCard } from "../../src/cli/commands/safety-card.ts";
+import type { Sandbox } from "../../src/host/sandbox.ts";
+import { SANDBOX_DEFAULTS, type SandboxSettings } from "../../src/host/sandbox-settings.ts";
+import { bareSandbox } from "../../src/sandbox/bare.ts";
+import { openSandbox } from "../../src/sandbox/open.ts";
+import { sandboxFolder } from "../../src/sandbox/places.ts";
+import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
+import { describeWithBubblewrap } from "./contract.ts";
+
+describeWithBubblewrap("the probes", () => {
+  const home = mkdtempSync(join(tmpdir(), "skillet-test-"));
+  afterAll(() => rmSync(home, { recursive: true, force: true }));
+  let sandbox: Sandbox;
+  let probes: ProbeResult[];
+  const told: ProbeResult[] = [];
+  beforeAll(async () => {
+    sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+    probes = await probeSandbox(sandbox, { home, onProbe: (probe) => told.push(probe) });
+  });
+
+  for (const id of ["Q-01", "Q-02", "Q-13", "Q-14", "Q-15", "Q-17"]) {
+    it(`[${id}] holds against everything that is tried`, () => {
+      const own = probes.filter((probe) => probe.id === id);
+      expect(own.length).toBeGreaterThan(0);
+      expect(own.filter(({ holds }) => holds === false)).toEqual([]);
+    });
+  }
+
+  it("try everything where there is Perl", () => {
+    if (!existsSync("/usr/bin/perl")) return;
+    expect(probes.filter(({ holds }) => holds === undefined)).toEqual([]);
+  });
+
+  it("are told one by one as they are known, and all in the end", () => {
+    const names = (list: readonly ProbeResult[]) => list.map(({ name }) => name).sort();
+    expect(names(told)).toEqual(names(probes));
+  });
+
+  it("leave nothing of what they laid out", () => {
+    const left = [home, homedir(), tmpdir(), process.cwd(), sandboxFolder(home)]
+      .flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
+      .filter((path) => /(?:\.skillet-bait-|\/bait-|\/probe-)/.test(path) && existsSync(path));
+    expect(left.filter((path) => !isRunning(path))).toEqual([]);
+  });
+
+  it("[Q-13] find what does not hold", async () => {
+    // A sandbox with holes in it, each of which one thing is said of.
+    const leaky: Sandbox = {
+      ...sandbox,
+      run: (command, options) =>
+        sandbox.run(
+          {
+            ...command,
+            argv: command.argv.includes("two") ? [...command.argv, command.env["PROBE_SECRET"] ?? ""] : command.argv,
+            env: { ...command.env, OF_THE_HOST: "1" },
+            mounts: [
+              ...command.mounts.map((mount) =>
+                mount.to === "/skill" ? { ...mount, access: "read-write" as const } : mount,
+              ),
+              { from: tmpdir(), to: tmpdir(), access: "read-write" },
+            ],
+            limits: { ...command.limits, processes: 512, memory: command.limits.memory * 8 },
+          },
+          options,
+        ),
+    };
+    const failed = (await probeSandbox(leaky, { home })).filter(({ holds }) => holds === false).map(({ name }) => name);
+    for (const name of [
+      "code sees only its declared and the fixed variables",
+      "the home folder, the working folder and /tmp are not there",
+      "no service of the host's can be called on a socket",
+      "unix sockets of the host's are out of reach",
+      "nothing arrived at the host's sockets",
+      "two runs share no files",
+      "memory is bounded",
+      "processes are bounded",
+      "every place that can be written to is bounded",
+    ]) {
+      expect(failed).toContain(name);
+    }
+  });
+
+  it("[Q-13] run nothing where there is no isolation", async () => {
+    const bare = bareSandbox();
+    let runs = 0;
+    const counted: Sandbox = { ...bare, run: (...given) => bare.run(...given).finally(() => runs++) };
+    expect(await probeSandbox(counted, { home })).toEqual([]);
+    expect(runs).toBe(0);
+  });
+
+  describe("on the safety card", () => {
+    async function card(settings: Partial<SandboxSettings> = {}, json = false) {
+      let text = "";
+      const stream = { write: (piece: string) => (text += piece) };
+      const io = { stdout: stream, stderr: stream, env: {}, cwd: home };
+      const found = { settings: { sandbox: { ...SANDBOX_DEFAULTS, ...settings } }, around: { skilletHome: home } };
+      const code = await safetyCard(io, { json }, found as never);
+      return { code, text, lines: text.trimEnd().split("\n") };
+    }
+
+    it("[Q-13] are one line each, and the last line counts them", async () => {
+      const { code, lines } = await card();
+      const held = lines.filter((line) => line.startsWith("✓")).length;
+      const all = lines.filter((line) => /^[✓✗·]/.test(line)).length;
+      expect(lines.at(-1)).toMatch(new RegExp(`^${held} of ${all} promises hold`));
+      expect(code).toBe(lines.some((line) => line.startsWith("✗")) ? 1 : 0);
+      expect(lines.filter((line) => line.length > 80)).toEqual([]);
+      expect(lines[0]).toMatch(/^Sandbox {2}strong, by bubblewrap \d/);
+    });
+
+    it("[Q-13] say that nothing is kept apart where the operator wants it so", async () => {
+      const { code, text } = await card({ level: "none" });
+      expect([code, text]).toEqual([1, expect.stringContaining("Nothing is kept apart")]);
+    });
+
+    it("[Q-13] say why there is no sandbox, and what to do", async () => {
+      const { code, text } = await card({ engine: "seatbelt" });
+      expect([code, text]).toEqual([1, expect.stringMatching(/sandbox-exec is not there.*\n.*config\.toml/)]);
+      const { text: json } = await card({ engine: "seatbelt" }, true);
+      expect(JSON.parse(json)).toMatchObject({ level: null, code: "sandbox-unavailable", fix: expect.any(String) });
+    });
+  });
+});
+
+/** Of another run of the probes, at the same time. */
+function isRunning(path: string): boolean {
+  const token = /bait-[0-9a-f-]+/.exec(path)?.[0];
+  return token === undefined ? path.includes("/probe-") : processesWith(token)?.length !== 0;
+}

@@ -1,0 +1,147 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { getEventListeners } from "node:events";
+import { closeSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { OutputStream } from "../../src/host/sandbox.ts";
+import { bareSandbox } from "../../src/sandbox/bare.ts";
+import { type Program, runProcess } from "../../src/sandbox/process.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { describeSandbox } from "./contract.ts";
+
+describeSandbox("no sandbox", "none", async () => bareSandbox());
+
+async function run(program: Omit<Program, "env"> & Partial<Program>, seconds = 10, signal?: AbortSignal) {
+  const said: Record<OutputStream, string> = { stdout: "", stderr: "" };
+  const outcome = await runProcess({ env: {}, ...program }, seconds, {
+    onOutput(stream, bytes) {
+      said[stream] += bytes;
+      return said[stream].length < 50_000;
+    },
+    ...(signal === undefined ? {} : { signal }),
+  });
+  return { ...outcome, ...said };
+}
+
+const shell = (text: string, program: Partial<Program> = {}) => ({ file: "/bin/sh", args: ["-c", text], ...program });
+
+describe.runIf(process.platform === "linux")("descriptors that the host was started with", () => {
+  const module = JSON.stringify(join(import.meta.dirname, "../../src/sandbox/process.ts"));
+  const script = (pipes: number) => `const { runProcess } = await import(${module});
+    await runProcess({ file: "/bin/ls", args: ["-l", "/proc/self/fd"], env: {}, pipes: Array(${pipes}).fill(Buffer.from("x")) }, 10, {
+      onOutput: (stream, bytes) => process.stdout.write(bytes) || true });`;
+
+  /** What is open in a program that was started by a host which has a file open at each of these. */
+  function openBelow(leaked: readonly number[], pipes: number): string {
+    const secret = join(temporaryFolder({ "secret.txt": "secret" }), "secret.txt");
+    const fd = openSync(secret, "r+");
+    const stdio = Array.from({ length: Math.max(...leaked) + 1 }, (_, index) =>
+      leaked.includes(index) ? fd : "ignore",
+    );
+    try {
+      const args = ["--input-type=module", "-e", script(pipes)];
+      const { stdout, stderr } = spawnSync(process.execPath, args, {
+        encoding: "utf8",
+        stdio: ["ignore", "pipe", "pipe", ...stdio.slice(3)] as never,
+      });
+      expect(stderr).toBe("");
+      return stdout;
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  it("reach a program when nobody does anything about it", () => {
+    // Node itself sees to the first ones, up to a gap.
+    const secret = join(temporaryFolder({ "secret.txt": "secret" }), "secret.txt");
+    const fd = openSync(secret, "r");
+    const script = 'require("child_process").spawnSync("/bin/ls", ["-l", "/proc/self/fd"], { stdio: [0, 1, 2] })';
+    const options = { encoding: "utf8", stdio: ["ignore", "pipe", "pipe", ...Array(37).fill("ignore"), fd] };
+    expect(spawnSync(process.execPath, ["-e", script], options as never).stdout).toContain("secret.txt");
+    closeSync(fd);
+  });
+
+  it.each([
+    { leaked: [3], pipes: 0 },
+    { leaked: [3, 4, 5, 6, 7], pipes: 4 },
+    { leaked: [20], pipes: 4 },
+    { leaked: [9, 30, 63, 200], pipes: 0 },
+  ])("[Q-01] do not reach what is started: $leaked, beside $pipes pipes", ({ leaked, pipes }) => {
+    const open = openBelow(leaked, pipes);
+    expect(open).toContain(" 1 -> ");
+    expect(open).not.toContain("secret.txt");
+  });
+});
+
+describe("a process", () => {
+  it("[Q-16] starts in the root folder, so that its place tells nothing of the host's", async () => {
+    expect((await run({ file: "/bin/pwd", args: [] })).stdout).toBe("/\n");
+  });
+
+  it("[Q-01] has the variables that are given and no other", async () => {
+    expect((await run({ file: "/usr/bin/env", args: [], env: { ONE: "1" } })).stdout).toBe("ONE=1\n");
+  });
+
+  it("gets what is to be in its other pipes", async () => {
+    const answered: string[] = [];
+    const ran = await run(
+      shell("cat <&3; echo back >&4; cat <&5", {
+        pipes: [
+          Buffer.from("three "),
+          (pipe) => pipe.on("data", (bytes) => answered.push(String(bytes))),
+          (pipe) => pipe.end("five"),
+        ],
+      }),
+    );
+    expect([ran.stdout, answered.join("")]).toEqual(["three five", "back\n"]);
+  });
+
+  it("can open its output again, as scripts do", async () => {
+    const ran = await run(shell("echo one > /dev/stdout; echo two > /dev/stderr"));
+    expect([ran.exitCode, ran.stdout, ran.stderr]).toEqual([0, "one\n", "two\n"]);
+  });
+
+  it("[Q-13] is refused with a code and a remedy when it cannot be started", async () => {
+    await expect(run({ file: "/no/such/program", args: [] })).rejects.toMatchObject({
+      code: "sandbox-start",
+      fix: expect.stringContaining("skillet doctor"),
+    });
+  });
+
+  it("[Q-13] is refused, and nothing is started, where a name, an argument or a value has a NUL in it", async () => {
+    await expect(run({ file: "/bin/echo", args: ["a\0b"] })).rejects.toThrow();
+    await expect(run({ file: "/bin/echo", args: [], env: { A: "a\0b" } })).rejects.toThrow();
+  });
+
+  it("[Q-15] ends with its group", async () => {
+    const ran = await run(shell("trap '' TERM; sleep 30 & sleep 30; echo no"), 0.3);
+    expect([ran.ending, ran.exitCode, ran.signal, ran.stdout]).toEqual(["timeout", undefined, "SIGKILL", ""]);
+    expect(ran.ms).toBeLessThan(1500);
+  });
+
+  it("[Q-15] is not ended at once by a time that is longer than a timer can be", async () => {
+    const ran = await run(shell("sleep 0.2; echo done"), 10_000_000);
+    expect([ran.ending, ran.stdout]).toEqual(["exit", "done\n"]);
+  });
+
+  it("[Q-16] ends over its output also when it had ended before that was read", async () => {
+    const ran = await run(shell("head -c 60000 /dev/zero"));
+    expect(ran.ending).toBe("output");
+    expect(ran.stdout.length).toBeLessThanOrEqual(60_000);
+  });
+
+  it("[Q-15] leaves no listener on a signal that is used for many", async () => {
+    const { signal } = new AbortController();
+    await Promise.all(Array.from({ length: 5 }, () => run(shell("true"), 5, signal)));
+    await expect(run({ file: "/no/such/program", args: [] }, 5, signal)).rejects.toThrow();
+    expect(getEventListeners(signal, "abort")).toEqual([]);
+  });
+
+  it("[Q-15] does not keep its host from ending", () => {
+    const script = `const { runProcess } = await import(${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/process.ts"))});
+      await runProcess({ file: "/bin/sh", args: ["-c", "sleep 3 & true"], env: {} }, 100, { onOutput: () => true });`;
+    const start = performance.now();
+    execFileSync(process.execPath, ["--input-type=module", "-e", script]);
+    expect(performance.now() - start).toBeLessThan(2500);
+  });
+});

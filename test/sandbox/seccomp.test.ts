@@ -1,0 +1,227 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { SYSTEM_CALLS, seccompFilter } from "../../src/sandbox/seccomp.ts";
+
+const ALLOWED = "allowed";
+const KILLED = "killed";
+const EPERM = "errno 1";
+const ENOSYS = "errno 38";
+const EAFNOSUPPORT = "errno 97";
+
+interface Call {
+  machine: number;
+  number: number;
+  args?: readonly bigint[];
+}
+
+/** Runs a filter as the kernel does: classic BPF over `struct seccomp_data`. Anything else in it is an error. */
+function judge(filter: Buffer, { machine, number, args = [] }: Call): string {
+  const data = Buffer.alloc(64);
+  data.writeUInt32LE(number >>> 0, 0);
+  data.writeUInt32LE(machine >>> 0, 4);
+  for (const [index, value] of args.entries()) data.writeBigUInt64LE(BigInt.asUintN(64, value), 16 + 8 * index);
+  let accumulator = 0;
+  for (let at = 0; at < filter.length / 8; at++) {
+    const code = filter.readUInt16LE(at * 8);
+    const [yes, no, value] = [filter[at * 8 + 2] ?? 0, filter[at * 8 + 3] ?? 0, filter.readUInt32LE(at * 8 + 4)];
+    if (code === 0x06) return answer(value);
+    if (code === 0x20) accumulator = data.readUInt32LE(value);
+    else if (code === 0x15) at += accumulator === value ? yes : no;
+    else if (code === 0x25) at += accumulator > value ? yes : no;
+    else if (code === 0x35) at += accumulator >= value ? yes : no;
+    else if (code === 0x45) at += (accumulator & value) !== 0 ? yes : no;
+    else if (code === 0x54) accumulator = (accumulator & value) >>> 0;
+    else throw new Error(`instruction ${at} is ${code}`);
+  }
+  throw new Error("it runs past its end");
+}
+
+function answer(value: number): string {
+  const action = (value & 0xffff0000) >>> 0;
+  if (action === 0x7fff0000) return ALLOWED;
+  if (action === 0x80000000) return KILLED;
+  if (action === 0x00050000) return `errno ${value & 0xffff}`;
+  throw new Error(`it answers ${value.toString(16)}`);
+}
+
+const MACHINES = [
+  { name: "x64", column: 0, machine: 0xc000003e, others: [0x40000003, 0xc00000b7, 0x40000028, 0] },
+  { name: "arm64", column: 1, machine: 0xc00000b7, others: [0x40000028, 0xc000003e, 0] },
+] as const;
+
+/** Calls that ordinary programs live by, and that are not in the table. */
+const ORDINARY = {
+  read: [0, 63],
+  write: [1, 64],
+  mmap: [9, 222],
+  openat: [257, 56],
+  execve: [59, 221],
+  exit_group: [231, 94],
+  futex: [202, 98],
+  connect: [42, 203],
+  bind: [49, 200],
+  pipe2: [293, 59],
+  wait4: [61, 260],
+  kill: [62, 129],
+  prctl: [157, 167],
+  getrandom: [318, 278],
+  epoll_pwait: [281, 22],
+  statx: [332, 291],
+  rseq: [334, 293],
+} as const;
+
+describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, machine, others }) => {
+  const filter = seccompFilter(name) ?? Buffer.alloc(0);
+  const numberOf = (call: string) => SYSTEM_CALLS[call]?.[column] ?? -1;
+  const judged = (call: string, ...args: (number | bigint)[]) =>
+    judge(filter, { machine, number: numberOf(call), args: args.map(BigInt) });
+
+  it("is a program that the kernel takes: whole instructions, at most 4,096 of them, jumps inside of it", () => {
+    expect(filter.length % 8).toBe(0);
+    const count = filter.length / 8;
+    expect(count).toBeGreaterThan(50);
+    expect(count).toBeLessThanOrEqual(4096);
+    for (let at = 0; at < count; at++) {
+      const isJump = (filter.readUInt16LE(at * 8) & 0x07) === 0x05;
+      const furthest = Math.max(filter[at * 8 + 2] ?? 0, filter[at * 8 + 3] ?? 0);
+      if (isJump) expect(at + 1 + furthest).toBeLessThan(count);
+      else expect(furthest).toBe(0);
+    }
+    expect(filter.readUInt16LE((count - 1) * 8)).toBe(0x06);
+  });
+
+  it("[Q-13] ends a process that calls in the way of another machine", () => {
+    for (const other of others) {
+      for (const number of [0, 1, 11, 102, 120, 359]) expect(judge(filter, { machine: other, number })).toBe(KILLED);
+    }
+  });
+
+  it.runIf(name === "x64")("[Q-13] refuses the x32 numbers of every call", () => {
+    for (const number of [0, 41, 56, 101, 165, 272, 512, 547]) {
+      expect(judge(filter, { machine, number: 0x40000000 + number })).toBe(ENOSYS);
+    }
+    expect(judge(filter, { machine, number: -1 })).toBe(ENOSYS);
+  });
+
+  it("lets ordinary calls pass, and unknown ones", () => {
+    for (const [call, numbers] of Object.entries(ORDINARY)) {
+      expect([call, judge(filter, { machine, number: numbers[column] })]).toEqual([call, ALLOWED]);
+    }
+    expect(judge(filter, { machine, number: 500 })).toBe(ALLOWED);
+  });
+
+  it("[Q-14] lets a socket be a unix or an internet one, and nothing else", () => {
+    const open = [1, 2, 10];
+    for (let family = 0; family < 64; family++) {
+      expect([family, judged("socket", family, 1, 0)]).toEqual([
+        family,
+        open.includes(family) ? ALLOWED : EAFNOSUPPORT,
+      ]);
+      expect([family, judged("socketpair", family, 1, 0)]).toEqual([family, family === 1 ? ALLOWED : EAFNOSUPPORT]);
+    }
+    expect(judged("socket", -1)).toBe(EAFNOSUPPORT);
+  });
+
+  it("[Q-14] reads what the kernel reads of a family: the lower half, whatever is in the upper one", () => {
+    expect(judged("socket", 0xdead_beef_0000_0028n)).toBe(EAFNOSUPPORT);
+    expect(judged("socket", 0xdead_beef_0000_0002n)).toBe(ALLOWED);
+  });
+
+  it("[Q-13] keeps code from typing into a terminal, and lets it do all else with one", () => {
+    for (const request of [0x5412, 0x541c]) {
+      expect(judged("ioctl", 0, request)).toBe(EPERM);
+      expect(judged("ioctl", 0, 0xffff_ffff_0000_0000n | BigInt(request))).toBe(EPERM);
+    }
+    for (const request of [0x5401, 0x5413, 0x5421, 0x541b]) expect(judged("ioctl", 0, request)).toBe(ALLOWED);
+  });
+
+  it("[Q-13] lets code make threads and processes, and no namespace", () => {
+    const threads = 0x3d0f00;
+    expect(judged("clone", threads)).toBe(ALLOWED);
+    expect(judged("clone", 17)).toBe(ALLOWED);
+    expect(judged("clone", 0x4111)).toBe(ALLOWED);
+    for (const flag of [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]) {
+      expect(judged("clone", flag | 17)).toBe(EPERM);
+      expect(judged("clone", flag | threads)).toBe(EPERM);
+    }
+    expect(judged("clone3")).toBe(ENOSYS);
+  });
+
+  it("[Q-13] refuses every other call that it names", () => {
+    // Those of which the arguments decide.
+    const byArguments = new Set([
+      "socket",
+      "socketpair",
+      "ioctl",
+      "clone",
+      "clone3",
+      "chmod",
+      "fchmod",
+      "fchmodat",
+      "fchmodat2",
+    ]);
+    for (const call of Object.keys(SYSTEM_CALLS)) {
+      if (byArguments.has(call) || numberOf(call) === -1) continue;
+      expect([call, judged(call)]).toEqual([call, call.startsWith("io_uring") ? ENOSYS : EPERM]);
+    }
+  });
+
+  it("has the kernel's own number of every call", ({ skip }) => {
+    const known = headerNumbers(name);
+    if (!known) return skip("the headers of the kernel are not installed");
+    for (const call of Object.keys(SYSTEM_CALLS)) {
+      const number = known.get(call);
+      // A call may be younger than the headers, or have no number on this machine.
+      if (number === undefined) expect([call, numberOf(call) === -1 || numberOf(call) >= 424]).toEqual([call, true]);
+      else expect([call, numberOf(call)]).toEqual([call, number]);
+    }
+  });
+});
+
+it("[Q-13] has no filter for a machine that it does not know", () => {
+  for (const name of ["ia32", "arm", "riscv64", "ppc64", ""]) expect(seccompFilter(name)).toBeUndefined();
+});
+
+it("[Q-13] has a filter for this machine, if it is one of the two", () => {
+  expect(seccompFilter() !== undefined).toBe(["x64", "arm64"].includes(process.arch));
+});
+
+/** From the headers of the kernel, which the C compiler's preprocessor reads where one header leads to another. */
+function headerNumbers(name: "x64" | "arm64"): Map<string, number> | undefined {
+  const file = name === "arm64" ? "/usr/include/asm-generic/unistd.h" : findHeader("asm/unistd_64.h");
+  if (file === undefined || !existsSync(file)) return undefined;
+  const text = name === "x64" ? readFileSync(file, "utf8") : preprocessed(file);
+  if (text === undefined) return undefined;
+  const defined = new Map(
+    [...text.matchAll(/^#define (__\w+) (\w+)$/gm)].map(([, key = "", value = ""]) => [key, value]),
+  );
+  const resolved = (value: string): number =>
+    /^\d/.test(value) ? Number(value) : resolved(defined.get(value) ?? "NaN");
+  return new Map(
+    [...defined]
+      .filter(([key]) => key.startsWith("__NR_"))
+      .map(([key, value]) => [key.slice(5), value === "NaN" ? Number.NaN : resolved(value)]),
+  );
+}
+
+function findHeader(path: string): string | undefined {
+  const folders = existsSync("/usr/include") ? readdirSync("/usr/include") : [];
+  return folders.map((folder) => join("/usr/include", folder, path)).find(existsSync);
+}
+
+/** As arm64 uses them: with the older calls that it has kept. */
+function preprocessed(file: string): string | undefined {
+  try {
+    const flags = [
+      "-D__ARCH_WANT_RENAMEAT",
+      "-D__ARCH_WANT_NEW_STAT",
+      "-D__ARCH_WANT_SYS_CLONE3",
+      "-D__BITS_PER_LONG=64",
+    ];
+    return execFileSync("cpp", ["-dM", ...flags, file], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  } catch {
+    return undefined;
+  }
+}

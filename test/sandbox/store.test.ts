@@ -1,0 +1,147 @@
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { storeSkill } from "../../src/sandbox/store.ts";
+import type { SkillCopy } from "../../src/source/digest.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+function copyOf(files: Record<string, { text: string; executable?: boolean }>): SkillCopy {
+  const digest = createHash("sha256").update(JSON.stringify(files)).digest("hex");
+  return {
+    digest: `sha256:${digest}`,
+    files: new Map(
+      Object.entries(files).map(([path, { text, executable = false }]) => [
+        path,
+        { bytes: Buffer.from(text), executable },
+      ]),
+    ),
+  };
+}
+
+const copy = copyOf({
+  "SKILL.md": { text: "---\n" },
+  "scripts/deep/run.sh": { text: "#!/bin/sh\n", executable: true },
+});
+const modeOf = (path: string) => statSync(path).mode & 0o7777;
+
+/** Puts a copy into a store in a process of its own, with a umask of its own. */
+async function storedElsewhere(store: string, umask: string): Promise<string> {
+  const script = `const { storeSkill } = await import(${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/store.ts"))});
+    process.umask(0o${umask});
+    const files = new Map(${JSON.stringify([...copy.files].map(([path, { executable }]) => [path, { bytes: [120], executable }]))});
+    for (const file of files.values()) file.bytes = Uint8Array.from(file.bytes);
+    process.stdout.write(storeSkill({ digest: ${JSON.stringify(copy.digest)}, files }, ${JSON.stringify(store)}));`;
+  return (await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script])).stdout;
+}
+
+describe("the store of skills", () => {
+  it("[Q-02] holds the very bytes, under the name of their digest", () => {
+    const store = join(temporaryFolder(), "a", "store");
+    const folder = storeSkill(copy, store);
+    expect(folder).toBe(join(store, copy.digest.slice("sha256:".length)));
+    expect(readFileSync(join(folder, "scripts/deep/run.sh"), "utf8")).toBe("#!/bin/sh\n");
+    expect(readdirSync(store)).toEqual([copy.digest.slice("sha256:".length)]);
+  });
+
+  it("[Q-02] lets everybody read and nobody else write, and has no set-id bit anywhere", () => {
+    const folder = storeSkill(copy, join(temporaryFolder(), "store"));
+    const modes = readdirSync(folder, { recursive: true, encoding: "utf8" }).map((path) => [
+      path,
+      modeOf(join(folder, path)),
+    ]);
+    expect(Object.fromEntries(modes)).toEqual({
+      "SKILL.md": 0o644,
+      scripts: 0o755,
+      "scripts/deep": 0o755,
+      "scripts/deep/run.sh": 0o755,
+    });
+    expect(modeOf(folder)).toBe(0o755);
+  });
+
+  it("[Q-02] can be read by others also where the umask says otherwise", async () => {
+    for (const umask of ["077", "777", "000"]) {
+      const folder = await storedElsewhere(join(temporaryFolder(), "new", "store"), umask);
+      expect([umask, modeOf(folder)]).toEqual([umask, 0o755]);
+      expect(modeOf(join(folder, ".."))).toBe(0o755);
+      expect(modeOf(join(folder, "scripts/deep"))).toBe(0o755);
+      expect(modeOf(join(folder, "scripts/deep/run.sh"))).toBe(0o755);
+      expect(modeOf(join(folder, "SKILL.md"))).toBe(0o644);
+    }
+  });
+
+  it("[Q-02] gives the same folder for the same digest, and leaves what is there as it is", () => {
+    const store = join(temporaryFolder(), "store");
+    const folder = storeSkill(copy, store);
+    const { ino } = statSync(join(folder, "SKILL.md"));
+    expect(storeSkill(copy, store)).toBe(folder);
+    expect(statSync(join(folder, "SKILL.md")).ino).toBe(ino);
+    expect(storeSkill(copyOf({ "SKILL.md": { text: "other" } }), store)).not.toBe(folder);
+  });
+
+  it("[Q-02] stands many that write the same skill at once", async () => {
+    const store = join(temporaryFolder(), "store");
+    const folders = await Promise.all(Array.from({ length: 6 }, () => storedElsewhere(store, "022")));
+    expect(new Set(folders).size).toBe(1);
+    expect(readdirSync(store)).toHaveLength(1);
+    expect(readdirSync(folders[0] ?? "").sort()).toEqual(["SKILL.md", "scripts"]);
+  });
+
+  it("[Q-12] throws away what a killed run left and what nobody used for a month, and keeps the rest", () => {
+    const store = join(temporaryFolder(), "store");
+    const old = storeSkill(copy, store);
+    const draft = join(store, ".left-behind");
+    const fresh = join(store, ".just-now");
+    for (const path of [draft, fresh]) mkdirSync(path);
+    utimesSync(old, 0, 0);
+    utimesSync(draft, 0, 0);
+    const other = storeSkill(copyOf({ "SKILL.md": { text: "other" } }), store);
+    expect([old, draft, fresh, other].map((path) => existsSync(path))).toEqual([false, false, true, true]);
+  });
+
+  it("[Q-12] keeps what is used again and again", () => {
+    const store = join(temporaryFolder(), "store");
+    const folder = storeSkill(copy, store);
+    utimesSync(folder, 0, 0);
+    storeSkill(copy, store);
+    storeSkill(copyOf({ "SKILL.md": { text: "other" } }), store);
+    expect(existsSync(folder)).toBe(true);
+  });
+
+  it("[Q-12] says which folder cannot be written to, and what to do", () => {
+    const store = join(temporaryFolder({ store: "a file" }), "store");
+    chmodSync(store, 0o600);
+    expect(() => storeSkill(copy, store)).toThrowError(
+      expect.objectContaining({ code: "unwritable", fix: expect.stringContaining("can be written to") }),
+    );
+  });
+
+  it("[Q-09] does not write outside of its folder, whatever a path in the copy says", () => {
+    const folder = temporaryFolder();
+    const store = join(folder, "a/b/store");
+    writeFileSync(join(folder, "outside.txt"), "as it was");
+    for (const path of [
+      "../../outside.txt",
+      "../../../outside.txt",
+      "../../../../outside.txt",
+      "/../../../../outside.txt",
+    ]) {
+      expect(() => storeSkill(copyOf({ [path]: { text: "changed" } }), store)).toThrow();
+    }
+    expect(readdirSync(folder, { recursive: true }).filter((path) => String(path).endsWith("outside.txt"))).toEqual([
+      "outside.txt",
+    ]);
+    expect(readFileSync(join(folder, "outside.txt"), "utf8")).toBe("as it was");
+  });
+});

@@ -1,0 +1,80 @@
+/**
+ * Tries a sandbox as an ordinary user: a program of its own, because the tests' own process cannot change its user and come back.
+ * `node as-user.ts HOME` runs the probes and every check of the contract, and prints `Tried` as JSON.
+ * A test starts it with `asUser()`; it is never imported by what it runs.
+ */
+import { spawn } from "node:child_process";
+import { chownSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SANDBOX_DEFAULTS } from "../../src/host/sandbox-settings.ts";
+import { openSandbox } from "../../src/sandbox/open.ts";
+import { type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
+import { checksFor, sceneFor } from "../sandbox/checks.ts";
+
+export interface Tried {
+  user: number;
+  probes: ProbeResult[];
+  /** By the check's title: what went wrong, or nothing. */
+  checks: Record<string, string | null>;
+}
+
+/** No account of this machine's, so that nothing of anybody's is at stake. */
+export const ORDINARY_USER = 12345;
+
+/** Runs it as somebody who is not root: as an ordinary user when the tests are root's, else as who they are. */
+export async function asUser(): Promise<Tried> {
+  const home = mkdtempSync(join(tmpdir(), "skillet-test-"));
+  const secret = join(home, "leaked.txt");
+  writeFileSync(secret, "leaked");
+  chownSync(secret, process.getuid?.() === 0 ? ORDINARY_USER : -1, -1);
+  const leaked = openSync(secret, "r");
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) chownSync(home, ORDINARY_USER, ORDINARY_USER);
+  const id = String(ORDINARY_USER);
+  const drop = isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
+  const [program = "", ...args] = [...drop, process.execPath, import.meta.filename, home];
+  try {
+    // Descriptor 40 is one that it was started with and that leads to a file: sandboxes must not pass it on. (Node itself sees to
+    // the first ones, up to a gap.)
+    const child = spawn(program, args, {
+      cwd: "/",
+      env: { PATH: "/usr/bin:/bin", HOME: home, HOST_SECRET: "of the host's" },
+      stdio: ["ignore", "pipe", "pipe", ...Array(37).fill("ignore"), leaked],
+    });
+    let stdout = "";
+    let stderr = "";
+    child.stdout?.on("data", (bytes) => {
+      stdout += bytes;
+    });
+    child.stderr?.on("data", (bytes) => {
+      stderr += bytes;
+    });
+    await new Promise((resolve) => child.on("close", resolve));
+    if (!stdout.startsWith("{")) throw new Error(`as an ordinary user: ${stdout}${stderr}`);
+    return JSON.parse(stdout);
+  } finally {
+    closeSync(leaked);
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+async function main(userHome: string): Promise<void> {
+  const home = join(userHome, ".skillet");
+  mkdirSync(home, { recursive: true });
+  const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+  const scene = sceneFor(sandbox);
+  const checks: Tried["checks"] = {};
+  for (const { title, check } of checksFor(sandbox.level)) {
+    checks[title] = await check(scene).then(
+      () => null,
+      (error: Error) => `${error.message}\n${error.stack}`,
+    );
+    scene.end();
+  }
+  const probes = await probeSandbox(sandbox, { home });
+  const tried: Tried = { user: process.getuid?.() ?? -1, probes, checks };
+  process.stdout.write(JSON.stringify(tried));
+}
+
+if (process.argv[1] === import.meta.filename && process.argv[2] !== undefined) await main(process.argv[2]);
