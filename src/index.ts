@@ -25,6 +25,22 @@ export {
 } from "./catalog/match.ts";
 export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
 export type { Host, UseSkill } from "./host/host.ts";
+export {
+  type Command,
+  type Ending,
+  type Endpoint,
+  FIXED_VARIABLES,
+  type Isolation,
+  LEVELS as ISOLATION_LEVELS,
+  type Level as IsolationLevel,
+  type Limits,
+  type Mount,
+  type Outcome,
+  type OutputStream,
+  type RunOptions,
+  type Sandbox,
+} from "./host/sandbox.ts";
+export type { Engine, SandboxSettings, ScriptLimits, WorkspaceAccess } from "./host/sandbox-settings.ts";
 export type {
   DisclosureSettings,
   ExtraSource,
@@ -32,8 +48,14 @@ export type {
   Settings,
   SkillSettings,
 } from "./host/settings.ts";
+export { openSystem, type System } from "./host/system.ts";
+export { type Change, openTrust, type Standing, type Trust, type TrustedSkill } from "./host/trust.ts";
 export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
-export { type Denial, denials, type Policy } from "./policy/policy.ts";
+export { type Denial, denials, type Policy, type Purpose, unavailability } from "./policy/policy.ts";
+export { type Refusal, runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./run/script.ts";
+export type { Run } from "./run/start-run.ts";
+export { openSandbox, type SandboxOptions } from "./sandbox/open.ts";
+export { type ProbeResult, probeSandbox } from "./sandbox/probes.ts";
 export {
   type ActiveSkill,
   type By,
@@ -59,6 +81,7 @@ export type { Script, Triggers } from "./skill/fields.ts";
 export type { Form } from "./skill/frame.ts";
 export type { Manifest } from "./skill/manifest.ts";
 export { toSkillMd } from "./skill/render.ts";
+export { findScript, type SkillScript, sandboxPathOf, scriptsOf } from "./skill/script.ts";
 export { type FileList, type Origin, SCOPES, type Scope, type Skill, type SkillFile } from "./skill/skill.ts";
 export type { Tool, ToolResult } from "./skill/tool.ts";
 export {
@@ -69,6 +92,7 @@ export {
   checkText,
   validateSkillFile,
 } from "./source/check.ts";
+export { type CopiedFile, copySkill, digestOf, type SkillCopy } from "./source/digest.ts";
 export { type DirectoryOptions, directorySource } from "./source/directory.ts";
 export { type Location, locations, type Surroundings } from "./source/locations.ts";
 export { inlineSource, type Loaded, type Source } from "./source/source.ts";

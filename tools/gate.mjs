@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { setUp } from "./set-up.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const scratch = mkdtempSync(join(tmpdir(), "skillet-gate-"));
@@ -24,7 +25,9 @@ const STEPS = [
 let passed = 0;
 let failed = 0;
 let skipped = 0;
+let isComplete = true;
 for (const [name, command, args] of STEPS) {
+  if (name === "tests") isComplete = setUp();
   const start = performance.now();
   const { status } = spawnSync(command, args, { cwd: root, stdio: "inherit", shell: process.platform === "win32" });
   console.log(`${status === 0 ? "✓" : "✗"} ${name} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
@@ -41,4 +44,5 @@ try {
 }
 rmSync(scratch, { recursive: true, force: true });
 process.exitCode = failed === 0 ? 0 : 1;
+if (!isComplete) console.log("✗✗✗ the machine lacks what sandboxes need (see above): their tests were skipped ✗✗✗");
 console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);

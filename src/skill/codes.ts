@@ -232,6 +232,16 @@ export const CODES = {
     "There are more triggers than are looked at; the rest is left out.",
     "keep those that tell the skill from others",
   ),
+  "variable-name": row(
+    "weeee",
+    "A name under env is none of a variable, or decides how programs start; the skill's code cannot run with it.",
+    "give the variable another name",
+  ),
+  "package-name": row(
+    "weeee",
+    "A name under packages is no exact name of a system package; the skill's code cannot run.",
+    "write the plain name, as jq or g++: no version, pattern, path or option",
+  ),
   "schema-reference": row(
     "weeee",
     "input_schema refers to another address; nothing is ever fetched, so the schema is left out.",
@@ -273,6 +283,11 @@ export const CODES = {
     "wweww",
     "A link in the instructions points to a file that is not there.",
     "correct the link or add the file",
+  ),
+  "script-missing": row(
+    "wweww",
+    "A script that the skill declares is not in its folder.",
+    "correct the path, or add the file",
   ),
   tab: row("iiiii", "A line is indented with tabs.", "indent with spaces"),
   "long-line": row("iiiii", "A line is longer than 500 characters.", "break it"),

@@ -74,6 +74,8 @@ const WRONG_IN_CODE: ReadonlySet<string> = new Set([
   "field-value",
   "key-misspelled",
   "capability-format",
+  "variable-name",
+  "package-name",
   "schema-reference",
   "trigger-pattern",
   "trigger-broad",

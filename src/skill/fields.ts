@@ -1,6 +1,7 @@
 import { oneLine } from "../shared/text.ts";
 import type { Code } from "./codes.ts";
 import { type Data, isData } from "./data.ts";
+import { isPackageName, variableProblem } from "./needs.ts";
 
 /** Contract: the message goes on where `"key"` stops, as in `must be text`. */
 export type Problem = (code: Code, message: string) => void;
@@ -105,6 +106,24 @@ export const capabilities: Read<readonly string[]> = (value, problem) => {
       problem("capability-format", `lists "${oneLine(id, 64)}", which is not of the form namespace.name`);
   }
   return ids;
+};
+
+export const variables: Read<readonly string[]> = (value, problem) => {
+  const found = names(value, problem);
+  for (const name of found ?? []) {
+    const why = variableProblem(name);
+    if (why !== undefined) problem("variable-name", `lists "${oneLine(name, 64)}", which ${why}`);
+  }
+  return found;
+};
+
+export const packages: Read<readonly string[]> = (value, problem) => {
+  const found = names(value, problem);
+  for (const name of found ?? []) {
+    if (!isPackageName(name))
+      problem("package-name", `lists "${oneLine(name, 64)}", which is no name of a system package`);
+  }
+  return found;
 };
 
 export const mapping: Read<Data> = (value, problem) => {

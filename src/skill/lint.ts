@@ -5,6 +5,7 @@ import { type Finding, type Profile, severityOf } from "./diagnostic.ts";
 import type { Document } from "./document.ts";
 import { positionAt, trimBody } from "./frame.ts";
 import type { Manifest } from "./manifest.ts";
+import { plainPath } from "./script.ts";
 import { isKnownTool, TOOL_NAMES, toolNameOf } from "./tool-names.ts";
 
 export interface LintSubject {
@@ -43,6 +44,12 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
           column: match.index + 1,
         };
       }
+    }
+  },
+  "script-missing": function* ({ files, manifest }) {
+    for (const { path } of files ? manifest.scripts : []) {
+      if (!files?.includes(plainPath(path)))
+        yield { message: `the script "${oneLine(path, 120)}" is not in the skill's folder` };
     }
   },
   tab: function* (_, lines) {

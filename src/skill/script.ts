@@ -112,7 +112,7 @@ function looksRunnable(path: string, executable: boolean): boolean {
 }
 
 /** `./scripts/x` is `scripts/x`. */
-function plainPath(path: string): string {
+export function plainPath(path: string): string {
   return path.replace(/^(?:\.\/)+/, "");
 }
 

@@ -88,6 +88,8 @@ const ROWS: readonly Generated[] = [
     `${HEAD}capabilities: ${"a ".repeat(30_000)}b\n`,
     "capability-format",
   ),
+  accepted("30,000 variables of a wrong form", `${HEAD}env: ${"1 ".repeat(30_000)}2\n`, "variable-name"),
+  accepted("30,000 packages of a wrong form", `${HEAD}packages: ${"A ".repeat(30_000)}B\n`, "package-name"),
   accepted("30,000 commas", `${HEAD}env: ${"A,".repeat(30_000)}B\n`),
   accepted("a version of 60,000 digits", `${HEAD}version: ${"1.".repeat(30_000)}0\n`, "version-format"),
   accepted(

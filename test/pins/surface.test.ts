@@ -1,13 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { EXIT } from "../../src/cli/exit.ts";
+import { NO_SETTINGS } from "../../src/host/settings.ts";
 import * as library from "../../src/index.ts";
-import { CODES, PROFILES, SCOPES } from "../../src/index.ts";
+import { CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES } from "../../src/index.ts";
 
 describe("what others depend on", () => {
   it("is what the library exports", () => {
     expect(Object.keys(library).sort()).toEqual([
       "ASKS",
       "CODES",
+      "FIXED_VARIABLES",
+      "ISOLATION_LEVELS",
       "LEVELS",
       "PROFILES",
       "PromptValidationError",
@@ -16,22 +19,33 @@ describe("what others depend on", () => {
       "TIERS",
       "checkPath",
       "checkText",
+      "copySkill",
       "defineSkill",
       "denials",
+      "digestOf",
       "directorySource",
       "disclose",
       "discover",
       "evaluate",
+      "findScript",
       "inlineSource",
       "locations",
       "openCatalog",
       "openMatcher",
+      "openSandbox",
       "openSession",
+      "openSystem",
+      "openTrust",
+      "probeSandbox",
       "promptListing",
       "promptSection",
       "recall",
+      "runScript",
+      "sandboxPathOf",
+      "scriptsOf",
       "skillContent",
       "toSkillMd",
+      "unavailability",
       "validateSkillFile",
       "watchCatalog",
     ]);
@@ -41,6 +55,25 @@ describe("what others depend on", () => {
     expect(EXIT).toEqual({ fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, waiting: 5 });
     expect(PROFILES).toEqual(["load", "agentskills", "shipped", "claude-upload", "vscode"]);
     expect(SCOPES).toEqual(["bundled", "integration", "installed", "user", "workspace", "inline"]);
+  });
+
+  it("is how code is kept apart, what it always has, and what it may use", () => {
+    expect(ISOLATION_LEVELS).toEqual(["none", "partial", "strong"]);
+    expect(FIXED_VARIABLES).toEqual({
+      PATH: "/opt/skillet/bin:/usr/local/bin:/usr/bin:/bin",
+      HOME: "/home/skill",
+      TMPDIR: "/tmp",
+      LANG: "C.UTF-8",
+    });
+    expect(NO_SETTINGS.scripts).toEqual({ seconds: 60, output: 1_048_576, arguments: 100, argumentBytes: 4096 });
+    expect(NO_SETTINGS.sandbox).toEqual({
+      network: [],
+      pythonIndex: ["pypi.org:443", "files.pythonhosted.org:443"],
+      workspace: "none",
+      memory: 536_870_912,
+      processes: 128,
+      disk: 67_108_864,
+    });
   });
 
   it("is the codes and what each weighs by profile", () => {
@@ -118,6 +151,8 @@ describe("what others depend on", () => {
       trigger-broad weeee
       trigger-unusable weeee
       trigger-limit weeee
+      variable-name weeee
+      package-name weeee
       schema-reference weeee
       config-syntax eeeee
       config-unknown wwwww
@@ -128,6 +163,7 @@ describe("what others depend on", () => {
       config-readable wwwww
       hidden-text-body wwewe
       dead-link wweww
+      script-missing wweww
       tab iiiii
       long-line iiiii
       open-task wweww

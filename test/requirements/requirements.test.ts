@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { MOST_OPEN, OPEN, REQUIREMENTS } from "./list.ts";
+import { MOST_OPEN, OPEN, REQUIREMENTS, UNTRIED } from "./list.ts";
 
 const testFolder = join(import.meta.dirname, "..");
 const titles = /\b(?:it|test)(?:\.each\([^)]*\))?\(\s*["'`]([^"'`]*)/g;
@@ -34,6 +34,12 @@ describe("requirements", () => {
   it("are listed as open once, by ids that exist, and never more than before", () => {
     expect(open.filter((id, index) => !(id in REQUIREMENTS) || open.indexOf(id) !== index)).toEqual([]);
     expect(open.length).toBe(MOST_OPEN);
+  });
+
+  it("name the sandboxes that could not be tried, each with the suite that tries it", () => {
+    expect(UNTRIED.map(({ sandbox }) => sandbox)).toEqual(["docker and podman", "seatbelt"]);
+    for (const { suite } of UNTRIED)
+      expect(readFileSync(join(testFolder, "..", suite), "utf8")).toContain("describeSandbox(");
   });
 
   it("are what tests cite: no test names an id that does not exist", () => {

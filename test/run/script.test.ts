@@ -296,7 +296,7 @@ describe("a script's variables", () => {
     "GLIBC_TUNABLES",
     "http_proxy",
     "PYTHONSTARTUP",
-  ])("[Q-05] cannot be %s", async (name) => {
+  ])("cannot be %s", async (name) => {
     const found = await scene("env", {
       more: `env: ["${name}"]\n`,
       config: `[skills.x]\n"${name}" = "/tmp/evil.so"\n`,

@@ -4,9 +4,11 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { systemProgram } from "../../src/host/programs.ts";
 import type { Command, Sandbox } from "../../src/host/sandbox.ts";
 import { containerArguments, containerSandbox } from "../../src/sandbox/container.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { describeSandbox } from "./contract.ts";
 
 const IMAGE = `debian@sha256:${"0".repeat(64)}`;
 const LIMITS = { seconds: 10, output: 1024, memory: 256 * 1024 * 1024, processes: 32, disk: 1024 * 1024 };
@@ -250,3 +252,12 @@ describe("a run in a container (by a client of the test's own: a real engine was
     expect([left(), existsSync(temporary)]).toEqual([[], true]);
   });
 });
+
+const image = process.env["SKILLET_TEST_IMAGE"];
+const engine = image === undefined ? undefined : (["docker", "podman"] as const).find((name) => systemProgram(name));
+const client = engine && systemProgram(engine);
+if (image !== undefined && engine && client) {
+  describeSandbox(`a container of ${engine}`, "strong", async () =>
+    containerSandbox({ program: client, engine, image }),
+  );
+}

@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { type Command, type Mount, seenPath } from "../../src/host/sandbox.ts";
 import { seatbeltProfile, seatbeltSandbox } from "../../src/sandbox/seatbelt.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { describeSandbox } from "./contract.ts";
 
 const PLACES = { home: "/private/var/run1/home", temporary: "/private/var/run1/tmp", node: "/Users/me/.nvm/bin/node" };
 const NETWORK = { socket: "/private/var/run1/net/proxy.sock", port: 4000 };
@@ -238,3 +239,7 @@ const WRITES_AND_NETWORK = `(allow file-write*
 (allow network-bind network-inbound (local ip "localhost:4000"))
 (allow network-outbound (remote ip "localhost:4000"))
 `;
+
+if (process.platform === "darwin") {
+  describeSandbox("a profile of macOS", "partial", async () => seatbeltSandbox({ program: "/usr/bin/sandbox-exec" }));
+}

@@ -2,10 +2,10 @@ import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SkillError } from "../../shared/error.ts";
 import { oneLine } from "../../shared/text.ts";
+import { isPackageName } from "../../skill/needs.ts";
 import { makeFolder } from "../store.ts";
 import type { Debian } from "./host.ts";
 import { debName, type LockedPackage, verifyDebs } from "./lock.ts";
-import { isPackageName } from "./name.ts";
 import { type Result, type RunOptions, run } from "./run.ts";
 
 /** apt with the host's sources, keys and proxies, and with nothing else of the host's: neither its lists nor its packages. */

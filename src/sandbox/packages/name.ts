@@ -1,14 +1,8 @@
 import { SkillError } from "../../shared/error.ts";
 import { byText, oneLine } from "../../shared/text.ts";
+import { isPackageName } from "../../skill/needs.ts";
 
 export const MOST_PACKAGES = 32;
-
-// apt reads more into a name than this lets through: `apt-` removes, `libssl.*` is a pattern, `jq=1.6` and `./x.deb` are no names.
-const NAME = /^[a-z0-9][a-z0-9+.-]{0,62}[a-z0-9+.]$/;
-
-export function isPackageName(name: string): boolean {
-  return NAME.test(name);
-}
 
 /** The names of a skill's `packages` as a set: each once, in order. Throws at one that apt would not take as a plain name. */
 export function packageSet(names: readonly string[]): string[] {

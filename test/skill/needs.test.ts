@@ -1,0 +1,50 @@
+import { describe, expect, it } from "vitest";
+import { isPackageName, variableProblem } from "../../src/skill/needs.ts";
+import { checkPath } from "../../src/source/check.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+
+describe("what a skill asks for", () => {
+  it.each(["jq", "g++", "libssl3", "python3.11", "a0", "x".repeat(64), "lib+.x"])("may be the package %s", (name) => {
+    expect(isPackageName(name)).toBe(true);
+  });
+
+  it.each([
+    "apt-",
+    "libssl.*",
+    "jq=1.6",
+    "./x.deb",
+    "-oX",
+    "Jq",
+    "j",
+    "x".repeat(65),
+    "",
+    "a b",
+    "é",
+    "jq/stable",
+    "jq:i386",
+  ])("[Q-18] is not the package %j", (name) => {
+    expect(isPackageName(name)).toBe(false);
+  });
+
+  it.each(["API_KEY", "a", "_x1"])("may be the variable %s", (name) => expect(variableProblem(name)).toBeUndefined());
+
+  it.each(["PATH", "LD_PRELOAD", "NODE_OPTIONS", "BASH_ENV", "A=B", "1A", "", "a-b", "http_proxy", "GIT_SSH_COMMAND"])(
+    "is not the variable %j",
+    (name) => expect(variableProblem(name)).toEqual(expect.any(String)),
+  );
+
+  it("is checked, with the line, and a script that is declared and not there is too", () => {
+    const folder = temporaryFolder({
+      "x/SKILL.md": skillText("x", {
+        more: "env: [LD_PRELOAD]\npackages: [jq=1.6]\nscripts: [scripts/here.sh, ./scripts/gone.sh]\n",
+      }),
+      "x/scripts/here.sh": "",
+    });
+    const said = checkPath(`${folder}/x`, { profile: "load" }).files.flatMap(({ diagnostics }) => diagnostics);
+    expect(said.map(({ code, line, message }) => [code, line, message])).toEqual([
+      ["script-missing", undefined, 'the script "./scripts/gone.sh" is not in the skill\'s folder'],
+      ["variable-name", 4, '"env" lists "LD_PRELOAD", which decides how programs start'],
+      ["package-name", 5, '"packages" lists "jq=1.6", which is no name of a system package'],
+    ]);
+  });
+});
