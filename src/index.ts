@@ -54,8 +54,6 @@ export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watc
 export { type Denial, denials, type Policy, type Purpose, unavailability } from "./policy/policy.ts";
 export { type Refusal, runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./run/script.ts";
 export type { Run } from "./run/start-run.ts";
-export { openSandbox, type SandboxOptions } from "./sandbox/open.ts";
-export { type ProbeResult, probeSandbox } from "./sandbox/probes.ts";
 export {
   type ActiveSkill,
   type By,

@@ -10,7 +10,6 @@ import { findScript, type SkillScript, scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { copySkill } from "../source/digest.ts";
 import { collectOutput, type Output } from "./output.ts";
-import { prepareScript } from "./prepare-script.ts";
 import { type Run, startRun } from "./start-run.ts";
 
 export interface ScriptRequest {
@@ -77,6 +76,7 @@ export function runScript(host: Host, request: ScriptRequest): Run<ScriptEvent, 
       const copy = copySkill(skill);
       const changes = host.trust?.changesOf(skill, copy) ?? [];
       if (changes.length > 0) return refused([changed(skill, changes)]);
+      const { prepareScript } = await import("./prepare-script.ts"); // Only who runs code loads what keeps it apart.
       const prepared = await prepareScript(host, {
         skill,
         script,

@@ -13,6 +13,7 @@ import {
 import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
 import { type Cgroup, makeCgroup } from "./cgroup.ts";
+import { watchMemory } from "./memory.ts";
 import { killGroup, type Program, runProcess } from "./process.ts";
 import { seccompFilter } from "./seccomp.ts";
 
@@ -27,12 +28,13 @@ export interface BubblewrapOptions {
 
 /** Linux: namespaces of its own for everything, made by bubblewrap, and a filter for system calls. */
 export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
-  const filter = seccompFilter();
+  const filters = { counted: seccompFilter(), uncounted: seccompFilter(process.arch, false) };
   let canDivide = true;
   const run = async (command: Command, runOptions: RunOptions): Promise<Outcome> => {
-    if (!filter) throw unknownMachine();
     const cgroup = canDivide ? makeCgroup(command.limits) : undefined;
-    const started = { status: "", isRefused: false };
+    const filter = cgroup ? filters.counted : filters.uncounted;
+    if (!filter) throw unknownMachine();
+    const started: Parts["started"] = { status: "", isRefused: false, isTooLarge: false };
     let said = "";
     try {
       const outcome = await runProcess(
@@ -50,10 +52,15 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
         canDivide = false; // Nothing has run yet: it waits for its group before it starts.
         return await run(command, runOptions);
       }
+      if (started.isTooLarge && outcome.ending === "exit") {
+        const isolation = { level: "strong", by: "bubblewrap", bounds: "process" } as const;
+        return { ...outcome, exitCode: undefined, ending: "memory", isolation };
+      }
       if (outcome.ending === "exit" && !started.status.includes("exit-code")) throw notStarted(said);
       const bounds = cgroup ? "tree" : "process";
       return named(outcome, cgroup, { level: "strong", by: "bubblewrap", bounds });
     } finally {
+      started.unwatch?.();
       cgroup?.kill();
       await cgroup?.remove();
     }
@@ -76,8 +83,8 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
 interface Parts {
   filter: Buffer;
   cgroup: Cgroup | undefined;
-  /** What bubblewrap says of the process, and whether the group refused it. */
-  started: { status: string; isRefused: boolean };
+  /** What bubblewrap says of the process, whether the group refused it, and whether it took too much where there is no group. */
+  started: { status: string; isRefused: boolean; isTooLarge: boolean; first?: number; unwatch?: () => void };
 }
 
 function programFor(command: Command, options: BubblewrapOptions, { filter, cgroup, started }: Parts): Program {
@@ -86,8 +93,16 @@ function programFor(command: Command, options: BubblewrapOptions, { filter, cgro
     const isFirst = started.status === "";
     started.status += bytes;
     if (!isFirst) return;
+    const pid = Number(/"child-pid":\s*(\d+)/.exec(started.status)?.[1]);
+    started.first = pid;
     try {
-      cgroup?.add(Number(/"child-pid":\s*(\d+)/.exec(started.status)?.[1]));
+      cgroup?.add(pid);
+      if (!cgroup) {
+        started.unwatch = watchMemory(pid, command.limits.memory, () => {
+          started.isTooLarge = true;
+          killAll(child, started.first);
+        });
+      }
       letGo();
     } catch {
       started.isRefused = true;
@@ -97,8 +112,8 @@ function programFor(command: Command, options: BubblewrapOptions, { filter, cgro
   return {
     file: options.program,
     args: ["--args", "3", "--", ...limited(command, cgroup !== undefined)],
-    // Bubblewrap itself gets what the code is to have and nothing else: its environment can be read from inside.
-    env: { ...FIXED_VARIABLES, ...command.env },
+    // Its environment can be read from inside, and the loader would heed what is in it: the code's own is in its arguments.
+    env: {},
     ...(options.user === undefined ? {} : { user: options.user }),
     ...(command.stdin === undefined ? {} : { stdin: command.stdin }),
     pipes: [
@@ -110,17 +125,29 @@ function programFor(command: Command, options: BubblewrapOptions, { filter, cgro
       (pipe, child) => pipe.on("data", (bytes: Buffer) => onStatus(bytes, child)),
     ],
     kill(child) {
-      killGroup(child);
+      killAll(child, started.first);
       cgroup?.kill();
     },
   };
+}
+
+/** With the first process of a namespace all others end. It goes before bubblewrap, which keeps its number from being used again. */
+function killAll(child: ChildProcess, first: number | undefined): void {
+  try {
+    if (first !== undefined && first > 1) process.kill(first, "SIGKILL");
+  } catch {
+    // It is gone already.
+  }
+  killGroup(child);
 }
 
 /** What bubblewrap is told, on descriptor 3: a command line can be read by everybody. */
 export function bubblewrapArguments(command: Command, common: readonly Mount[] = []): string[] {
   const { limits, root, folder } = command;
   const { disk } = limits;
-  return [
+  const list = [
+    "--clearenv",
+    ...Object.entries({ ...FIXED_VARIABLES, ...command.env }).flatMap(([name, value]) => ["--setenv", name, value]),
     ...["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
     ...["--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL"],
     ...["--uid", "1000", "--gid", "1000", "--hostname", "skill"],
@@ -141,6 +168,8 @@ export function bubblewrapArguments(command: Command, common: readonly Mount[] =
     ...["--remount-ro", root === undefined ? "/" : OWN_PROGRAMS],
     ...["--chdir", folder, "--seccomp", "4", "--block-fd", "5", "--json-status-fd", "6"],
   ];
+  if (list.some((text) => text.includes("\0"))) throw split();
+  return list;
 }
 
 const OWN_PROGRAMS = "/opt/skillet";
@@ -200,6 +229,14 @@ function notStarted(said: string): SkillError {
   return new SkillError("sandbox-start", {
     message: `The sandbox could not be started: ${said.trim().split("\n")[0] || "bubblewrap said nothing"}`,
     fix: "`skillet doctor --sandbox` says what is missing",
+  });
+}
+
+/** A NUL would end the argument, and begin an option. */
+function split(): SkillError {
+  return new SkillError("sandbox-start", {
+    message: "A folder, a mount or a variable has a NUL in it",
+    fix: "remove it",
   });
 }
 

@@ -53,13 +53,15 @@ function readableProgram(program: string, folder: string): string {
   if (existsSync(copy)) return copy;
   makeFolder(dirname(copy));
   copyFileSync(program, `${copy}.${process.pid}`);
+  chmodSync(`${copy}.${process.pid}`, 0o755);
   renameSync(`${copy}.${process.pid}`, copy);
   return copy;
 }
 
 function isReadableByOthers(path: string): boolean {
   for (let at = path; ; at = dirname(at)) {
-    if ((statSync(at).mode & (at === path ? 0o005 : 0o001)) === 0) return false;
+    const needed = at === path ? 0o005 : 0o001;
+    if ((statSync(at).mode & needed) !== needed) return false;
     if (dirname(at) === at) return true;
   }
 }

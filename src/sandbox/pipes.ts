@@ -17,7 +17,7 @@ export interface Pipe {
 export function takePipe(user?: number): Pipe | undefined {
   if (made.length === 0) makePipes();
   const pipe = made.pop();
-  if (pipe && user !== undefined) fchownSync(pipe.write, user, user);
+  if (pipe && user !== undefined) give(() => fchownSync(pipe.write, user, user));
   return pipe;
 }
 
@@ -27,10 +27,19 @@ export function inputFile(text: string, user?: number): number {
   const path = join(folder, "stdin");
   try {
     writeFileSync(path, text, { mode: 0o600 });
-    if (user !== undefined) chownSync(path, user, user);
+    if (user !== undefined) give(() => chownSync(path, user, user));
     return openSync(path, constants.O_RDONLY);
   } finally {
     rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Where there is no such user (root of a namespace of its own) the program cannot be started either, and that is what is told. */
+function give(change: () => void): void {
+  try {
+    change();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EINVAL") throw error;
   }
 }
 

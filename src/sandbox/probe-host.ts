@@ -39,7 +39,7 @@ export async function layBait(home: string): Promise<Bait> {
   writeFileSync(join(program, "probe.cjs"), PROBE_PROGRAM);
   chmodSync(join(program, "probe.cjs"), 0o644);
 
-  const files = [home, homedir(), tmpdir(), process.cwd()].map((path) => join(path, `.skillet-${token}`));
+  const files = [home, userHome(), tmpdir(), process.cwd()].map((path) => join(path, `.skillet-${token}`));
   const laid = files.filter((path) => isDone(() => writeFileSync(path, token, { mode: 0o644, flag: "wx" })));
   const neighbour = spawn("/bin/sleep", ["300"], { argv0: token, env: { SKILLET_BAIT: token }, stdio: "ignore" });
   neighbour.on("error", () => {});
@@ -76,6 +76,15 @@ export async function layBait(home: string): Promise<Bait> {
       for (const path of [...laid, folder]) rmSync(path, { recursive: true, force: true });
     },
   };
+}
+
+/** Not every user has one. */
+function userHome(): string {
+  try {
+    return homedir();
+  } catch {
+    return tmpdir();
+  }
 }
 
 export interface HostProcess {

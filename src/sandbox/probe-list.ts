@@ -36,6 +36,7 @@ export const PROBES = {
   timeout: ["Q-15", "a time-out ends every descendant within a second"],
   abort: ["Q-15", "an abort ends every descendant within a second"],
   output: ["Q-15", "too much output ends every descendant within a second"],
+  tie: ["Q-15", "code cannot make the first process outlive its host"],
   memory: ["Q-17", "memory is bounded"],
   "shared-mapping": ["Q-17", "memory that processes share is bounded"],
   "system-v-memory": ["Q-17", "System V shared memory is bounded"],

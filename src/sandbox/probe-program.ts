@@ -1,5 +1,7 @@
 /** What the program is told, on its standard input. */
 export interface ProbeInput {
+  /** Names of variables that it must not see: all but the following ones, when null. An image brings some of its own. */
+  strangers: readonly string[] | null;
   /** Names of variables that it may see. */
   variables: readonly string[];
   /** The value of a declared variable: in its own environment and nowhere else. */
@@ -22,7 +24,7 @@ export interface ProbeInput {
   memory: number;
   /** System calls that are to be refused, by this machine's numbers. */
   systemCalls: Readonly<Record<string, number>>;
-  calls: { mmap: number; memfd: number; clone: number };
+  calls: { mmap: number; memfd: number; prctl: number; clone: number };
 }
 
 /** One line of what the program prints. `holds` is null where it could not be tried. */
@@ -70,7 +72,7 @@ function processes() {
   const known = new Set(given.variables);
   const pids = numbers();
   const variables = pids.flatMap((pid) => ofProcess(pid, "environ").split("\0").filter(Boolean));
-  none("variables", variables.map((text) => text.split("=")[0]).filter((name) => !known.has(name)));
+  none("variables", variables.map((text) => text.split("=")[0]).filter((name) => !known.has(name) && (given.strangers?.includes(name) ?? true)));
   const lines = pids.map((pid) => ofProcess(pid, "cmdline"));
   say("command-lines", !lines.some((line) => line.includes(given.secret)));
   const isStranger = (text) => text.includes(given.hostToken);
@@ -171,6 +173,10 @@ function kernel() {
     const { stdout } = perl(TERMINAL);
     say("terminal", stdout === "" ? null : stdout.trim().split(" ").every((errno) => errno === "1"), stdout === "" ? "there is no terminal to be had" : "");
   }
+  // Whoever can write into it could make it forget that it is to end with its parent.
+  const isWritten = attempt(() => (fs.closeSync(fs.openSync("/proc/1/mem", "r+")), true)) === true;
+  if (!hasPerl) say("tie", isWritten ? null : true, "there is no Perl");
+  else say("tie", !isWritten || perl("print syscall($ARGV[0] + 0, 1, 0, 0, 0, 0)", given.calls.prctl).stdout === "-1");
   none("root", ["setuid", "setgid", "seteuid", "setgroups"].filter((name) => attempt(() => (process[name](name === "setgroups" ? [0] : 0), true))).concat(
     spawnSync("mknod", [join(os.tmpdir(), "node"), "b", "8", "0"]).status === 0 ? ["mknod"] : [],
     spawnSync("chown", ["0:0", given.workspace]).status === 0 ? ["chown"] : []));
@@ -178,7 +184,7 @@ function kernel() {
   fs.copyFileSync("/bin/sh", program);
   for (const mode of ["4755", "2755", "6755"]) spawnSync("chmod", [mode, program]);
   attempt(() => fs.chmodSync(program, 0o6755));
-  if (hasPerl) perl('sysopen(my $h, $ARGV[0], 0x42, 06777); chmod 06755, $h', program + "-2");
+  if (hasPerl) perl('sysopen(my $h, $ARGV[0], 0x42, 06777); syswrite $h, "x"; chmod 06755, $h', program + "-2");
   say("set-id", fs.readdirSync(given.workspace).every((name) => (fs.statSync(join(given.workspace, name)).mode & 0o6000) === 0));
 }
 
@@ -230,7 +236,7 @@ function memory() {
   }
 }
 function sharedMemory(check) {
-  if (!hasPerl) process.exit(1);
+  if (!hasPerl) throw new Error("there is no Perl");
   const args = [check, (given.memory * 4) / (16 * MIB), given.calls.mmap, given.calls.memfd].map(String);
   spawnSync(PERL, ["-e", GOT + SHARED[check], "--", ...args], { stdio: ["ignore", "inherit", "ignore"], timeout: 10_000 });
 }

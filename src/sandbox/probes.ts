@@ -12,7 +12,7 @@ import { reason } from "../shared/inside.ts";
 import { type Bait, goneAfter, layBait, processesWith } from "./probe-host.ts";
 import { type Check, PROBES } from "./probe-list.ts";
 import type { ProbeInput, ProbeLine } from "./probe-program.ts";
-import { SYSTEM_CALLS } from "./seccomp.ts";
+import { JUDGED, SYSTEM_CALLS } from "./seccomp.ts";
 
 export interface ProbeResult {
   /** The promise that it is a part of. */
@@ -33,6 +33,7 @@ export interface ProbeOptions {
 
 const MIB = 1024 * 1024;
 const LIMITS: Limits = { seconds: 30, output: MIB, memory: 256 * MIB, processes: 64, disk: 4 * MIB };
+const CALLS = { x64: { mmap: 9, memfd: 319, prctl: 157 }, arm64: { mmap: 222, memfd: 279, prctl: 167 } };
 const SECRET_NAME = "PROBE_SECRET";
 
 /**
@@ -105,6 +106,7 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
   ];
   const seen = (path: string) => seenPath(sandbox, mounts, path);
   const input: ProbeInput = {
+    strangers: sandbox.by === "bubblewrap" ? null : Object.keys(process.env),
     variables: [...Object.keys(FIXED_VARIABLES), SECRET_NAME, "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"],
     secret,
     hostToken: bait.token,
@@ -119,14 +121,10 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
     memory: limits.memory,
     systemCalls: Object.fromEntries(
       Object.keys(SYSTEM_CALLS)
-        .filter((call) => !["socket", "socketpair", "ioctl", "clone"].includes(call) && numberOf(call) !== -1)
+        .filter((call) => !JUDGED.has(call) && numberOf(call) !== -1)
         .map((call) => [call, numberOf(call)]),
     ),
-    calls: {
-      mmap: process.arch === "arm64" ? 222 : 9,
-      memfd: process.arch === "arm64" ? 279 : 319,
-      clone: numberOf("clone"),
-    },
+    calls: { ...CALLS[process.arch === "arm64" ? "arm64" : "x64"], clone: numberOf("clone") },
   };
   const node = sandbox.mapsPaths ? "/opt/skillet/bin/node" : process.execPath;
   const argv: Command["argv"] = [node, seen("/skill/probe.cjs"), name, options.token ?? ""];

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { Socket } from "node:net";
+import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import type { Ending, Outcome, RunOptions } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
@@ -26,6 +27,8 @@ export interface Program {
 
 /** How long what is left in the pipes is waited for when the process is gone, since a child of it may hold them open. */
 const LAST_WORDS_MS = 500;
+/** A timer that is longer ends at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Runs a program to its end, or to the end of its time, or of the caller's patience with its output. */
 export async function runProcess(
@@ -45,7 +48,7 @@ export async function runProcess(
     if (!isOver()) kill(child);
   };
   const onAbort = () => stop("abort");
-  const timer = setTimeout(() => stop("timeout"), seconds * 1000);
+  const timer = setTimeout(() => stop("timeout"), Math.min(seconds * 1000, LONGEST_TIMER_MS));
   signal?.addEventListener("abort", onAbort);
   for (const [name, stream] of [
     ["stdout", stdout],
@@ -55,22 +58,24 @@ export async function runProcess(
       if ((ending === "exit" || ending === "output") && !onOutput(name, bytes)) stop("output");
     });
   }
+  let held: NodeJS.Timeout | undefined;
   child.once("exit", () => {
-    const held = setTimeout(() => {
+    held = setTimeout(() => {
       for (const stream of [stdout, stderr, ...child.stdio]) stream?.destroy();
     }, LAST_WORDS_MS);
-    child.once("close", () => clearTimeout(held));
   });
   try {
     const closed = [child, stdout, stderr].map((part) => once(part, "close"));
     await Promise.race([Promise.all(closed), failure(program.file, child)]);
   } finally {
     clearTimeout(timer);
+    clearTimeout(held);
     signal?.removeEventListener("abort", onAbort);
   }
   const isOwn = ending === "exit" || ending === "output";
+  const bySignal = ending === "exit" && child.signalCode ? 128 + constants.signals[child.signalCode] : undefined;
   return {
-    exitCode: isOwn ? (child.exitCode ?? undefined) : undefined,
+    exitCode: isOwn ? (child.exitCode ?? bySignal) : undefined,
     signal: child.signalCode ?? undefined,
     ending,
     ms: performance.now() - start,
@@ -86,14 +91,22 @@ interface Started {
 function startProgram({ file, args, env, folder = "/", user, stdin, pipes = [] }: Program): Started {
   const input = stdin === undefined ? undefined : inputFile(stdin, user);
   const [output, errors] = [takePipe(user), takePipe(user)];
-  const child = spawn(file, args, {
-    env,
-    cwd: folder,
-    detached: true,
-    stdio: stdioFor([input ?? "ignore", output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length),
-    ...(user === undefined ? {} : { uid: user, gid: user }),
-  });
-  for (const fd of [input, output?.write, errors?.write]) if (fd !== undefined) closeSync(fd);
+  const ends = [input, output?.write, errors?.write];
+  let child: ChildProcess;
+  try {
+    child = spawn(file, args, {
+      env,
+      cwd: folder,
+      detached: true,
+      stdio: stdioFor([input ?? "ignore", output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length),
+      ...(user === undefined ? {} : { uid: user, gid: user }),
+    });
+  } catch (error) {
+    ends.push(output?.read, errors?.read); // Some things Node says at once: a user that there is not, a NUL.
+    throw notStarted(file, error);
+  } finally {
+    for (const fd of ends) if (fd !== undefined) closeSync(fd);
+  }
   for (const [index, use] of pipes.entries()) {
     const pipe = child.stdio[index + 3] as Readable & Writable;
     pipe.on("error", ignore);

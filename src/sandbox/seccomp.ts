@@ -5,6 +5,18 @@ export const SYSTEM_CALLS: Readonly<Record<string, readonly [x64: number, arm64:
   ioctl: [16, 29],
   clone: [56, 220],
   clone3: [435, 435],
+  prctl: [157, 167],
+  // A set-id program that is left in the workspace acts for its owner on the host, whoever starts it.
+  chmod: [90, -1],
+  fchmod: [91, 52],
+  fchmodat: [268, 53],
+  fchmodat2: [452, 452],
+  open: [2, -1],
+  openat: [257, 56],
+  openat2: [437, 437],
+  creat: [85, -1],
+  mknod: [133, -1],
+  mknodat: [259, 33],
   // Other processes, other namespaces, other file systems
   ptrace: [101, 117],
   process_vm_readv: [310, 270],
@@ -68,6 +80,26 @@ export const SYSTEM_CALLS: Readonly<Record<string, readonly [x64: number, arm64:
   move_pages: [279, 239],
 };
 
+/** Memory that no limit of a process counts: refused where there is no cgroup to count it. */
+export const UNCOUNTED: Readonly<Record<string, readonly [x64: number, arm64: number]>> = {
+  memfd_create: [319, 279],
+  memfd_secret: [447, 447],
+  shmget: [29, 194],
+};
+
+/** Which argument is the mode of a file, and where it counts only for a new one, which one says so. */
+const MODES: Readonly<Record<string, { mode: number; flags?: number }>> = {
+  chmod: { mode: 1 },
+  fchmod: { mode: 1 },
+  fchmodat: { mode: 2 },
+  fchmodat2: { mode: 2 },
+  creat: { mode: 1 },
+  mknod: { mode: 1 },
+  mknodat: { mode: 2 },
+  open: { mode: 2, flags: 1 },
+  openat: { mode: 3, flags: 2 },
+};
+
 const MACHINES: Readonly<Record<string, { column: 0 | 1; audit: number }>> = {
   x64: { column: 0, audit: 0xc000003e },
   arm64: { column: 1, audit: 0xc00000b7 },
@@ -76,9 +108,9 @@ const MACHINES: Readonly<Record<string, { column: 0 | 1; audit: number }>> = {
 /**
  * The filter that the kernel runs at every system call of a sandbox, as classic BPF; undefined for a machine that it is not known
  * for. It keeps what namespaces do not: AF_VSOCK ignores them, a terminal takes typed input, and a new user namespace opens the
- * parts of the kernel that were written for root.
+ * parts of the kernel that were written for root. Without a cgroup (`isCounted` is false) it refuses what no limit counts.
  */
-export function seccompFilter(architecture: string = process.arch): Buffer | undefined {
+export function seccompFilter(architecture: string = process.arch, isCounted = true): Buffer | undefined {
   const machine = MACHINES[architecture];
   if (!machine) return undefined;
   const numberOf = (name: string) => SYSTEM_CALLS[name]?.[machine.column] ?? -1;
@@ -96,11 +128,20 @@ export function seccompFilter(architecture: string = process.arch): Buffer | und
       answer(refuse(EPERM)),
       answer(ALLOW),
     ]),
-    // Its flags are in memory, where a filter cannot look. Told that it does not exist, runtimes use `clone`.
+    ...Object.entries(MODES).flatMap(([name, { mode, flags }]) =>
+      numberOf(name) === -1 ? [] : call(numberOf(name), withoutSetId(mode, flags)),
+    ),
+    // The first process of a sandbox can be written to through /proc, and must not be made to outlive its host.
+    ...call(numberOf("prctl"), [load(argument(0)), ...denied([PR_SET_PDEATHSIG])]),
+    // What they take is in memory, where a filter cannot look. Told that they do not exist, runtimes use `clone` and `openat`.
     ...call(numberOf("clone3"), [answer(refuse(ENOSYS))]),
+    ...call(numberOf("openat2"), [answer(refuse(ENOSYS))]),
     ...Object.keys(SYSTEM_CALLS)
       .filter((name) => !JUDGED.has(name) && numberOf(name) !== -1)
       .flatMap((name) => call(numberOf(name), [answer(refuse(name.startsWith("io_uring") ? ENOSYS : EPERM))])),
+    ...(isCounted ? [] : Object.values(UNCOUNTED)).flatMap((numbers) =>
+      call(numbers[machine.column], [answer(refuse(ENOSYS))]),
+    ),
     answer(ALLOW),
   ];
   const bytes = Buffer.alloc(program.length * 8);
@@ -114,7 +155,10 @@ export function seccompFilter(architecture: string = process.arch): Buffer | und
 }
 
 /** Their arguments are looked at. */
-const JUDGED = new Set(["socket", "socketpair", "ioctl", "clone", "clone3"]);
+export const JUDGED: ReadonlySet<string> = new Set([
+  ...["socket", "socketpair", "ioctl", "clone", "clone3", "openat2", "prctl"],
+  ...Object.keys(MODES),
+]);
 
 interface Instruction {
   code: number;
@@ -146,6 +190,10 @@ const EAFNOSUPPORT = 97;
 const AF_UNIX = 1;
 /** Unix sockets, and the internet ones that reach no further than the sandbox's own loopback. */
 const FAMILIES = [AF_UNIX, 2, 10];
+const SET_ID = 0o6000;
+/** O_CREAT, O_TMPFILE. */
+const NEW_FILE = 0x0040_0040;
+const PR_SET_PDEATHSIG = 1;
 const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
@@ -163,6 +211,13 @@ function call(number: number, body: Instruction[]): Instruction[] {
 function allowed(values: readonly number[], errno: number): Instruction[] {
   const tests = values.map((value, index) => jump(EQUAL, value, values.length - index, 0));
   return [load(argument(0)), ...tests, answer(refuse(errno)), answer(ALLOW)];
+}
+
+function withoutSetId(mode: number, flags: number | undefined): Instruction[] {
+  const judged = [load(argument(mode)), jump(ANY_BIT, SET_ID, 0, 1), answer(refuse(EPERM)), answer(ALLOW)];
+  return flags === undefined
+    ? judged
+    : [load(argument(flags)), jump(ANY_BIT, NEW_FILE, 1, 0), answer(ALLOW), ...judged];
 }
 
 function denied(values: readonly number[]): Instruction[] {

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { SkillError } from "../shared/error.ts";
-import { reason } from "../shared/inside.ts";
+import { isInside, reason } from "../shared/inside.ts";
 import type { SkillCopy } from "../source/digest.ts";
 
 const UNUSED_MS = 30 * 24 * 60 * 60 * 1000;
@@ -33,7 +33,7 @@ export function storeSkill(copy: SkillCopy, store: string): string {
     for (const [path, { bytes, executable }] of copy.files) write(draft, path, bytes, executable ? 0o755 : 0o644);
     renameSync(draft, folder);
   } catch (error) {
-    rmSync(draft, { recursive: true, force: true });
+    if (existsSync(draft)) rmSync(draft, { recursive: true, force: true });
     if (!existsSync(folder)) throw unwritable(store, error); // Another run may just have put it there.
   }
   sweep(store);
@@ -49,9 +49,11 @@ export function makeFolder(path: string): void {
 }
 
 function write(root: string, path: string, bytes: Uint8Array, mode: number): void {
-  makeFolder(dirname(join(root, path)));
-  writeFileSync(join(root, path), bytes, { flag: "wx" });
-  chmodSync(join(root, path), mode);
+  const file = join(root, path);
+  if (!isInside(root, file)) throw new Error(`${path} is not in the skill's folder`);
+  makeFolder(dirname(file));
+  writeFileSync(file, bytes, { flag: "wx" });
+  chmodSync(file, mode);
 }
 
 /** What nobody used for a month goes, and what a run left that was killed while it wrote. */

@@ -3,6 +3,7 @@ import { EXIT } from "../../src/cli/exit.ts";
 import { NO_SETTINGS } from "../../src/host/settings.ts";
 import * as library from "../../src/index.ts";
 import { CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES } from "../../src/index.ts";
+import * as sandbox from "../../src/sandbox/index.ts";
 
 describe("what others depend on", () => {
   it("is what the library exports", () => {
@@ -32,11 +33,9 @@ describe("what others depend on", () => {
       "locations",
       "openCatalog",
       "openMatcher",
-      "openSandbox",
       "openSession",
       "openSystem",
       "openTrust",
-      "probeSandbox",
       "promptListing",
       "promptSection",
       "recall",
@@ -55,6 +54,10 @@ describe("what others depend on", () => {
     expect(EXIT).toEqual({ fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, waiting: 5 });
     expect(PROFILES).toEqual(["load", "agentskills", "shipped", "claude-upload", "vscode"]);
     expect(SCOPES).toEqual(["bundled", "integration", "installed", "user", "workspace", "inline"]);
+  });
+
+  it("is what the door to sandboxes exports", () => {
+    expect(Object.keys(sandbox).sort()).toEqual(["bareSandbox", "openSandbox", "probeSandbox"]);
   });
 
   it("is how code is kept apart, what it always has, and what it may use", () => {

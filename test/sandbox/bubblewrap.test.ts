@@ -7,6 +7,7 @@ import { openSandbox } from "../../src/sandbox/open.ts";
 import { asUser, type Tried } from "../support/as-user.ts";
 import { checksFor } from "./checks.ts";
 import { describeSandbox, describeWithBubblewrap } from "./contract.ts";
+import { sceneFor } from "./scene.ts";
 
 const whoever = process.getuid?.() === 0 ? "root" : "who runs the tests";
 
@@ -21,6 +22,24 @@ describeWithBubblewrap("bubblewrap", () => {
   });
 
   describeSandbox(`as ${whoever}`, "strong", () => openSandbox({ settings: SANDBOX_DEFAULTS, home }));
+
+  it("[Q-13] refuses a NUL in a path or a value, which would begin an option of bubblewrap's", async () => {
+    const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+    const { run, folder, end } = sceneFor(sandbox);
+    const bad = "/tmp\0--ro-bind\0/\0/tmp/host";
+    const mount = { from: folder(), to: bad, access: "read" as const };
+    for (const options of [{ folder: bad }, { mounts: [mount] }, { env: { A: `x${bad}` } }]) {
+      await expect(run(["/bin/true"], options)).rejects.toThrow();
+    }
+    end();
+  });
+
+  it("[Q-01] lets no variable of the code's act on bubblewrap, which is outside", async () => {
+    const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+    const ran = await sceneFor(sandbox).run(["/bin/true"], { env: { LD_DEBUG: "files" } });
+    expect(ran.stderr).toContain("/bin/true");
+    expect(ran.stderr).not.toContain("bwrap");
+  });
 
   describe("as an ordinary user", () => {
     let tried: Tried;

@@ -1,7 +1,8 @@
 import { afterEach, beforeAll, describe, it } from "vitest";
 import { systemProgram } from "../../src/host/programs.ts";
 import type { Level, Sandbox } from "../../src/host/sandbox.ts";
-import { checksFor, type Scene, sceneFor } from "./checks.ts";
+import { checksFor } from "./checks.ts";
+import { type Scene, sceneFor } from "./scene.ts";
 
 /** The one suite that every sandbox passes: all that its level claims (`checks.ts`). */
 export function describeSandbox(name: string, level: Level, open: () => Promise<Sandbox>): void {

@@ -98,7 +98,7 @@ describe("the store of skills", () => {
     expect(readdirSync(folders[0] ?? "").sort()).toEqual(["SKILL.md", "scripts"]);
   });
 
-  it("[Q-12] throws away what a killed run left and what nobody used for a month, and keeps the rest", () => {
+  it("[Q-02] throws away what a killed run left and what nobody used for a month, and keeps the rest", () => {
     const store = join(temporaryFolder(), "store");
     const old = storeSkill(copy, store);
     const draft = join(store, ".left-behind");
@@ -110,7 +110,7 @@ describe("the store of skills", () => {
     expect([old, draft, fresh, other].map((path) => existsSync(path))).toEqual([false, false, true, true]);
   });
 
-  it("[Q-12] keeps what is used again and again", () => {
+  it("[Q-02] keeps what is used again and again", () => {
     const store = join(temporaryFolder(), "store");
     const folder = storeSkill(copy, store);
     utimesSync(folder, 0, 0);
@@ -119,7 +119,7 @@ describe("the store of skills", () => {
     expect(existsSync(folder)).toBe(true);
   });
 
-  it("[Q-12] says which folder cannot be written to, and what to do", () => {
+  it("[Q-02] says which folder cannot be written to, and what to do", () => {
     const store = join(temporaryFolder({ store: "a file" }), "store");
     chmodSync(store, 0o600);
     expect(() => storeSkill(copy, store)).toThrowError(

@@ -10,7 +10,8 @@ import { join } from "node:path";
 import { SANDBOX_DEFAULTS } from "../../src/host/sandbox-settings.ts";
 import { openSandbox } from "../../src/sandbox/open.ts";
 import { type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
-import { checksFor, sceneFor } from "../sandbox/checks.ts";
+import { checksFor } from "../sandbox/checks.ts";
+import { sceneFor } from "../sandbox/scene.ts";
 
 export interface Tried {
   user: number;

@@ -1,0 +1,256 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Outcome, type Sandbox, seenPath } from "../../src/host/sandbox.ts";
+import { goneAfter, processesWith } from "../../src/sandbox/probe-host.ts";
+import { type Check, LIMITS, MIB, type Ran, type RunOptions, type Scene } from "./scene.ts";
+
+// In the background twice, with a session of its own, and deaf to everything that it can be deaf to.
+const LINGER = `trap '' TERM HUP INT
+(setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 0.2; done' "$1" > /dev/null 2>&1 < /dev/null &)
+sleep 0.2; echo ready
+[ "$2" = output ] && exec yes "$1"
+while :; do sleep 0.2; done`;
+
+// Can be told from the command lines that only lead to it.
+const STARTED = 'exec sh -c "sleep 30; : $1-started"';
+
+/** Runs what does not want to end. Contract: it was there, and `ending` came of what was done. */
+async function lingering(
+  { shell }: Scene,
+  ending: Outcome["ending"],
+  options: RunOptions = {},
+): Promise<{ token: string; ran: Ran }> {
+  const token = `linger-${randomUUID()}`;
+  const { onOutput = () => true } = options;
+  let alive = 0;
+  const ran = await shell(LINGER, {
+    ...options,
+    args: [token, ending],
+    onOutput(stream, bytes) {
+      if (alive === 0) alive = processesWith(token)?.length ?? 0;
+      return onOutput(stream, bytes);
+    },
+  });
+  assert.ok(alive >= 2, "its processes were there to be seen");
+  assert.equal(ran.ending, ending);
+  return { token, ran };
+}
+
+async function assertGone(token: string): Promise<void> {
+  assert.notEqual(await goneAfter(token, 1000), undefined, "a descendant is still there after a second");
+}
+
+function until(isTrue: () => boolean, mostMs: number): Promise<void> {
+  const start = performance.now();
+  return new Promise((resolve, reject) => {
+    const look = () => {
+      if (isTrue()) resolve();
+      else if (performance.now() - start > mostMs) reject(new Error("it did not come to pass"));
+      else setTimeout(look, 20);
+    };
+    look();
+  });
+}
+
+/** How a run ends, and what is left of it. */
+export const ENDINGS: Check[] = [
+  {
+    title: "[Q-15] ends what runs too long, and all that it started, within a second",
+    level: "strong",
+    async check(scene) {
+      const { token, ran } = await lingering(scene, "timeout", { limits: { seconds: 1 } });
+      await assertGone(token);
+      assert.equal(ran.exitCode, undefined);
+      assert.ok(ran.ms >= 1000 && ran.ms < 2000, `it took ${ran.ms} ms`);
+    },
+  },
+  {
+    title: "[Q-15] ends what is aborted, and all that it started, within a second",
+    level: "strong",
+    async check(scene) {
+      const stop = new AbortController();
+      const onOutput = () => {
+        setTimeout(() => stop.abort(), 50);
+        return true;
+      };
+      const { token, ran } = await lingering(scene, "abort", { signal: stop.signal, onOutput });
+      await assertGone(token);
+      assert.equal(ran.exitCode, undefined);
+    },
+  },
+  {
+    title: "[Q-15] ends what says too much, and all that it started, within a second",
+    level: "strong",
+    async check(scene) {
+      let bytes = 0;
+      const { token, ran } = await lingering(scene, "output", {
+        onOutput(_, piece) {
+          bytes += piece.length;
+          return bytes < 100_000;
+        },
+      });
+      await assertGone(token);
+      assert.ok(ran.bytes.length < 2 * MIB, "it is not listened to any longer");
+    },
+  },
+  {
+    title: "[Q-15] ends everything within a second when the host itself is killed",
+    level: "strong",
+    async check({ sandbox }) {
+      const token = `orphan-${randomUUID()}`;
+      const host = startHost(sandbox, token);
+      try {
+        await until(() => (processesWith(token)?.length ?? 0) >= 4, 10_000);
+      } finally {
+        host.kill("SIGKILL");
+      }
+      await assertGone(token);
+    },
+  },
+  {
+    title: "[Q-15] runs no code for a host that is killed while a run starts",
+    level: "strong",
+    async check({ sandbox }) {
+      const delays = [2, 4, 6, 8, 10, 12, 15, 18, 22, 26]; // Of the 10 to 30 ms that it takes.
+      await Promise.all(
+        delays.map(async (ms) => {
+          const token = `early-${randomUUID()}`;
+          const host = startHost(sandbox, token, STARTED);
+          await once(host.stdout ?? host, "data");
+          await sleep(ms);
+          host.kill("SIGKILL");
+          await sleep(300); // It could begin only now.
+          const gone = await goneAfter(`${token}-started`, 700);
+          for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL");
+          assert.notEqual(gone, undefined, `killed after ${ms} ms, its code runs on`);
+        }),
+      );
+    },
+  },
+  {
+    title: "[Q-15] ends a time-out also where nothing was started but the program itself",
+    level: "none",
+    async check({ run }) {
+      const ran = await run(["/bin/sleep", "20"], { limits: { seconds: 0.5 } });
+      assert.deepEqual([ran.ending, ran.exitCode], ["timeout", undefined]);
+      assert.ok(ran.ms >= 490 && ran.ms < 1500, `it took ${ran.ms} ms`);
+    },
+  },
+  {
+    title: "[Q-15] starts nothing when it is aborted before it begins",
+    level: "none",
+    async check({ shell, sandbox, folder }) {
+      const written = folder({}, true);
+      const mounts = [{ from: written, to: "/workspace", access: "read-write" as const }];
+      const path = seenPath(sandbox, mounts, "/workspace/it");
+      const ran = await shell('touch "$1"', { args: [path], mounts, signal: AbortSignal.abort() });
+      assert.deepEqual([ran.ending, ran.exitCode, ran.stdout], ["abort", undefined, ""]);
+      assert.deepEqual(readdirSync(written), []);
+    },
+  },
+  {
+    title: "[Q-15] does not wait for a child that holds the output open",
+    level: "none",
+    async check({ shell }) {
+      const ran = await shell("sleep 4 & echo done");
+      assert.deepEqual([ran.ending, ran.exitCode, ran.stdout], ["exit", 0, "done\n"]);
+      assert.ok(ran.ms < 1500, `it took ${ran.ms} ms`);
+    },
+  },
+  {
+    title: "[Q-15] leaves nothing behind: no process, no cgroup, no file, no open descriptor",
+    level: "strong",
+    async check({ sandbox, shell }) {
+      await shell("true"); // What is kept between runs is there now.
+      const [before, files] = [leftovers(), temporaryFiles()];
+      const token = `remains-${randomUUID()}`;
+      await Promise.all([
+        shell('sleep 30 & sleep 30 & echo "$1"', { args: [token] }),
+        shell("sleep 30", { args: [token], limits: { seconds: 0.3 } }),
+        shell("yes", { args: [token], onOutput: () => false }),
+        shell('echo x > /tmp/x; exit 3 # "$1"', { args: [token] }),
+      ]);
+      assert.deepEqual(processesWith(token), []);
+      assert.deepEqual(leftovers(), before, `after ${sandbox.by}`);
+      await until(() => temporaryFiles().every((name) => files.includes(name)), 2000); // Other tests have theirs.
+    },
+  },
+  {
+    title: "[Q-15] ends also a first process that the code took over, and its host is not kept waiting",
+    level: "strong",
+    async check({ run, sandbox }) {
+      if (sandbox.by !== "bubblewrap" || process.arch !== "x64" || !existsSync("/usr/bin/perl")) return;
+      const token = `takeover-${randomUUID()}`;
+      const running = run(["/usr/bin/perl", "-e", TAKEOVER, "--", token], { limits: { seconds: 1 } });
+      const ran = await Promise.race([running, sleep(3000, undefined)]);
+      const gone = await goneAfter(token, 1000);
+      for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL"); // Nobody else would.
+      assert.match((await running).stdout, /^taken over \d/);
+      assert.equal(ran?.ending, "timeout");
+      assert.notEqual(gone, undefined, "a descendant is still there after a second");
+    },
+  },
+];
+
+// Writes over what the first process does next: untie itself from its parent's end, then wait for ever. An orphan's end wakes it.
+const TAKEOVER = `
+open(my $s, "<", "/proc/1/syscall") and my @f = split / /, <$s>;
+if (@f and open(my $m, "+<", "/proc/1/mem")) {
+  sysseek($m, hex($f[-1]), 0);
+  syswrite($m, pack("H*", "b89d000000bf0100000031f60f05b8220000000f05ebf7"));
+}
+if (!fork) { exit 0 if fork; exit 0 } wait;
+syswrite STDOUT, "taken over " . scalar(@f) . "\n";
+sleep 60`;
+
+/** What a run could leave in this process and on this machine. */
+function leftovers(): Record<string, unknown> {
+  const folders = ["", "memory", "pids", "unified"].map((name) => join("/sys/fs/cgroup", name)).filter(existsSync);
+  const own = new RegExp(`^skillet-${process.pid}-`);
+  const open = readdirSync("/proc/self/fd").map(linkOf);
+  return {
+    cgroups: folders.flatMap((folder) => readdirSync(folder)).filter((name) => own.test(name)),
+    descriptors: open.filter((link) => !link.includes("skillet-pipes-")).length,
+    // Some are kept ready for the next run: no more than those.
+    hasFewPipes: open.filter((link) => link.includes("skillet-pipes-")).length <= 2 * 16,
+  };
+}
+
+function temporaryFiles(): string[] {
+  return readdirSync(tmpdir()).filter((name) => /^(?:bwrap|skillet-pipes)/.test(name));
+}
+
+function linkOf(fd: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return ""; // It was the one that the folder was read with.
+  }
+}
+
+/** A host of its own, that says when it has opened its sandbox and then runs something in it. */
+function startHost({ by }: Sandbox, token: string, text = LINGER): ChildProcess {
+  const source = join(import.meta.dirname, "../../src");
+  const script = `
+    const { openSandbox } = await import(${JSON.stringify(join(source, "sandbox/open.ts"))});
+    const { SANDBOX_DEFAULTS } = await import(${JSON.stringify(join(source, "host/sandbox-settings.ts"))});
+    const home = ${JSON.stringify(join(tmpdir(), `skillet-check-host-${process.getuid?.()}`))};
+    const sandbox = await openSandbox({ settings: { ...SANDBOX_DEFAULTS, engine: ${JSON.stringify(by)} }, home });
+    process.stdout.write("opened");
+    await sandbox.run({ argv: ["/bin/sh", "-c", ${JSON.stringify(text)}, "sh", "${token.slice(0, 8)}" + "${token.slice(8)}"],
+      env: {}, folder: "/", mounts: [], network: [], limits: ${JSON.stringify({ ...LIMITS, seconds: 60 })} }, { onOutput: () => true });`;
+  const file = join(mkdtempSync(join(tmpdir(), "skillet-check-")), "host.mjs");
+  writeFileSync(file, script);
+  const host = spawn(process.execPath, [file], {
+    stdio: ["ignore", "pipe", "ignore"],
+    env: { PATH: "/usr/bin:/bin", HOME: tmpdir() },
+  });
+  host.once("exit", () => rmSync(join(file, ".."), { recursive: true, force: true }));
+  return host;
+}
