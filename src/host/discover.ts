@@ -1,10 +1,10 @@
-import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Catalog, openCatalog } from "../catalog/catalog.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { directorySource } from "../source/directory.ts";
 import { type Location, locations, type Surroundings } from "../source/locations.ts";
 import type { Source } from "../source/source.ts";
+import { skilletHome, userHome } from "./home.ts";
 import { type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
 import { openSystem, type System } from "./system.ts";
 import { openTrust, type Trust } from "./trust.ts";
@@ -61,9 +61,9 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
 }
 
 export function surroundings(options: DiscoverOptions): Surroundings {
-  const { env = process.env, home = env["HOME"] || homedir() } = options;
+  const { env = process.env, home = userHome(env) } = options;
   const workspace = resolve(options.workspace ?? (env["AGENT_WORKSPACE_ROOT"] || "."));
-  return { workspace, home, skilletHome: resolve(env["SKILLET_HOME"] || join(home, ".skillet")), env };
+  return { workspace, home, skilletHome: resolve(skilletHome(env, home)), env };
 }
 
 function indexFolderOf(around: Surroundings): string {

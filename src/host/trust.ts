@@ -1,8 +1,9 @@
-import { mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
+import { isData } from "../skill/data.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import type { Location } from "../source/locations.ts";
@@ -42,24 +43,30 @@ export function openTrust(skilletHome: string, locations: readonly Location[]): 
   const file = join(skilletHome, "trust.json");
   const asking = new Set(locations.filter(({ asks, sameAs }) => asks && sameAs === undefined).map(({ name }) => name));
   let record: TrustRecord | undefined;
+  let stamp = "";
+  // Looked at each time: what another process took back is taken back here too.
   const read = () => {
-    record ??= readRecord(file);
+    const { mtimeMs, size, ino } = statSync(file, { throwIfNoEntry: false }) ?? {};
+    const now = `${mtimeMs}:${size}:${ino}`;
+    if (record === undefined || now !== stamp) record = readRecord(file);
+    stamp = now;
     return record;
   };
   const entryOf = (skill: Skill) => read().skills[placeOf(skill)];
   const needsWord = ({ origin }: Skill) => origin.scope === "workspace" || asking.has(origin.source);
   const write = (change: (skills: Record<string, TrustedSkill>) => void) => {
-    const { problem, skills } = readRecord(file);
-    if (problem !== undefined) throw unreadable(file, problem);
-    change(skills);
-    writeRecord(file, skills);
+    whileLocked(file, () => {
+      const { problem, skills } = readRecord(file);
+      if (problem !== undefined) throw unreadable(file, problem);
+      change(skills);
+      writeRecord(file, skills);
+    });
     record = undefined;
   };
   return {
     standingOf: (skill) => (needsWord(skill) ? (entryOf(skill) ? "trusted" : "untrusted") : "own"),
     changesOf(skill, copy) {
-      const entry = needsWord(skill) ? entryOf(skill) : undefined;
-      return entry ? compare(entry.files, marksOf(skill, copy)) : [];
+      return needsWord(skill) ? compare(entryOf(skill)?.files ?? {}, marksOf(skill, copy)) : [];
     },
     list: () => Object.entries(read().skills).sort(([a], [b]) => byText(a, b)),
     grant: (granted) =>
@@ -97,11 +104,17 @@ function readRecord(file: string): TrustRecord {
   }
   try {
     const { version, skills } = JSON.parse(text);
-    if (version !== 1 || typeof skills !== "object" || skills === null) throw new Error("it is of another version");
+    if (version !== 1 || !isData(skills)) throw new Error("it is of another version");
+    if (!Object.values(skills).every(isTrustedSkill)) throw new Error("an entry of it is none");
     return { skills: Object.assign(nobody(), skills) };
   } catch (error) {
     return { skills: nobody(), problem: reason(error) };
   }
+}
+
+function isTrustedSkill(entry: unknown): entry is TrustedSkill {
+  if (!isData(entry) || !isData(entry["files"])) return false;
+  return ["name", "digest", "at"].every((key) => typeof entry[key] === "string");
 }
 
 function nobody(): Record<string, TrustedSkill> {
@@ -122,6 +135,32 @@ function writeRecord(file: string, skills: Record<string, TrustedSkill>): void {
     });
   }
 }
+
+/** One process at a time: of two that read before either wrote, the later would undo the earlier, be it a grant or its end. */
+function whileLocked(file: string, work: () => void): void {
+  const lock = `${file}.lock`;
+  const deadline = Date.now() + LONGEST_WAIT_MS;
+  for (;;) {
+    try {
+      mkdirSync(dirname(file), { recursive: true });
+      mkdirSync(lock);
+      break;
+    } catch (error) {
+      // Whoever holds it for so long was killed.
+      if (codeOf(error) === "EEXIST" && Date.now() < deadline)
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+      else if (codeOf(error) === "EEXIST") rmSync(lock, { recursive: true, force: true });
+      else break; // Writing says why.
+    }
+  }
+  try {
+    work();
+  } finally {
+    rmSync(lock, { recursive: true, force: true });
+  }
+}
+
+const LONGEST_WAIT_MS = 2000;
 
 function unreadable(file: string, problem: string): SkillError {
   return new SkillError("trust-unreadable", {
@@ -147,11 +186,18 @@ function marksOf({ manifest }: Skill, { files }: SkillCopy): Record<string, stri
     hooks: manifest.data["hooks"],
   });
   const { hash } = process.getBuiltinModule("node:crypto"); // Loading it costs a start, and most need no digest.
-  const marks: Record<string, string> = { "SKILL.md": hash("sha256", asked) };
+  const marks: Record<string, string> = Object.create(null); // A file may be called `__proto__`.
   for (const [path, { bytes, executable }] of files) {
-    if (!/\.(?:md|markdown)$/i.test(path)) marks[path] = `${executable ? "x" : "-"}${hash("sha256", bytes)}`;
+    const isProse = /\.(?:md|markdown)$/i.test(path) && !executable && !path.startsWith("scripts/") && !isScript(bytes);
+    if (!isProse) marks[path] = `${executable ? "x" : "-"}${hash("sha256", bytes)}`;
   }
+  marks["SKILL.md"] = hash("sha256", asked);
   return marks;
+}
+
+/** What its first line makes one can be declared as a script, whatever it is called. */
+function isScript(bytes: Uint8Array): boolean {
+  return /^(?:\xef\xbb\xbf)?#!/.test(String.fromCharCode(...bytes.subarray(0, 5)));
 }
 
 function compare(before: Readonly<Record<string, string>>, now: Readonly<Record<string, string>>): Change[] {

@@ -35,14 +35,15 @@ export function collectOutput(
   };
   return {
     take(stream, bytes) {
-      const { redactor, decoder } = channels[stream];
-      add(stream, decoder.write(redactor.push(bytes)));
+      const { plain, redactor, decoder } = channels[stream];
+      add(stream, decoder.write(redactor.push(plain.push(bytes))));
       return !isTruncated;
     },
     end({ isCut }) {
       for (const stream of ["stdout", "stderr"] as const) {
-        const { redactor, decoder } = channels[stream];
-        add(stream, decoder.write(redactor.end({ isCut })) + decoder.end());
+        const { plain, redactor, decoder } = channels[stream];
+        const last = Buffer.concat([redactor.push(plain.end()), redactor.end({ isCut })]);
+        add(stream, decoder.write(last) + decoder.end());
       }
       return { stdout: channels.stdout.text.join(""), stderr: channels.stderr.text.join(""), isTruncated };
     },
@@ -50,8 +51,30 @@ export function collectOutput(
 }
 
 function channel(secrets: Secrets) {
-  return { redactor: openRedactor(secrets), decoder: new StringDecoder("utf8"), text: [] as string[] };
+  return {
+    plain: openPlain(),
+    redactor: openRedactor(secrets),
+    decoder: new StringDecoder("utf8"),
+    text: [] as string[],
+  };
 }
+
+/** Without colours, which are not shown: between the letters of a secret they would hide it from the redactor alone. */
+function openPlain() {
+  let held = "";
+  return {
+    push(bytes: Buffer): Buffer {
+      if (held === "" && !bytes.includes(ESCAPE)) return bytes;
+      const text = held + bytes.toString("latin1");
+      const [open = ""] = /\x1b(?:\[[\d;]{0,60})?$/.exec(text) ?? [];
+      held = open;
+      return Buffer.from(text.slice(0, text.length - open.length).replace(/\x1b\[[\d;]*m/g, ""), "latin1");
+    },
+    end: () => Buffer.from(held, "latin1"),
+  };
+}
+
+const ESCAPE = 0x1b;
 
 /** The beginning of a text that is at most so many bytes, without half a character at its end. */
 function cut(text: string, bytes: number): string {

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
-import { homedir } from "node:os";
 import { join } from "node:path";
+import { skilletHome, userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import { systemProgram } from "../host/programs.ts";
 import { type Command, type Mount, type Sandbox, seenPath } from "../host/sandbox.ts";
@@ -15,10 +15,11 @@ import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import { endpointsIn } from "./endpoints.ts";
 import { pythonCommand } from "./python.ts";
-import { variablesOf } from "./variables.ts";
-import { workspaceMounts } from "./workspace.ts";
+import { type OpenWorkspace, openWorkspace } from "./workspace.ts";
 
 export interface Preparation {
+  /** The variables that it declares, with their values. */
+  secrets: Secrets;
   skill: Skill;
   script: SkillScript;
   copy: SkillCopy;
@@ -29,27 +30,33 @@ export interface Preparation {
 
 export interface PreparedScript extends Pick<Command, "argv" | "env" | "folder" | "mounts" | "network" | "root"> {
   sandbox: Sandbox;
-  secrets: Secrets;
+  workspace: OpenWorkspace;
 }
 
 /** Everything that a script gets. Throws a SkillError when something of it cannot be had. */
 export async function prepareScript(host: Host, given: Preparation): Promise<PreparedScript> {
-  const { skill, script, copy } = given;
+  const { skill, script, copy, secrets } = given;
   const home = homeOf(host);
-  const secrets = variablesOf(skill, host);
   const { settings } = host;
   const network = endpointsIn([...settings.sandbox.network, ...(settings.skills.get(skill.name)?.network ?? [])]);
   const sandbox = await sandboxOf(host);
+  if (sandbox.level === "none" && (skill.manifest.sensitive || skill.manifest.capabilities.length > 0)) {
+    throw new SkillError("isolation-too-weak", {
+      message: `Skill '${skill.name}' is sensitive or has capabilities, and nothing keeps its code apart here`,
+      fix: 'remove [sandbox] level = "none" from config.toml',
+    });
+  }
   const root = await rootFor(skill, host, given);
   const mount: Mount = { from: storeSkill(copy, storeFolder(home)), to: SKILL_FOLDER, access: "read" };
   const python = await pythonCommand(host, script, copy, { ...given, sandbox, mount, folder: pythonFolder(host) });
-  const mounts = [mount, ...workspaceMounts(skill, host, home), ...(python?.mounts ?? [])];
+  const workspace = openWorkspace(skill, host, home);
+  const mounts = [mount, ...workspace.mounts, ...(python?.mounts ?? [])];
   const path = seenPath(sandbox, mounts, `${SKILL_FOLDER}/${script.path}`);
   const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
   const argv = python?.argv ?? commandFor(path, bytes, { skill, script, sandbox, root });
   return {
     sandbox,
-    secrets,
+    workspace,
     network,
     mounts,
     ...(root === undefined ? {} : { root }),
@@ -68,15 +75,18 @@ function placesOf(host: Host): Places {
   return defaultPlaces({ skilletHome: homeOf(host), env: host.env ?? {} });
 }
 
-export function homeOf({ home }: Host): string {
-  return home ?? join(homedir(), ".skillet");
+export function homeOf({ home, env }: Host): string {
+  return home ?? skilletHome(env ?? process.env);
 }
 
 /** The sandbox that the host gives, or the one that its settings choose. */
 export async function sandboxOf(host: Host): Promise<Sandbox> {
   if (host.sandbox) return host.sandbox;
-  const userHome = host.env?.["HOME"] ?? homedir();
-  return openSandbox({ settings: host.settings.sandbox, home: homeOf(host), userHome });
+  return openSandbox({
+    settings: host.settings.sandbox,
+    home: homeOf(host),
+    userHome: userHome(host.env ?? process.env),
+  });
 }
 
 /** The system with the packages that the skill declares: found, or built now, before anything runs. */

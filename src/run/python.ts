@@ -1,4 +1,4 @@
-import { homedir } from "node:os";
+import { userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import type { Mount, Sandbox } from "../host/sandbox.ts";
 import { fetchForScript, isFetched, type UvCommand, type UvScript, uvCommand, uvPrograms } from "../sandbox/uv.ts";
@@ -28,7 +28,7 @@ export async function pythonCommand(
 ): Promise<UvCommand | undefined> {
   const needed = dependenciesOf(script, copy);
   if (needed === undefined) return undefined;
-  if (!uvPrograms(host.env?.["HOME"] ?? homedir()).has("uv")) {
+  if (!uvPrograms(userHome(host.env ?? process.env)).has("uv")) {
     throw new SkillError("uv-missing", {
       message: `"${script.path}" declares Python packages (${needed.slice(0, 5).join(", ")}), which uv brings, and uv is not installed`,
       fix: "install uv (https://docs.astral.sh/uv), then run `skillet packages build`",

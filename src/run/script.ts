@@ -11,6 +11,7 @@ import type { Skill } from "../skill/skill.ts";
 import { copySkill } from "../source/digest.ts";
 import { collectOutput, type Output } from "./output.ts";
 import { type Run, startRun } from "./start-run.ts";
+import { variablesOf } from "./variables.ts";
 
 export interface ScriptRequest {
   skill: Skill;
@@ -34,6 +35,8 @@ export interface ScriptResult extends Output {
   isError: boolean;
   /** Why it was not run. */
   refusals: readonly Refusal[];
+  /** What it did that somebody should look at. */
+  warnings: readonly Refusal[];
   exitCode: number | undefined;
   signal: string | undefined;
   ending: Outcome["ending"] | "refused";
@@ -71,6 +74,7 @@ export function runScript(host: Host, request: ScriptRequest): Run<ScriptEvent, 
     try {
       const denied = denials(skill, host, "run");
       if (denied.length > 0) return refused(denied);
+      secrets = variablesOf(skill, host);
       const script = chosen(skill, request.script);
       checkArguments(request.args ?? [], limits);
       const copy = copySkill(skill);
@@ -78,6 +82,7 @@ export function runScript(host: Host, request: ScriptRequest): Run<ScriptEvent, 
       if (changes.length > 0) return refused([changed(skill, changes)]);
       const { prepareScript } = await import("./prepare-script.ts"); // Only who runs code loads what keeps it apart.
       const prepared = await prepareScript(host, {
+        secrets,
         skill,
         script,
         copy,
@@ -85,13 +90,13 @@ export function runScript(host: Host, request: ScriptRequest): Run<ScriptEvent, 
         onProgress: (text) => emit({ type: "packages-built", text }),
         signal,
       });
-      secrets = prepared.secrets;
       const output = collectOutput(limits.output, secrets, (stream, text) =>
         emit({ type: "script-printed", stream, text }),
       );
       emit({ type: "script-started", skill: skill.name, script: script.path });
       const { mounts, argv, env, root, network, sandbox: chosenSandbox, folder } = prepared;
-      const outcome = await chosenSandbox.run(
+      let planted: string[] = [];
+      const running = chosenSandbox.run(
         {
           argv,
           env,
@@ -104,13 +109,17 @@ export function runScript(host: Host, request: ScriptRequest): Run<ScriptEvent, 
         },
         { onOutput: output.take, signal },
       );
+      const outcome = await running.finally(() => {
+        planted = prepared.workspace.close();
+      });
       const isWhole = outcome.ending === "exit";
       return {
         ...empty,
         ...outcome,
         ...output.end({ isCut: !isWhole }),
         script: script.path,
-        isError: !isWhole || outcome.exitCode !== 0,
+        warnings: planted.length === 0 ? [] : [left(skill, planted)],
+        isError: !isWhole || outcome.exitCode !== 0 || planted.length > 0,
       };
     } catch (error) {
       if (!(error instanceof SkillError)) throw error;
@@ -122,6 +131,7 @@ export function runScript(host: Host, request: ScriptRequest): Run<ScriptEvent, 
 const NOTHING = {
   isError: true,
   refusals: [],
+  warnings: [],
   exitCode: undefined,
   signal: undefined,
   ending: "refused",
@@ -166,6 +176,14 @@ function tooMuch(what: string): SkillError {
     message: `The script was given ${what}`,
     fix: "give it less, or what is long on its standard input; the operator's limits are [scripts] in config.toml",
   });
+}
+
+function left(skill: Skill, planted: readonly string[]): Refusal {
+  return {
+    code: "workspace-protected",
+    message: `A script of skill '${skill.name}' made what other programs obey: ${planted.join(", ")}`,
+    fix: "look at it, then remove it or give it its name back",
+  };
 }
 
 function changed(skill: Skill, changes: readonly { path: string; what: string }[]): Refusal {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
-import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
@@ -35,8 +35,10 @@ function resolved(written: string, host: Host, refuse: (why: string) => never): 
   return value;
 }
 
-function fileText(path: string, { home }: Host, refuse: (why: string) => never): string {
-  const file = path.startsWith("~/") ? join(homedir(), path.slice(2)) : resolve(home ?? homedir(), path);
+function fileText(path: string, { home, env }: Host, refuse: (why: string) => never): string {
+  const file = path.startsWith("~/")
+    ? join(userHome(env ?? {}), path.slice(2))
+    : resolve(home ?? userHome(env ?? {}), path);
   try {
     return readFileSync(file, "utf8").replace(/\r?\n$/, "");
   } catch (error) {

@@ -1,6 +1,7 @@
-import { existsSync, realpathSync, statSync } from "node:fs";
-import { homedir } from "node:os";
-import { join } from "node:path";
+import { existsSync, lstatSync, realpathSync, renameSync, statSync } from "node:fs";
+
+import { join, relative } from "node:path";
+import { userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import { type Mount, WORKSPACE_FOLDER } from "../host/sandbox.ts";
 import { isRoot } from "../sandbox/places.ts";
@@ -8,27 +9,43 @@ import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
 import type { Skill } from "../skill/skill.ts";
 
-/** What other programs run or obey without a word: code that may write to a workspace could leave something there for them. */
+/**
+ * What other programs run or obey without a word: code that may write to a workspace could leave something there for them. Whole
+ * folders: a parent of what is protected could be renamed, and `.git/commondir` puts another configuration in the place of its own.
+ */
 const PROTECTED = [
-  ".git/hooks",
-  ".git/config",
-  ".skillet",
-  ".claude",
-  ".agents",
-  ".agent",
-  ".vscode",
-  ".idea",
-  ".husky",
-  ".envrc",
+  ...[
+    ".git",
+    ".skillet",
+    ".claude",
+    ".agents",
+    ".agent",
+    ".ash",
+    ".cursor",
+    ".codex",
+    ".gemini",
+    ".opencode",
+    ".windsurf",
+  ],
+  ...[".mcp.json", ".vscode", ".idea", ".zed", ".devcontainer", ".husky", ".pre-commit-config.yaml"],
+  ...[".envrc", ".mise.toml", "mise.toml", ".npmrc", ".yarnrc.yml"],
 ];
 
+/** The workspace as a skill's code gets it. */
+export interface OpenWorkspace {
+  mounts: Mount[];
+  /** Puts aside what the code made under a protected name that nothing had before, and says what and where to. */
+  close(): string[];
+}
+
 /** The workspace as the settings give it to a skill's code: not at all, to read, or to write. */
-export function workspaceMounts(skill: Skill, host: Host, home: string): Mount[] {
+export function openWorkspace(skill: Skill, host: Host, home: string): OpenWorkspace {
   const { settings, workspace } = host;
   const access = settings.skills.get(skill.name)?.workspace ?? settings.sandbox.workspace;
-  if (access === "none" || workspace === undefined) return [];
+  if (access === "none" || workspace === undefined) return { mounts: [], close: () => [] };
   const folder = realpathSync(workspace);
-  const tooWide = [home, homedir()].filter(existsSync).find((path) => isInside(folder, realpathSync(path)));
+  const users = userHome(host.env ?? process.env);
+  const tooWide = real([home, users]).find((path) => isInside(folder, path));
   if (tooWide !== undefined) {
     throw new SkillError("workspace-too-wide", {
       message: `The workspace ${folder} holds ${tooWide}, so code is not let into it`,
@@ -41,11 +58,53 @@ export function workspaceMounts(skill: Skill, host: Host, home: string): Mount[]
       fix: "run skillet as the folder's owner, or open the folder to others",
     });
   }
-  const closed = access === "read" ? [] : PROTECTED.filter((path) => existsSync(join(folder, path)));
-  return [
-    { from: folder, to: WORKSPACE_FOLDER, access },
-    ...closed.map((path) => ({ from: join(folder, path), to: `${WORKSPACE_FOLDER}/${path}`, access: "read" as const })),
+  const whole: Mount = { from: folder, to: WORKSPACE_FOLDER, access };
+  if (access === "read") return { mounts: [whole], close: () => [] };
+  const closed = [
+    ...PROTECTED.filter((path) => isThere(folder, path)),
+    ...trustedIn(folder, [home, join(users, ".agent"), ...settings.sources.map(({ path }) => path)]),
   ];
+  return {
+    mounts: [
+      whole,
+      ...closed.map((path): Mount => ({ from: join(folder, path), to: `${WORKSPACE_FOLDER}/${path}`, access: "read" })),
+    ],
+    close: () => PROTECTED.filter((path) => !closed.includes(path)).flatMap((path) => putAside(folder, path)),
+  };
+}
+
+/** Code in some folders runs without a word of the user's: those in the workspace are closed, and the workspace is in none of them. */
+function trustedIn(folder: string, places: readonly string[]): string[] {
+  const trusted = real(places);
+  const around = trusted.find((path) => isInside(path, folder));
+  if (around !== undefined) {
+    throw new SkillError("workspace-own", {
+      message: `The workspace ${folder} is in ${around}, whose code needs no trust, so no code may write to it`,
+      fix: 'work in a folder of its own, or set workspace = "read" in config.toml',
+    });
+  }
+  return trusted.filter((path) => isInside(folder, path)).map((path) => relative(folder, path));
+}
+
+function real(paths: readonly string[]): string[] {
+  return paths.filter(existsSync).map((path) => realpathSync(path));
+}
+
+/** A link is refused: bubblewrap would follow it to another place than the host does, and code could put another in its place. */
+function isThere(folder: string, path: string): boolean {
+  const stats = lstatSync(join(folder, path), { throwIfNoEntry: false });
+  if (!stats?.isSymbolicLink()) return stats !== undefined;
+  throw new SkillError("workspace-link", {
+    message: `${join(folder, path)} is a link, which cannot be kept from code that may write to the workspace`,
+    fix: 'put what it leads to in its place, or set workspace = "read" in config.toml',
+  });
+}
+
+function putAside(folder: string, path: string): string[] {
+  if (!lstatSync(join(folder, path), { throwIfNoEntry: false })) return [];
+  const aside = `${path}.made-by-a-script-${Date.now()}`;
+  renameSync(join(folder, path), join(folder, aside));
+  return [`${path} (now ${aside})`];
 }
 
 function mayUse(folder: string, access: "read" | "read-write"): boolean {

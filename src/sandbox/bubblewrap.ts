@@ -123,6 +123,7 @@ function programFor(command: Command, options: BubblewrapOptions, { filter, cgro
         letGo = () => pipe.end("go");
       },
       (pipe, child) => pipe.on("data", (bytes: Buffer) => onStatus(bytes, child)),
+      (pipe) => pipe.once("data", () => pipe.end("go\n")),
     ],
     kill(child) {
       killAll(child, started.first);
@@ -208,8 +209,15 @@ function hostSystem(): string[] {
 // `RLIMIT_AS` would break programs that reserve memory which they never use, as V8 does.
 function limited({ argv, limits }: Command, isInCgroup: boolean): string[] {
   const each = isInCgroup ? [] : [`--nproc=${limits.processes}`, `--data=${limits.memory}`];
-  return ["/usr/bin/prlimit", "--core=0", `--fsize=${limits.disk}`, ...each, "--", ...argv];
+  const limit = ["/usr/bin/prlimit", "--core=0", `--fsize=${limits.disk}`, ...each, "--"];
+  return [...limit, "/bin/sh", "-c", GUARD, "sh", ...argv];
 }
+
+/**
+ * Asks whether the host is still there, before any code of others runs. Bubblewrap ties its first process to the host only when all
+ * else is done, and takes a host that died until then for one that says yes (`--block-fd`).
+ */
+const GUARD = 'echo >&7 && read -r go <&7 && exec 7<&- && exec "$@"';
 
 /** Bubblewrap gives a signal as a shell does. */
 function named(

@@ -104,15 +104,7 @@ function group(folders: readonly string[]): Cgroup {
     add(pid) {
       for (const folder of folders) writeFileSync(join(folder, "cgroup.procs"), String(pid));
     },
-    kill() {
-      for (const pid of read(join(folders.at(-1) ?? "", "cgroup.procs")).split("\n")) {
-        try {
-          if (pid !== "") process.kill(Number(pid), "SIGKILL");
-        } catch {
-          // It is gone already.
-        }
-      }
-    },
+    kill: () => killAll(folders.at(-1) ?? ""),
     ranOutOfMemory: () => {
       const [folder = ""] = folders;
       const counts = read(join(folder, "memory.events")) || read(join(folder, "memory.oom_control"));
@@ -127,11 +119,23 @@ function group(folders: readonly string[]): Cgroup {
   };
 }
 
+function killAll(folder: string): void {
+  for (const pid of read(join(folder, "cgroup.procs")).split("\n")) {
+    try {
+      if (pid !== "") process.kill(Number(pid), "SIGKILL");
+    } catch {
+      // It is gone already.
+    }
+  }
+}
+
 /** What a host that died left behind. */
 function sweep(parent: string): void {
   for (const name of readdirSync(parent)) {
     const pid = /^skillet-(\d+)-/.exec(name)?.[1];
-    if (pid !== undefined && !existsSync(`/proc/${pid}`)) removeFolder(join(parent, name));
+    if (pid === undefined || existsSync(`/proc/${pid}`)) continue;
+    killAll(join(parent, name));
+    removeFolder(join(parent, name));
   }
 }
 

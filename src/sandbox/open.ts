@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { homedir, release } from "node:os";
+import { release } from "node:os";
 import { dirname, join } from "node:path";
+import { userHome } from "../host/home.ts";
 import { systemProgram } from "../host/programs.ts";
 import { LEVELS, type Level, type Sandbox } from "../host/sandbox.ts";
 import type { Engine, SandboxSettings } from "../host/sandbox-settings.ts";
@@ -41,7 +42,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
 }
 
 const ENGINES: Record<Engine, (options: SandboxOptions) => Promise<Sandbox>> = {
-  async bubblewrap({ home, userHome = homedir() }) {
+  async bubblewrap({ home, userHome: own = userHome(process.env) }) {
     const program = systemProgram("bwrap");
     if (process.platform !== "linux") {
       throw unavailable(`bubblewrap is for Linux, not for ${process.platform}`, CONTAINER);
@@ -49,7 +50,7 @@ const ENGINES: Record<Engine, (options: SandboxOptions) => Promise<Sandbox>> = {
     if (!program) throw unavailable("bubblewrap is not installed", "`skillet doctor --fix` installs it");
     const sandbox = bubblewrapSandbox({
       program,
-      mounts: furniture(sandboxFolder(home), userHome),
+      mounts: furniture(sandboxFolder(home), own),
       ...(isRoot() ? { user: NOBODY } : {}),
     });
     await testOnce(sandbox, program, home);

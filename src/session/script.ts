@@ -20,7 +20,8 @@ export async function scriptText(host: Host, request: ScriptRequest): Promise<To
     if (text === "") return [];
     return [inTag("skill_output", { skill: result.skill, script: result.script, stream }, shortened(text))];
   });
-  const content = [sayOutcome(result), ...parts].join("\n");
+  const warnings = result.warnings.map(({ message, fix }) => `[${inLine(`${message}: ${fix}`)}]`);
+  const content = [sayOutcome(result), ...warnings, ...parts].join("\n");
   const code = result.ending === "exit" ? "script-failed" : `script-${result.ending}`;
   return { content, isError: result.isError, ...(result.isError ? { code } : {}) };
 }

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { SkillError } from "../shared/error.ts";
 import { grouped } from "../shared/text.ts";
+import { findFrame } from "../skill/frame.ts";
 import { toSkillMd } from "../skill/render.ts";
 import type { Skill } from "../skill/skill.ts";
+import { readBytes, withFile } from "./file.ts";
 
 export interface CopiedFile {
   bytes: Uint8Array;
@@ -35,7 +36,7 @@ export function copySkill(skill: Skill): SkillCopy {
     hash.update(`${bytes.length}:`);
     hash.update(bytes);
   };
-  const own = skill.origin.file === undefined ? Buffer.from(toSkillMd(skill)) : readFileSync(skill.origin.file);
+  const own = skill.origin.file === undefined ? Buffer.from(toSkillMd(skill)) : ownFile(skill, skill.origin.file);
   part(own);
   const files = new Map<string, CopiedFile>([["SKILL.md", { bytes: own, executable: false }]]);
   for (const { path, executable } of listed) {
@@ -46,6 +47,22 @@ export function copySkill(skill: Skill): SkillCopy {
     files.set(path, { bytes, executable });
   }
   return { digest: `sha256:${hash.digest("hex")}`, files };
+}
+
+/** The skill's own file as it is now, if that is still the skill's: it may have become a link to anything, or a pipe. */
+function ownFile(skill: Skill, file: string): Uint8Array {
+  skill.body(); // Throws when it is no skill any more.
+  const read = withFile(file, (fd, { size }) => ({ bytes: Buffer.from(readBytes(fd, size)) }));
+  if ("bytes" in read && (skill.origin.form === "yaml" || isSkillText(read.bytes))) return read.bytes;
+  throw new SkillError("resource-changed", {
+    message: `Skill "${skill.name}": ${file} ${"finding" in read ? read.finding.message : "is no skill any more"}`,
+    fix: "find the skills again: the folder changed since they were found",
+  });
+}
+
+function isSkillText(bytes: Buffer): boolean {
+  const frame = findFrame(bytes.toString("utf8"));
+  return "start" in frame && frame.closed;
 }
 
 export function digestOf(skill: Skill): string {

@@ -82,7 +82,9 @@ function place(row: Row, base: string, around: Surroundings): Location {
   const given = row.env === undefined ? undefined : around.env[row.env];
   const path = given ? resolve(around.workspace, given) : join(base, row.path);
   const shown = row.base === "project" ? relative(around.workspace, path) : displayPath(path, around);
-  return { scope: row.scope, name: row.name ?? shown, path, asks: row.asks ?? false };
+  // A variable that leads into the workspace gives what lies there no trust.
+  const asks = row.asks ?? (given !== undefined && isInside(around.workspace, path));
+  return { scope: row.scope, name: row.name ?? shown, path, asks };
 }
 
 function baseOf(row: Row, around: Surroundings): string {

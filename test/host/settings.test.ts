@@ -29,6 +29,7 @@ describe("settings", () => {
       engine: "podman",
       image: "debian",
       network: ["api.example.com:443", "[::1]:80"],
+      pythonIndex: ["pypi.org:443", "files.pythonhosted.org:443"],
       workspace: "read",
       memory: 64 * 1024 * 1024,
       processes: 8,

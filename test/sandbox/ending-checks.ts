@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import { type Outcome, type Sandbox, seenPath } from "../../src/host/sandbox.ts";
 import { goneAfter, processesWith } from "../../src/sandbox/probe-host.ts";
-import { type Check, LIMITS, MIB, type Ran, type RunOptions, type Scene } from "./scene.ts";
+import { type Check, LIMITS, type Ran, type RunOptions, type Scene } from "./scene.ts";
 
 // In the background twice, with a session of its own, and deaf to everything that it can be deaf to.
 const LINGER = `trap '' TERM HUP INT
@@ -96,7 +95,7 @@ export const ENDINGS: Check[] = [
         },
       });
       await assertGone(token);
-      assert.ok(ran.bytes.length < 2 * MIB, "it is not listened to any longer");
+      assert.ok(ran.ms < 5000, `it took ${ran.ms} ms`);
     },
   },
   {
@@ -117,20 +116,20 @@ export const ENDINGS: Check[] = [
     title: "[Q-15] runs no code for a host that is killed while a run starts",
     level: "strong",
     async check({ sandbox }) {
-      const delays = [2, 4, 6, 8, 10, 12, 15, 18, 22, 26]; // Of the 10 to 30 ms that it takes.
-      await Promise.all(
-        delays.map(async (ms) => {
-          const token = `early-${randomUUID()}`;
-          const host = startHost(sandbox, token, STARTED);
-          await once(host.stdout ?? host, "data");
-          await sleep(ms);
+      for (let tries = 0; tries < 4; tries++) {
+        const token = `early-${randomUUID()}`;
+        const host = startHost(sandbox, token, STARTED);
+        try {
+          // The sandbox is being made: its first process is there, and does not know yet whose end is its own.
+          while ((processesWith(token)?.length ?? 0) < 2) await setImmediate();
+        } finally {
           host.kill("SIGKILL");
-          await sleep(300); // It could begin only now.
-          const gone = await goneAfter(`${token}-started`, 700);
-          for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL");
-          assert.notEqual(gone, undefined, `killed after ${ms} ms, its code runs on`);
-        }),
-      );
+        }
+        await sleep(200); // It could begin only now.
+        const gone = await goneAfter(`${token}-started`, 800);
+        for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL");
+        assert.notEqual(gone, undefined, "its code runs on");
+      }
     },
   },
   {
@@ -234,23 +233,23 @@ function linkOf(fd: string): string {
   }
 }
 
-/** A host of its own, that says when it has opened its sandbox and then runs something in it. */
+/** A host of its own, that runs something in a sandbox. */
 function startHost({ by }: Sandbox, token: string, text = LINGER): ChildProcess {
   const source = join(import.meta.dirname, "../../src");
+  const folder = mkdtempSync(join(tmpdir(), "skillet-check-"));
   const script = `
     const { openSandbox } = await import(${JSON.stringify(join(source, "sandbox/open.ts"))});
     const { SANDBOX_DEFAULTS } = await import(${JSON.stringify(join(source, "host/sandbox-settings.ts"))});
-    const home = ${JSON.stringify(join(tmpdir(), `skillet-check-host-${process.getuid?.()}`))};
+    const home = ${JSON.stringify(folder)};
     const sandbox = await openSandbox({ settings: { ...SANDBOX_DEFAULTS, engine: ${JSON.stringify(by)} }, home });
-    process.stdout.write("opened");
     await sandbox.run({ argv: ["/bin/sh", "-c", ${JSON.stringify(text)}, "sh", "${token.slice(0, 8)}" + "${token.slice(8)}"],
       env: {}, folder: "/", mounts: [], network: [], limits: ${JSON.stringify({ ...LIMITS, seconds: 60 })} }, { onOutput: () => true });`;
-  const file = join(mkdtempSync(join(tmpdir(), "skillet-check-")), "host.mjs");
+  const file = join(folder, "host.mjs");
   writeFileSync(file, script);
   const host = spawn(process.execPath, [file], {
-    stdio: ["ignore", "pipe", "ignore"],
+    stdio: "ignore",
     env: { PATH: "/usr/bin:/bin", HOME: tmpdir() },
   });
-  host.once("exit", () => rmSync(join(file, ".."), { recursive: true, force: true }));
+  host.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   return host;
 }

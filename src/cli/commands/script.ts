@@ -68,9 +68,9 @@ async function printed(io: Io, run: ReturnType<typeof runScript>, asJson: boolea
   return run;
 }
 
-/** Without what acts on a terminal: colours are dropped, the rest is written out, and nothing is printed over. */
+/** Without what acts on a terminal: it is written out, and nothing is printed over. */
 function forTerminal(text: string): string {
-  return spellHidden(text.replace(/\x1b\[[\d;]*m/g, "").replace(/\r(?!\n)/g, "\n")).text;
+  return spellHidden(text.replace(/\r(?!\n)/g, "\n")).text;
 }
 
 function sayOutcome(io: Io, result: ScriptResult): void {
@@ -80,6 +80,10 @@ function sayOutcome(io: Io, result: ScriptResult): void {
     error.line`  ${fix}`;
   }
   if (result.ending === "refused") return;
+  for (const { message, fix } of result.warnings) {
+    error.line`${error.yellow("!")} ${message}`;
+    error.line`  ${fix}`;
+  }
   const { isolation, limits, ms } = result;
   const how = isolation ? `${isolation.level} isolation (${isolation.by})` : "";
   const ends: Record<string, string> = {

@@ -74,7 +74,7 @@ interface Subject {
 function subject(skill: Skill, { trust: given }: Discovered): Subject {
   const copy = copySkill(skill);
   const before = new Map(given.list()).get(placeOf(skill));
-  return { skill, copy, before, changes: given.changesOf(skill, copy) };
+  return { skill, copy, before, changes: before ? given.changesOf(skill, copy) : [] };
 }
 
 function grant({ trust: given, home }: Discovered, subjects: readonly Subject[]): void {
@@ -93,7 +93,7 @@ async function isAgreed(io: Io): Promise<boolean> {
 
 function meant({ catalog, trust: given, around }: Discovered, wanted: string | undefined, cwd: string): Skill[] {
   const named = wanted === undefined ? undefined : catalog.find(wanted);
-  const asking = catalog.skills.filter((skill) => given.standingOf(skill) !== "own");
+  const asking = [...catalog.skills, ...catalog.shadowed].filter((skill) => given.standingOf(skill) !== "own");
   if (named) {
     if (asking.includes(named)) return [named];
     throw new SkillError("trust-own", {
@@ -149,7 +149,9 @@ function showDifference(out: Printer, was: string, now: Uint8Array): void {
 
 function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJson: boolean): number {
   const skills = new Map(
-    catalog.skills.filter(({ origin }) => origin.file !== undefined).map((skill) => [placeOf(skill), skill]),
+    [...catalog.skills, ...catalog.shadowed]
+      .filter(({ origin }) => origin.file !== undefined)
+      .map((skill) => [placeOf(skill), skill]),
   );
   const rows = given.list().map(([path, { name, digest, at }]) => {
     const skill = skills.get(path);

@@ -1,5 +1,6 @@
 import { lstatSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { SkillError } from "../../shared/error.ts";
 import type { Surroundings } from "../../source/locations.ts";
 import { SYSTEM_FOLDER, sandboxFolder } from "../places.ts";
 import { makeFolder } from "../store.ts";
@@ -22,8 +23,15 @@ export function defaultPlaces({ skilletHome, env }: Pick<Surroundings, "skilletH
 
 const FOLDERS = ["bases", "layers", "sets", "staging", "apt"] as const;
 
+/** Throws where others could change what is built, or lead what is written elsewhere. */
 export function makePlace(place: string): void {
-  for (const folder of FOLDERS) makeFolder(join(place, folder));
+  const folders = FOLDERS.map((folder) => join(place, folder));
+  for (const folder of folders) makeFolder(folder);
+  if (areTrusted(place, ...folders)) return;
+  throw new SkillError("package-place", {
+    message: `${place} is somebody else's, or others can write to it: nothing is built there`,
+    fix: `\`chmod go-w\` it and the folders in it, or name another one in SKILLET_PACKAGES`,
+  });
 }
 
 /** Whether none but root and this user can have changed what is in these folders. */
