@@ -44,8 +44,11 @@ export function openTrust(skilletHome: string, locations: readonly Location[]): 
   const asking = new Set(locations.filter(({ asks, sameAs }) => asks && sameAs === undefined).map(({ name }) => name));
   let record: TrustRecord | undefined;
   let stamp = "";
-  // Looked at each time: what another process took back is taken back here too.
+  let looked = Number.NEGATIVE_INFINITY;
+  // Looked at again and again: what another process took back is taken back here too.
   const read = () => {
+    if (record !== undefined && performance.now() - looked < FRESH_MS) return record;
+    looked = performance.now();
     const { mtimeMs, size, ino } = statSync(file, { throwIfNoEntry: false }) ?? {};
     const now = `${mtimeMs}:${size}:${ino}`;
     if (record === undefined || now !== stamp) record = readRecord(file);
@@ -161,6 +164,8 @@ function whileLocked(file: string, work: () => void): void {
 }
 
 const LONGEST_WAIT_MS = 2000;
+/** Ten thousand skills are listed in less. */
+const FRESH_MS = 50;
 
 function unreadable(file: string, problem: string): SkillError {
   return new SkillError("trust-unreadable", {

@@ -13,7 +13,7 @@ describe("skillet list", () => {
   it("lists name, description and source on stdout, and what else there is on stderr", async () => {
     const { code, stdout, stderr } = await skillet(["list"], { cwd: temporaryFolder(odd) });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^fine +Does fine\. Use when asked for fine\. {2}skills$/m);
+    expect(stdout).toMatch(/^fine +Does fine\. Use when asked for fine\. {2}skills \(untrusted\)$/m);
     expect(stdout).toMatch(/^skillmaker .* bundled$/m);
     expect(stderr).toBe("! 1 file not loaded: `skillet list --all` says why\n");
   });

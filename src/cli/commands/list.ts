@@ -1,5 +1,6 @@
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { Discovered } from "../../host/discover.ts";
+import type { Trust } from "../../host/trust.ts";
 import { unavailability } from "../../policy/policy.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { sandboxPathOf } from "../../skill/script.ts";
@@ -34,15 +35,18 @@ export async function list(context: Context<ListOptions>): Promise<number> {
     io.stdout.write(section === "" ? "" : `${section}\n`);
   } else if (options.json) printJson(io.stdout, await asJson(found, isDenied, options.all ?? false));
   else {
-    printSkills(io, available);
+    printSkills(io, available, found.trust);
     if (options.all) await printRest(io, found, isDenied);
     else await printSummary(io, found, available.length);
   }
   return isConfigured ? EXIT.fine : EXIT.usage;
 }
 
-/** One line a skill: its name, what it is for, where it comes from. Written at once: ten thousand writes cost more than the search. */
-export function printSkills(io: Io, skills: readonly Skill[]): void {
+/**
+ * One line a skill: its name, what it is for, where it comes from, and whether its code waits for trust. Written at once: ten thousand
+ * writes cost more than the search.
+ */
+export function printSkills(io: Io, skills: readonly Skill[], trust: Trust): void {
   const lines: string[] = [];
   const { isTTY, columns } = io.stdout;
   const out = printer({ isTTY, columns, write: (text) => lines.push(text) }, io.env);
@@ -51,10 +55,12 @@ export function printSkills(io: Io, skills: readonly Skill[]): void {
     skills.reduce((width, skill) => Math.max(width, skill.name.length), 0),
   );
   const sources = new Map<string, Safe>();
-  for (const { name, description, origin } of skills) {
-    const source = sources.get(origin.source) ?? out.dim(origin.source);
-    sources.set(origin.source, source);
-    const room = Math.max(20, out.width - Math.max(widest, name.length) - origin.source.length - 5);
+  for (const skill of skills) {
+    const { name, description, origin } = skill;
+    const from = trust.standingOf(skill) === "untrusted" ? `${origin.source} (untrusted)` : origin.source;
+    const source = sources.get(from) ?? out.dim(from);
+    sources.set(from, source);
+    const room = Math.max(20, out.width - Math.max(widest, name.length) - from.length - 5);
     out.line`${out.bold(name.padEnd(widest))}  ${oneLine(description, Math.min(room, LONGEST))}  ${source}`;
   }
   io.stdout.write(lines.join(""));
@@ -134,7 +140,7 @@ async function asJson(
   const visible = all ? catalog.skills : catalog.available(isDenied);
   const skills = visible.map((skill) => {
     const denial = isDenied(skill);
-    return denial ? { ...describe(skill), denial } : describe(skill);
+    return { ...describe(skill), trust: found.trust.standingOf(skill), ...(denial ? { denial } : {}) };
   });
   if (!all) return { skills };
   const shadowed = (await realShadows(found)).map(describe);

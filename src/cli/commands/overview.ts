@@ -25,7 +25,7 @@ export async function overview({ io, options }: Context<object>): Promise<number
   const parts = scopes.filter(([, number]) => number > 0).map(([scope, number]) => `${number} ${scope}`);
   out.line`${out.bold("skillet")}: ${count(skills.length, "skill")} for ${shortPath(around.workspace, around.home)}${parts.length > 0 ? ` (${parts.join(", ")})` : ""}`;
   out.line``;
-  printSkills(io, skills.slice(0, SHOWN));
+  printSkills(io, skills.slice(0, SHOWN), found.trust);
   if (skills.length > SHOWN) out.line`${out.dim(`… and ${skills.length - SHOWN} more`)}`;
   const broken = brokenFiles(catalog);
   // Whoever came through npm has no command of this name on the path.

@@ -16,7 +16,7 @@ export async function watchList({ io, options }: Context<object>): Promise<numbe
   const out = printer(io.stdout, io.env);
   const shown = catalog.available((skill) => unavailability(skill, found));
   if (options.json) printJsonLine(io.stdout, { event: "listed", skills: shown.map(describe) });
-  else printSkills(io, shown);
+  else printSkills(io, shown, found.trust);
   const print = (mark: ReturnType<typeof out.green>, skills: readonly Skill[]) => {
     for (const skill of skills)
       out.line`${mark} ${skill.name}  ${oneLine(skill.description, 160)}  ${out.dim(skill.origin.source)}`;
