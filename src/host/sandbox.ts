@@ -42,6 +42,8 @@ export interface Command {
   /** The root of a system of its own, in place of the host's /usr. */
   root?: string;
   network: readonly Endpoint[];
+  /** Whom it runs as outside of its own view, where the caller is root; nobody when left out. Never root. */
+  user?: number;
   limits: Limits;
   stdin?: string;
 }

@@ -28,7 +28,8 @@ export interface Preparation {
   signal: AbortSignal;
 }
 
-export interface PreparedScript extends Pick<Command, "argv" | "env" | "folder" | "mounts" | "network" | "root"> {
+export interface PreparedScript {
+  command: Omit<Command, "limits" | "stdin">;
   sandbox: Sandbox;
   workspace: OpenWorkspace;
 }
@@ -57,12 +58,15 @@ export async function prepareScript(host: Host, given: Preparation): Promise<Pre
   return {
     sandbox,
     workspace,
-    network,
-    mounts,
-    ...(root === undefined ? {} : { root }),
-    argv: [...argv, ...given.args] as [string, ...string[]],
-    env: { ...Object.fromEntries(secrets), ...python?.env, SKILL_DIR: seenPath(sandbox, mounts, SKILL_FOLDER) },
-    folder: SKILL_FOLDER,
+    command: {
+      argv: [...argv, ...given.args] as [string, ...string[]],
+      env: { ...Object.fromEntries(secrets), ...python?.env, SKILL_DIR: seenPath(sandbox, mounts, SKILL_FOLDER) },
+      folder: SKILL_FOLDER,
+      mounts,
+      network,
+      ...(root === undefined ? {} : { root }),
+      ...(workspace.user === undefined ? {} : { user: workspace.user }),
+    },
   };
 }
 

@@ -94,19 +94,10 @@ export function runScript(host: Host, request: ScriptRequest): Run<ScriptEvent, 
         emit({ type: "script-printed", stream, text }),
       );
       emit({ type: "script-started", skill: skill.name, script: script.path });
-      const { mounts, argv, env, root, network, sandbox: chosenSandbox, folder } = prepared;
       let planted: string[] = [];
-      const running = chosenSandbox.run(
-        {
-          argv,
-          env,
-          folder,
-          mounts,
-          network,
-          limits,
-          ...(root === undefined ? {} : { root }),
-          ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
-        },
+      const stdin = request.stdin === undefined ? {} : { stdin: request.stdin };
+      const running = prepared.sandbox.run(
+        { ...prepared.command, ...stdin, limits },
         { onOutput: output.take, signal },
       );
       const outcome = await running.finally(() => {

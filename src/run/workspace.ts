@@ -34,6 +34,8 @@ const PROTECTED = [
 /** The workspace as a skill's code gets it. */
 export interface OpenWorkspace {
   mounts: Mount[];
+  /** Whom the code runs as, where the caller is root: the folder's owner, so that what it makes is theirs. */
+  user?: number;
   /** Puts aside what the code made under a protected name that nothing had before, and says what and where to. */
   close(): string[];
 }
@@ -52,19 +54,22 @@ export function openWorkspace(skill: Skill, host: Host, home: string): OpenWorks
       fix: 'work in a folder of its own, or set workspace = "none" in config.toml',
     });
   }
-  if (isRoot() && !mayUse(folder, access)) {
+  const { uid, mode } = statSync(folder);
+  const user = isRoot() && uid !== 0 ? { user: uid } : {};
+  if (isRoot() && uid === 0 && !isOpen(mode, access)) {
     throw new SkillError("workspace-closed", {
       message: `Code never runs as root, and nobody else may ${access === "read" ? "read" : "write to"} ${folder}`,
       fix: "run skillet as the folder's owner, or open the folder to others",
     });
   }
   const whole: Mount = { from: folder, to: WORKSPACE_FOLDER, access };
-  if (access === "read") return { mounts: [whole], close: () => [] };
+  if (access === "read") return { mounts: [whole], ...user, close: () => [] };
   const closed = [
     ...PROTECTED.filter((path) => isThere(folder, path)),
     ...trustedIn(folder, [home, join(users, ".agent"), ...settings.sources.map(({ path }) => path)]),
   ];
   return {
+    ...user,
     mounts: [
       whole,
       ...closed.map((path): Mount => ({ from: join(folder, path), to: `${WORKSPACE_FOLDER}/${path}`, access: "read" })),
@@ -107,7 +112,8 @@ function putAside(folder: string, path: string): string[] {
   return [`${path} (now ${aside})`];
 }
 
-function mayUse(folder: string, access: "read" | "read-write"): boolean {
+/** Whether those who do not own it may use a folder. */
+function isOpen(mode: number, access: "read" | "read-write"): boolean {
   const needed = access === "read" ? 0o005 : 0o007;
-  return (statSync(folder).mode & needed) === needed;
+  return (mode & needed) === needed;
 }

@@ -72,7 +72,8 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     async run(command, runOptions) {
       if (command.network.length === 0) return run(command, runOptions);
       const { withNetwork } = await import("./forward.ts");
-      const owner = options.user === undefined ? {} : { owner: { uid: options.user, gid: options.user } };
+      const user = options.user && (command.user || options.user);
+      const owner = user === undefined ? {} : { owner: { uid: user, gid: user } };
       return withNetwork(command, { folder: tmpdir(), node: "/opt/skillet/bin/node", ...owner }, (opened) =>
         run(opened, runOptions),
       );
@@ -114,7 +115,7 @@ function programFor(command: Command, options: BubblewrapOptions, { filter, cgro
     args: ["--args", "3", "--", ...limited(command, cgroup !== undefined)],
     // Its environment can be read from inside, and the loader would heed what is in it: the code's own is in its arguments.
     env: {},
-    ...(options.user === undefined ? {} : { user: options.user }),
+    ...(options.user === undefined ? {} : { user: command.user || options.user }),
     ...(command.stdin === undefined ? {} : { stdin: command.stdin }),
     pipes: [
       Buffer.from(`${bubblewrapArguments(command, options.mounts).join("\0")}\0`),

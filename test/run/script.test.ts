@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { runScript, type ScriptResult } from "../../src/run/script.ts";
@@ -327,6 +327,19 @@ describe("a script's workspace", () => {
     expect((await run(writing)).stdout).toBe("minewrote\n");
     expect(readFileSync(join(writing.workspace, "new.txt"), "utf8")).toBe("new\n");
   });
+
+  it.runIf(process.getuid?.() === 0)(
+    "is used as its owner where the caller is root, and as nobody where root owns it",
+    async () => {
+      const script = "touch /workspace/made && echo wrote";
+      const found = await go('[sandbox]\nworkspace = "read-write"\n', script);
+      chmodSync(found.root, 0o755);
+      expect((await run(found)).refusals).toMatchObject([{ code: "workspace-closed" }]);
+      chownSync(found.workspace, 12345, 12345);
+      expect((await run(found)).stdout).toBe("wrote\n");
+      expect(statSync(join(found.workspace, "made"))).toMatchObject({ uid: 12345, gid: 12345 });
+    },
+  );
 
   it("[Q-04] keeps closed what other programs would run or obey", async () => {
     const script =
