@@ -3,11 +3,13 @@ import { discover } from "./discover.mjs";
 import * as matchReport from "./match/report.mjs";
 import { match } from "./match.mjs";
 import * as discoverReport from "./report.mjs";
+import * as sandboxReport from "./sandbox/report.mjs";
+import { sandbox } from "./sandbox.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
-  --runs 7                 rounds; one more before them warms up
+  --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50
   --no-peers               leave out the programs of others, which are installed on the first run
   --queries FOLDER         match only: also measure how well, by the tools.json and queries.csv in there
   --json                   print the results as JSON
@@ -16,6 +18,7 @@ const HELP = `usage: npm run bench -- [discover] [match] [options]
 const BENCHES = {
   discover: { measure: discover, ...discoverReport },
   match: { measure: match, ...matchReport },
+  sandbox: { measure: sandbox, ...sandboxReport },
 };
 
 try {

@@ -34,7 +34,7 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     const cgroup = canDivide ? makeCgroup(command.limits) : undefined;
     const filter = cgroup ? filters.counted : filters.uncounted;
     if (!filter) throw unknownMachine();
-    const started: Parts["started"] = { status: "", isRefused: false, isTooLarge: false };
+    const started: Parts["started"] = { status: "", isTooLarge: false };
     let said = "";
     try {
       const outcome = await runProcess(
@@ -48,8 +48,8 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
           },
         },
       );
-      if (started.isRefused) {
-        canDivide = false; // Nothing has run yet: it waits for its group before it starts.
+      if (cgroup && outcome.exitCode === NOT_LET_IN && started.status === "") {
+        canDivide = false; // Nothing has run yet.
         return await run(command, runOptions);
       }
       if (started.isTooLarge && outcome.ending === "exit") {
@@ -84,45 +84,33 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
 interface Parts {
   filter: Buffer;
   cgroup: Cgroup | undefined;
-  /** What bubblewrap says of the process, whether the group refused it, and whether it took too much where there is no group. */
-  started: { status: string; isRefused: boolean; isTooLarge: boolean; first?: number; unwatch?: () => void };
+  /** What bubblewrap says of the process, and whether that took too much where there is no group. */
+  started: { status: string; isTooLarge: boolean; first?: number; unwatch?: () => void };
 }
 
 function programFor(command: Command, options: BubblewrapOptions, { filter, cgroup, started }: Parts): Program {
-  let letGo = () => {};
   const onStatus = (bytes: Buffer, child: ChildProcess) => {
     const isFirst = started.status === "";
     started.status += bytes;
     if (!isFirst) return;
-    const pid = Number(/"child-pid":\s*(\d+)/.exec(started.status)?.[1]);
-    started.first = pid;
-    try {
-      cgroup?.add(pid);
-      if (!cgroup) {
-        started.unwatch = watchMemory(pid, command.limits.memory, () => {
-          started.isTooLarge = true;
-          killAll(child, started.first);
-        });
-      }
-      letGo();
-    } catch {
-      started.isRefused = true;
-      killGroup(child);
-    }
+    started.first = Number(/"child-pid":\s*(\d+)/.exec(started.status)?.[1]);
+    if (cgroup) return;
+    started.unwatch = watchMemory(started.first, command.limits.memory, () => {
+      started.isTooLarge = true;
+      killAll(child, started.first);
+    });
   };
+  const user = options.user && (command.user || options.user);
+  const wrapped = [options.program, "--args", "3", "--", ...limited(command, cgroup !== undefined)];
   return {
-    file: options.program,
-    args: ["--args", "3", "--", ...limited(command, cgroup !== undefined)],
+    ...(cgroup ? entering(cgroup, wrapped, user) : { file: options.program, args: wrapped.slice(1) }),
     // Its environment can be read from inside, and the loader would heed what is in it: the code's own is in its arguments.
     env: {},
-    ...(options.user === undefined ? {} : { user: command.user || options.user }),
+    ...(user === undefined ? {} : { user }),
     ...(command.stdin === undefined ? {} : { stdin: command.stdin }),
     pipes: [
       Buffer.from(`${bubblewrapArguments(command, options.mounts).join("\0")}\0`),
       filter,
-      (pipe) => {
-        letGo = () => pipe.end("go");
-      },
       (pipe, child) => pipe.on("data", (bytes: Buffer) => onStatus(bytes, child)),
       (pipe) => pipe.once("data", () => pipe.end("go\n")),
     ],
@@ -132,6 +120,17 @@ function programFor(command: Command, options: BubblewrapOptions, { filter, cgro
     },
   };
 }
+
+/** Goes into the group itself, then becomes the user that code runs as, then bubblewrap. */
+function entering({ doors }: Cgroup, wrapped: readonly string[], user: number | undefined) {
+  const enter = doors.map((_, index) => `echo 0 > "$${index + 1}"`).join(" && ");
+  const script = `{ ${enter}; } 2>/dev/null || exit ${NOT_LET_IN}; shift ${doors.length}; exec "$@"`;
+  const become = ["/usr/bin/setpriv", `--reuid=${user}`, `--regid=${user}`, "--clear-groups", "--"];
+  const args = ["-c", script, "sh", ...doors, ...(user === undefined ? [] : become), ...wrapped];
+  return { file: "/bin/sh", args, changesUser: true };
+}
+
+const NOT_LET_IN = 113;
 
 /** With the first process of a namespace all others end. It goes before bubblewrap, which keeps its number from being used again. */
 function killAll(child: ChildProcess, first: number | undefined): void {
@@ -168,7 +167,7 @@ export function bubblewrapArguments(command: Command, common: readonly Mount[] =
     ]),
     ...["--remount-ro", "/dev"],
     ...["--remount-ro", root === undefined ? "/" : OWN_PROGRAMS],
-    ...["--chdir", folder, "--seccomp", "4", "--block-fd", "5", "--json-status-fd", "6"],
+    ...["--chdir", folder, "--seccomp", "4", "--json-status-fd", "5"],
   ];
   if (list.some((text) => text.includes("\0"))) throw split();
   return list;
@@ -214,11 +213,8 @@ function limited({ argv, limits }: Command, isInCgroup: boolean): string[] {
   return [...limit, "/bin/sh", "-c", GUARD, "sh", ...argv];
 }
 
-/**
- * Asks whether the host is still there, before any code of others runs. Bubblewrap ties its first process to the host only when all
- * else is done, and takes a host that died until then for one that says yes (`--block-fd`).
- */
-const GUARD = 'echo >&7 && read -r go <&7 && exec 7<&- && exec "$@"';
+/** Asks whether the host is still there, before any code of others runs: bubblewrap ties its first process to it only at the end. */
+const GUARD = 'echo >&6 && read -r go <&6 && exec 6<&- && exec "$@"';
 
 /** Bubblewrap gives a signal as a shell does. */
 function named(

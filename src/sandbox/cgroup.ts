@@ -4,8 +4,8 @@ import type { Limits } from "../host/sandbox.ts";
 
 /** A cgroup for one run: it bounds all its processes together, and names them all when they are to end. */
 export interface Cgroup {
-  /** Contract: called before the process starts another one. Throws when it cannot. */
-  add(pid: number): void;
+  /** The files that a process writes 0 to, to be in it with all that it starts. Moving another one waits for the whole machine. */
+  readonly doors: readonly string[];
   kill(): void;
   /** Whether the kernel ended a process for want of memory. */
   ranOutOfMemory(): boolean;
@@ -101,9 +101,7 @@ function tryFolders(
 
 function group(folders: readonly string[]): Cgroup {
   return {
-    add(pid) {
-      for (const folder of folders) writeFileSync(join(folder, "cgroup.procs"), String(pid));
-    },
+    doors: folders.map((folder) => join(folder, folders.length > 1 ? "tasks" : "cgroup.procs")),
     kill: () => killAll(folders.at(-1) ?? ""),
     ranOutOfMemory: () => {
       const [folder = ""] = folders;
@@ -113,7 +111,7 @@ function group(folders: readonly string[]): Cgroup {
     async remove() {
       for (let tries = 0; tries < 100; tries++) {
         if (folders.map(removeFolder).every(Boolean)) return;
-        await new Promise((resolve) => setTimeout(resolve, 10)); // The kernel takes its time with the last process.
+        await new Promise((resolve) => setTimeout(resolve, tries < 10 ? 1 : 10)); // The kernel takes its time with the last process.
       }
     },
   };

@@ -11,6 +11,7 @@ import { shortHash } from "../shared/hash.ts";
 import { bareSandbox } from "./bare.ts";
 import { bubblewrapSandbox } from "./bubblewrap.ts";
 import { furniture } from "./furniture.ts";
+import { warmPipes } from "./pipes.ts";
 import { isRoot, NOBODY, sandboxFolder } from "./places.ts";
 import { failedPromise, namespaceRemedy } from "./self-test.ts";
 
@@ -48,6 +49,7 @@ const ENGINES: Record<Engine, (options: SandboxOptions) => Promise<Sandbox>> = {
       throw unavailable(`bubblewrap is for Linux, not for ${process.platform}`, CONTAINER);
     }
     if (!program) throw unavailable("bubblewrap is not installed", "`skillet doctor --fix` installs it");
+    warmPipes();
     const sandbox = bubblewrapSandbox({
       program,
       mounts: furniture(sandboxFolder(home), own),

@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { chownSync, constants, fchownSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,8 +15,10 @@ export interface Pipe {
  * opens /dev/stdout or /dev/stderr again, as many scripts do, gets an error from one.
  */
 export function takePipe(user?: number): Pipe | undefined {
-  if (made.length === 0) makePipes();
+  if (made.length === 0) makeNow();
   const pipe = made.pop();
+  taken++;
+  if (taken > FEW && made.length < LOW) warmPipes(MANY);
   if (pipe && user !== undefined) give(() => fchownSync(pipe.write, user, user));
   return pipe;
 }
@@ -44,21 +46,48 @@ function give(change: () => void): void {
 }
 
 const made: Pipe[] = [];
-let batch = 2;
+let taken = 0;
+/** For a start two; a host that goes on has some ready, made while it does other things. */
+const [FEW, MANY, LOW] = [2, 12, 4];
+let isMaking = false;
 
-// Node cannot make one, so a program of the system does: two for a start, more at a time for a host that goes on.
-function makePipes(): void {
-  const program = process.platform === "linux" ? systemProgram("mkfifo") : undefined;
+/** Makes the first ones while other things are prepared. */
+export function warmPipes(count = FEW): void {
+  const program = made.length < LOW && !isMaking ? fifoMaker() : undefined;
   if (!program) return;
-  const folder = mkdtempSync(join(tmpdir(), "skillet-pipes-"));
+  isMaking = true;
+  const { folder, paths } = names(count);
+  execFile(program, ["--mode=600", ...paths], { env: {} }, (error) => {
+    isMaking = false;
+    if (!error) open(paths);
+    rmSync(folder, { recursive: true, force: true });
+  });
+}
+
+function makeNow(): void {
+  const program = fifoMaker();
+  if (!program) return;
+  const { folder, paths } = names(FEW);
   try {
-    const paths = Array.from({ length: batch }, (_, index) => join(folder, String(index)));
-    if (spawnSync(program, ["--mode=600", ...paths], { env: {}, stdio: "ignore" }).status !== 0) return;
-    for (const path of paths) made.push(openBoth(path));
-    batch = 16;
+    if (spawnSync(program, ["--mode=600", ...paths], { env: {}, stdio: "ignore" }).status === 0) open(paths);
   } finally {
-    rmSync(folder, { recursive: true, force: true }); // The ends stay open, and have no name any more.
+    rmSync(folder, { recursive: true, force: true });
   }
+}
+
+// Node cannot make one, so a program of the system does.
+function fifoMaker(): string | undefined {
+  return process.platform === "linux" ? systemProgram("mkfifo") : undefined;
+}
+
+function names(count: number): { folder: string; paths: string[] } {
+  const folder = mkdtempSync(join(tmpdir(), "skillet-pipes-"));
+  return { folder, paths: Array.from({ length: count }, (_, index) => join(folder, String(index))) };
+}
+
+/** The ends stay open when the names are gone. */
+function open(paths: readonly string[]): void {
+  for (const path of paths) made.push(openBoth(path));
 }
 
 function openBoth(path: string): Pipe {

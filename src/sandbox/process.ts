@@ -18,6 +18,8 @@ export interface Program {
   folder?: string;
   /** Whom it runs as; the caller, when left out. */
   user?: number;
+  /** Whether it becomes that user by itself. */
+  changesUser?: boolean;
   stdin?: string;
   /** More pipes, from descriptor 3 on: bytes to write into it, or what to do with it. */
   pipes?: readonly (Uint8Array | ((pipe: Readable & Writable, child: ChildProcess) => void))[];
@@ -88,7 +90,7 @@ interface Started {
   stderr: Readable;
 }
 
-function startProgram({ file, args, env, folder = "/", user, stdin, pipes = [] }: Program): Started {
+function startProgram({ file, args, env, folder = "/", user, changesUser, stdin, pipes = [] }: Program): Started {
   const input = stdin === undefined ? undefined : inputFile(stdin, user);
   const [output, errors] = [takePipe(user), takePipe(user)];
   const ends = [input, output?.write, errors?.write];
@@ -99,7 +101,7 @@ function startProgram({ file, args, env, folder = "/", user, stdin, pipes = [] }
       cwd: folder,
       detached: true,
       stdio: stdioFor([input ?? "ignore", output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length),
-      ...(user === undefined ? {} : { uid: user, gid: user }),
+      ...(user === undefined || changesUser ? {} : { uid: user, gid: user }),
     });
   } catch (error) {
     ends.push(output?.read, errors?.read); // Some things Node says at once: a user that there is not, a NUL.
@@ -139,7 +141,15 @@ function stdioFor(first: readonly ("ignore" | "pipe" | number)[], pipes: number)
   return stdio;
 }
 
-function inheritedDescriptors(): number[] {
+// Looked at once: whatever Node opens itself is closed on exec.
+function inheritedDescriptors(): readonly number[] {
+  inherited ??= listDescriptors();
+  return inherited;
+}
+
+let inherited: readonly number[] | undefined;
+
+function listDescriptors(): number[] {
   try {
     return readdirSync("/proc/self/fd")
       .map(Number)

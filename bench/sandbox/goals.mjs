@@ -1,0 +1,63 @@
+const TIMES_BARE = 3;
+const PLUS_MS = 10;
+const LAYER_MS = 20;
+const FIND_MS = 100;
+/** In KB a run; what V8 holds is steadier than what the system gave it. */
+const GROWN_RSS = 10;
+const GROWN_HEAP = 1;
+
+/** As those of discovery: what was measured and whether that is within the limit, or nothing when it was not run. */
+export function judge({ absent, starts, crowd, layers }) {
+  if (absent) return [];
+  return [
+    ...Object.keys(starts.bounds).map((user) => start(starts.rows, user)),
+    ...crowd.rows.filter(({ name }) => name.startsWith("skillet")).map((row) => allSucceed(row, crowd)),
+    ...ofLayers(layers),
+    ...Object.entries(crowd.memory).flatMap(([user, rows]) => leaks(rows.slice(-2), user)),
+  ];
+}
+
+function start(rows, user) {
+  const [bare, own] = ["bare", "skillet"].map((way) => rows.find(({ name }) => name === `${way}, ${user}`));
+  const most = TIMES_BARE * bare.ms + PLUS_MS;
+  const text = `${user}: the median at most ${TIMES_BARE} × bare + ${PLUS_MS} ms`;
+  return { text, measured: `${own.ms.toFixed(1)} of ${most.toFixed(1)} ms`, isMet: own.ms <= most };
+}
+
+function allSucceed({ name, once, waves }, { atOnce }) {
+  const failed = once.failed + waves.failed;
+  const text = `${name}: ${atOnce} at once, then ${waves.runs} in waves, all succeed`;
+  return { text, measured: `${failed} failed`, isMet: failed === 0 };
+}
+
+function ofLayers({ absent, first, rows }) {
+  const adds = `a cached layer adds less than ${LAYER_MS} ms`;
+  const found = `it is found in less than ${FIND_MS} ms, the first time too`;
+  if (absent) return [{ text: adds }, { text: found }];
+  const row = (name) => rows.find((one) => one.name === name);
+  const more = row("skillet, layer").ms - row("skillet").ms;
+  const most = Math.max(first, row("findRoot").most);
+  return [
+    { text: adds, measured: `${more.toFixed(1)} ms`, isMet: more < LAYER_MS },
+    { text: found, measured: `${most.toFixed(1)} ms at most`, isMet: most < FIND_MS },
+  ];
+}
+
+/** The first runs fill what is kept for the next ones; what the last ones add is what goes on. */
+function leaks([before, after], user) {
+  const runs = after.runs - before.runs;
+  const [rss, heap] = ["rss", "heap"].map((key) => ((after[key] - before[key]) * 1024) / runs);
+  const more = after.descriptors - before.descriptors;
+  return [
+    {
+      text: `${user}: a run of the last ${runs} leaves at most ${GROWN_RSS} KB of memory, ${GROWN_HEAP} of it V8's`,
+      measured: `${rss.toFixed(2)} and ${heap.toFixed(2)} KB`,
+      isMet: rss <= GROWN_RSS && heap <= GROWN_HEAP,
+    },
+    {
+      text: `${user}: they leave no descriptor, folder, cgroup or process`,
+      measured: `${more} and ${after.left}`,
+      isMet: more <= 0 && after.left === 0,
+    },
+  ];
+}

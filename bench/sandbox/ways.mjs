@@ -1,0 +1,88 @@
+import { spawn } from "node:child_process";
+import { parts } from "./library.mjs";
+
+const { openSandbox, bubblewrapArguments, furniture, sandboxFolder, isRoot, NOBODY, systemProgram, ...settings } =
+  await parts(
+    "sandbox/open.js",
+    "sandbox/bubblewrap.js",
+    "sandbox/furniture.js",
+    "sandbox/places.js",
+    "host/programs.js",
+    "host/sandbox-settings.js",
+  );
+const { SANDBOX_DEFAULTS, SCRIPT_DEFAULTS } = settings;
+const TRUE = "/bin/true";
+const COMMAND = {
+  argv: [TRUE],
+  env: {},
+  folder: "/",
+  mounts: [],
+  network: [],
+  limits: { ...SANDBOX_DEFAULTS, ...SCRIPT_DEFAULTS },
+};
+
+/** As somebody would write it first: the same namespaces, the host's /usr, and folders of its own to write to. */
+const BY_HAND = [
+  ...["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
+  ...["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"],
+  ...["--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"],
+  ...["--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/"],
+];
+/** What needs somebody at the other end of a descriptor. */
+const SERVED = new Set(["--seccomp", "--block-fd", "--json-status-fd"]);
+
+export const open = (home) => openSandbox({ settings: SANDBOX_DEFAULTS, home });
+
+/** Every way to run `true`, by its name. Contract: resolves when all of it is over, throws when it did not succeed. */
+export async function waysIn(home) {
+  const sandbox = await open(home);
+  const user = isRoot() ? { uid: NOBODY, gid: NOBODY } : {};
+  const bwrap = (args) => () => spawned(systemProgram("bwrap"), [...args, "--", TRUE], user);
+  const view = withoutServed(bubblewrapArguments(COMMAND, furniture(sandboxFolder(home), home)));
+  return {
+    bare: () => spawned(TRUE, []),
+    "bwrap by hand": bwrap(BY_HAND),
+    "bwrap, same view": bwrap(view),
+    skillet: async ({ root } = {}) => {
+      const { ending, exitCode, isolation } = await sandbox.run(root === undefined ? COMMAND : { ...COMMAND, root }, {
+        onOutput: () => true,
+      });
+      if (ending !== "exit" || exitCode !== 0) throw new Error(`it ended with ${ending}, exit ${exitCode}`);
+      return isolation;
+    },
+    peer: ({ file, args }) => spawned(file, args),
+  };
+}
+
+export async function timed(action) {
+  const start = process.hrtime.bigint();
+  await action();
+  return Number(process.hrtime.bigint() - start) / 1e6;
+}
+
+function spawned(file, args, options) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(file, args, {
+      env: {},
+      cwd: "/",
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: 60_000,
+      ...options,
+    });
+    let said = "";
+    child.stdout.resume();
+    child.stderr.on("data", (bytes) => {
+      said += bytes;
+    });
+    child.on("error", reject);
+    child.on("close", (code) =>
+      code === 0 ? resolve() : reject(new Error(said.trim().split("\n")[0] || `exit ${code}`)),
+    );
+  });
+}
+
+function withoutServed(args) {
+  const at = args.findIndex((arg) => SERVED.has(arg));
+  if (at === -1) return args;
+  return [...args.slice(0, at), ...withoutServed(args.slice(at + 2))];
+}
