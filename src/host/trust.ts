@@ -142,18 +142,17 @@ function writeRecord(file: string, skills: Record<string, TrustedSkill>): void {
 /** One process at a time: of two that read before either wrote, the later would undo the earlier, be it a grant or its end. */
 function whileLocked(file: string, work: () => void): void {
   const lock = `${file}.lock`;
-  const deadline = Date.now() + LONGEST_WAIT_MS;
   for (;;) {
     try {
       mkdirSync(dirname(file), { recursive: true });
       mkdirSync(lock);
       break;
     } catch (error) {
-      // Whoever holds it for so long was killed.
-      if (codeOf(error) === "EEXIST" && Date.now() < deadline)
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
-      else if (codeOf(error) === "EEXIST") rmSync(lock, { recursive: true, force: true });
-      else break; // Writing says why.
+      if (codeOf(error) !== "EEXIST") break; // Writing says why.
+      const made = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
+      // Whoever holds it for so long was killed. How long this one waited says nothing: others may have had it in between.
+      if (Math.abs(Date.now() - made) > LONGEST_HELD_MS) rmSync(lock, { recursive: true, force: true });
+      else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
     }
   }
   try {
@@ -163,7 +162,7 @@ function whileLocked(file: string, work: () => void): void {
   }
 }
 
-const LONGEST_WAIT_MS = 2000;
+const LONGEST_HELD_MS = 2000;
 /** Ten thousand skills are listed in less. */
 const FRESH_MS = 50;
 

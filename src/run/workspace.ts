@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, realpathSync, renameSync, statSync } from "node:fs";
+import { type Dirent, existsSync, lstatSync, readdirSync, realpathSync, renameSync, statSync } from "node:fs";
 
 import { join, relative } from "node:path";
 import { userHome } from "../host/home.ts";
@@ -27,7 +27,17 @@ const PROTECTED = [
     ".opencode",
     ".windsurf",
   ],
-  ...[".mcp.json", ".vscode", ".idea", ".zed", ".devcontainer", ".husky", ".pre-commit-config.yaml"],
+  ...[
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".devcontainer",
+    ".husky",
+    ".githooks",
+    ".cargo",
+    ".pre-commit-config.yaml",
+  ],
   ...[".envrc", ".mise.toml", "mise.toml", ".npmrc", ".yarnrc.yml"],
 ];
 
@@ -65,7 +75,7 @@ export function openWorkspace(skill: Skill, host: Host, home: string): OpenWorks
   const whole: Mount = { from: folder, to: WORKSPACE_FOLDER, access };
   if (access === "read") return { mounts: [whole], ...user, close: () => [] };
   const closed = [
-    ...PROTECTED.filter((path) => isThere(folder, path)),
+    ...[...PROTECTED, ...repositoriesIn(folder)].filter((path) => isThere(folder, path)),
     ...trustedIn(folder, [home, join(users, ".agent"), ...settings.sources.map(({ path }) => path)]),
   ];
   return {
@@ -74,8 +84,38 @@ export function openWorkspace(skill: Skill, host: Host, home: string): OpenWorks
       whole,
       ...closed.map((path): Mount => ({ from: join(folder, path), to: `${WORKSPACE_FOLDER}/${path}`, access: "read" })),
     ],
-    close: () => PROTECTED.filter((path) => !closed.includes(path)).flatMap((path) => putAside(folder, path)),
+    close: () =>
+      [...PROTECTED, ...repositoriesIn(folder)]
+        .filter((path) => !closed.includes(path))
+        .flatMap((path) => putAside(folder, path)),
   };
+}
+
+const DEEPEST = 6;
+const MOST_FOLDERS = 5000;
+
+/** The `.git` of every repository below the top: git obeys those, too. As far as is quick to look. */
+function repositoriesIn(folder: string): string[] {
+  const found: string[] = [];
+  const folders = [""];
+  for (let at = 0; at < folders.length && at < MOST_FOLDERS; at++) {
+    const below = folders[at] ?? "";
+    for (const entry of entriesOf(join(folder, below))) {
+      const path = join(below, entry.name);
+      if (entry.name === ".git") found.push(...(below === "" ? [] : [path]));
+      else if (entry.isDirectory() && entry.name !== "node_modules" && path.split("/").length < DEEPEST)
+        folders.push(path);
+    }
+  }
+  return found;
+}
+
+function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch {
+    return []; // It is gone, or not this user's to look into.
+  }
 }
 
 /** Code in some folders runs without a word of the user's: those in the workspace are closed, and the workspace is in none of them. */

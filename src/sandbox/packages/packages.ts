@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { systemProgram } from "../../host/programs.ts";
 import { SkillError } from "../../shared/error.ts";
@@ -171,11 +171,25 @@ function layerOf(names: readonly string[], places: Places, debian: Debian) {
 }
 
 async function openUpdated(place: string, debian: Debian, options: BuildOptions): Promise<Apt> {
+  requireRoom(place);
   const apt = openApt(place, debian);
   options.onProgress?.("reading the lists of packages");
   await apt.update({ signal: options.signal, force: options.update ?? false });
   return apt;
 }
+
+/** On a full disk apt waits for ever. The lists of packages alone, and a base, take more than this. */
+function requireRoom(place: string): void {
+  const { bavail, bsize } = statfsSync(place);
+  if (bavail * bsize >= LEAST_ROOM) return;
+  throw new SkillError("package-room", {
+    message: `there is no room to build system packages in ${place}: ${Math.floor((bavail * bsize) / MIB)} MiB are free`,
+    fix: `make ${LEAST_ROOM / MIB} MiB of room, or name another folder in SKILLET_PACKAGES`,
+  });
+}
+
+const MIB = 1024 * 1024;
+const LEAST_ROOM = 256 * MIB;
 
 /** The lines of apt and dpkg that say how far it is. */
 function progressOf(say: (text: string) => void): (line: string) => void {
