@@ -11,6 +11,7 @@ if (isOld) startAgain();
 else if (process.argv.length === 3 && (argument === "--version" || argument === "-V")) {
   process.stdout.write(require("../package.json").version + "\n");
 } else {
+  endWithStarter();
   keepCompiled();
   require(path.join(__dirname, "..", "dist", "cli.cjs")).run();
 }
@@ -19,6 +20,15 @@ else if (process.argv.length === 3 && (argument === "--version" || argument === 
 function keepCompiled() {
   var home = process.env.SKILLET_HOME || path.join(process.env.HOME || require("os").homedir(), ".skillet");
   require("module").enableCompileCache(path.join(home, "cache", "compiled"));
+}
+
+// Started by `startAgain`: whoever killed that one meant this one.
+function endWithStarter() {
+  if (!process.env.SKILLET_STARTED_AGAIN || !process.channel) return;
+  process.channel.unref();
+  process.on("disconnect", () => {
+    process.kill(process.pid, "SIGKILL");
+  });
 }
 
 // The pinned Node of the project, where it is beside this file.
@@ -38,10 +48,11 @@ function startAgain() {
     return;
   }
   var child = require("child_process").spawn(pinned, [__filename].concat(process.argv.slice(2)), {
-    stdio: "inherit",
+    // The channel is for nothing but its end: it tells the other one when this one was killed.
+    stdio: ["inherit", "inherit", "inherit", "ipc"],
     env: Object.assign({}, process.env, { SKILLET_STARTED_AGAIN: "1" }),
   });
-  ["SIGINT", "SIGTERM", "SIGHUP"].forEach((name) => {
+  ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"].forEach((name) => {
     process.on(name, () => {
       child.kill(name);
     });

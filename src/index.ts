@@ -35,6 +35,7 @@ export {
   type Level as IsolationLevel,
   type Limits,
   type Mount,
+  type Notice,
   type Outcome,
   type OutputStream,
   type RunOptions,
@@ -52,7 +53,7 @@ export { openSystem, type System } from "./host/system.ts";
 export { type Change, openTrust, type Standing, type Trust, type TrustedSkill } from "./host/trust.ts";
 export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
 export { type Denial, denials, type Policy, type Purpose, unavailability } from "./policy/policy.ts";
-export { type Refusal, runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./run/script.ts";
+export { runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./run/script.ts";
 export type { Run } from "./run/start-run.ts";
 export {
   type ActiveSkill,
@@ -81,7 +82,7 @@ export type { Manifest } from "./skill/manifest.ts";
 export { toSkillMd } from "./skill/render.ts";
 export { findScript, type SkillScript, sandboxPathOf, scriptsOf } from "./skill/script.ts";
 export { type FileList, type Origin, SCOPES, type Scope, type Skill, type SkillFile } from "./skill/skill.ts";
-export type { Tool, ToolResult } from "./skill/tool.ts";
+export type { CallOptions, Tool, ToolResult } from "./skill/tool.ts";
 export {
   type CheckedFile,
   type CheckOptions,

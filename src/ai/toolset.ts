@@ -67,11 +67,12 @@ function asTool({ description, category, inputSchema, execute }: SessionTool): T
     // No `validate`: the session takes other spellings than the schema's, and answers wrong input so that a model can mend it.
     inputSchema: jsonSchema<unknown>(inputSchema as JSONSchema7),
     metadata: { category },
-    async execute(input, { messages }) {
-      const result = await execute(input);
+    async execute(input, { messages, abortSignal }) {
+      const options = abortSignal ? { signal: abortSignal } : {};
+      const result = await execute(input, options);
       if (result.code !== "already-loaded") return result;
       // What the session has loaded is out of sight in a conversation that was shortened, or in another one of the same agent.
-      const whole = await execute({ ...Object(input), again: true });
+      const whole = await execute({ ...Object(input), again: true }, options);
       return isIn(messages, whole.content) ? result : whole;
     },
     toModelOutput: ({ output }) => ({ type: output.isError ? "error-text" : "text", value: output.content }),

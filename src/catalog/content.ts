@@ -35,7 +35,8 @@ export function skillContent(skill: Skill, options: ContentOptions = {}): string
 const MOST_FILES = 100;
 
 function fileLines(skill: Skill): string[] {
-  const { files } = skill.files();
+  const scripts = new Set(scriptsOf(skill).map(({ path }) => path));
+  const files = skill.files().files.filter(({ path }) => !scripts.has(path));
   if (files.length === 0) return [];
   const lines = files.slice(0, MOST_FILES).map(({ path, size, executable }) => {
     return `- ${inLine(path)} (${count(size, "byte")}${executable ? ", executable" : ""})`;
@@ -61,9 +62,10 @@ function scriptLines(skill: Skill): string[] {
 
 /** One row a thing that text alone does not give: what the skill declares of it. */
 const LEFT_OUT: readonly [label: string, declared: (skill: Skill) => readonly (string | undefined)[]][] = [
-  ["env", ({ manifest }) => manifest.env],
+  // Its scripts have them.
+  ["env", (skill) => (scriptsOf(skill).length > 0 ? [] : skill.manifest.env)],
   ["capabilities", ({ manifest }) => manifest.capabilities],
-  ["packages", ({ manifest }) => manifest.packages],
+  ["packages", (skill) => (scriptsOf(skill).length > 0 ? [] : skill.manifest.packages)],
   ["model", ({ manifest }) => [manifest.model]],
   ["effort", ({ manifest }) => [manifest.effort]],
   ["agent", ({ manifest }) => [manifest.agent]],

@@ -12,16 +12,30 @@ export function run(): void {
     env: process.env,
     cwd: process.cwd(),
     ...(isTerminal(0) ? (isTerminal(2) ? { ask } : {}) : { stdin }),
-    // Only a command that waits asks for it: the others end at a signal as any program does.
-    interrupted: () =>
-      new Promise<void>((resolve) => {
-        for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => resolve());
-      }),
+    interrupted,
   };
   main(process.argv.slice(2), io).then((code) => {
     process.exitCode = code;
   });
 }
+
+// Only a command that waits asks for it: the others end at a signal as any program does.
+function interrupted(): Promise<void> {
+  return new Promise((resolve) => {
+    onReaderGone = resolve;
+    for (const name of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const) {
+      const onSignal = () => {
+        resolve();
+        // A terminal signals everybody in front of it, and who started us passes it on: only a later one is a second one.
+        setTimeout(() => process.off(name, onSignal), AGAIN_MS).unref();
+      };
+      process.on(name, onSignal);
+    }
+  });
+}
+
+const AGAIN_MS = 300;
+let onReaderGone = () => {};
 
 async function ask(question: string): Promise<string> {
   const { createInterface } = process.getBuiltinModule("node:readline/promises");
@@ -54,6 +68,9 @@ function output(fd: 1 | 2): Stream {
   if (isTerminal(fd)) return fd === 1 ? process.stdout : process.stderr;
   let isClosed = false;
   return {
+    get isClosed() {
+      return isClosed;
+    },
     write(text) {
       const bytes = Buffer.from(text);
       for (let from = 0; from < bytes.length && !isClosed; ) {
@@ -61,9 +78,10 @@ function output(fd: 1 | 2): Stream {
           from += writeSync(fd, bytes, from);
         } catch (error) {
           const { code } = error as NodeJS.ErrnoException;
-          if (code === "EPIPE")
+          if (code === "EPIPE") {
             isClosed = true; // `skillet list | head` has enough.
-          else if (code === "EAGAIN") Atomics.wait(PAUSE, 0, 0, 1);
+            if (fd === 1) onReaderGone();
+          } else if (code === "EAGAIN") Atomics.wait(PAUSE, 0, 0, 1);
           else if (fd === 2)
             isClosed = true; // There is nobody left to tell.
           else

@@ -2,6 +2,8 @@ import { reveal } from "../shared/hidden.ts";
 
 export interface Stream {
   write(text: string): unknown;
+  /** Whether whoever read it has gone. */
+  readonly isClosed?: boolean;
   isTTY?: boolean | undefined;
   columns?: number | undefined;
 }
@@ -18,6 +20,19 @@ export interface Io {
   stdin?(): Promise<string>;
   /** Resolves when a command that would go on for ever is to end. */
   interrupted?(): Promise<void>;
+}
+
+/** Whether whoever sits at the terminal says yes. Where nobody does, nobody has. */
+export async function isAgreed(io: Io, question: string): Promise<boolean> {
+  const answer = (await io.ask?.(`${question} [y/N] `)) ?? "";
+  return /^y(?:es)?$/i.test(answer.trim());
+}
+
+/** Ends with the command's interruption: Ctrl-C, or a reader that has enough. */
+export function interruption(io: Io): AbortSignal {
+  const controller = new AbortController();
+  io.interrupted?.().then(() => controller.abort());
+  return controller.signal;
 }
 
 /** Text that has been made safe for a terminal, with the colours of ours that are in it. */

@@ -5,10 +5,12 @@ import type { SandboxSettings } from "./sandbox-settings.ts";
 /** What this machine can do for a skill. Looked at when asked, and once. */
 export interface System {
   platform: NodeJS.Platform;
+  /** Whether code sees this machine's programs, or those of an image, which only the image knows. */
+  programs: "host" | "own";
   /** Whether code in a sandbox finds this program. */
   hasProgram(name: string): boolean;
-  /** Whether there is something to keep code apart with. Quick: it is tried only when it is used. */
-  hasSandbox(): boolean;
+  /** The program that is to keep code apart and is not there. Quick: whether it works is tried when it is used. */
+  missingEngine(): string | undefined;
   /** Whether system packages can be had here. */
   hasPackages(): boolean;
 }
@@ -22,10 +24,12 @@ export function openSystem(settings: SandboxSettings): System {
     return has;
   };
   const engine = settings.engine ?? (platform === "darwin" ? "seatbelt" : "bubblewrap");
+  const isNeeded = settings.level !== "none" && settings.program === undefined;
   return {
     platform,
+    programs: engine === "docker" || engine === "podman" ? "own" : "host",
     hasProgram,
-    hasSandbox: () => settings.level === "none" || hasProgram(PROGRAMS[engine]),
+    missingEngine: () => (isNeeded && !hasProgram(PROGRAMS[engine]) ? PROGRAMS[engine] : undefined),
     hasPackages: () => platform === "linux" && hasProgram("apt-get") && existsSync("/var/lib/dpkg/status"),
   };
 }

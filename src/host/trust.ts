@@ -33,6 +33,8 @@ export interface Trust {
   changesOf(skill: Skill, copy: SkillCopy): Change[];
   /** Every skill that was ever trusted, by its folder or file. */
   list(): [place: string, trusted: TrustedSkill][];
+  /** Why nobody is trusted: the record cannot be read. */
+  problem(): string | undefined;
   /** Throws a SkillError when it cannot be written down. */
   grant(skills: readonly { skill: Skill; copy: SkillCopy }[]): void;
   revoke(places: readonly string[]): void;
@@ -49,8 +51,7 @@ export function openTrust(skilletHome: string, locations: readonly Location[]): 
   const read = () => {
     if (record !== undefined && performance.now() - looked < FRESH_MS) return record;
     looked = performance.now();
-    const { mtimeMs, size, ino } = statSync(file, { throwIfNoEntry: false }) ?? {};
-    const now = `${mtimeMs}:${size}:${ino}`;
+    const now = stampOf(file);
     if (record === undefined || now !== stamp) record = readRecord(file);
     stamp = now;
     return record;
@@ -72,6 +73,10 @@ export function openTrust(skilletHome: string, locations: readonly Location[]): 
       return needsWord(skill) ? compare(entryOf(skill)?.files ?? {}, marksOf(skill, copy)) : [];
     },
     list: () => Object.entries(read().skills).sort(([a], [b]) => byText(a, b)),
+    problem: () => {
+      const { problem } = read();
+      return problem === undefined ? undefined : `${file} cannot be read, so nothing is trusted: ${problem}`;
+    },
     grant: (granted) =>
       write((skills) => {
         for (const { skill, copy } of granted) {
@@ -88,8 +93,22 @@ export function openTrust(skilletHome: string, locations: readonly Location[]): 
 }
 
 /** What is remembered of a skill's place: its real folder, or its file. */
-export function placeOf({ origin: { folder, file } }: Skill): string {
-  return folder ?? (file === undefined ? "" : realpathSync(file));
+export function placeOf({ origin: { folder, file = "" } }: Skill): string {
+  if (folder !== undefined || file === "") return folder ?? "";
+  try {
+    return realpathSync(file);
+  } catch {
+    return file; // It is gone: nobody has trusted nothing.
+  }
+}
+
+function stampOf(file: string): string {
+  try {
+    const { mtimeMs, size, ino } = statSync(file);
+    return `${mtimeMs}:${size}:${ino}`;
+  } catch (error) {
+    return codeOf(error);
+  }
 }
 
 interface TrustRecord {

@@ -21,6 +21,10 @@ export const hasVariables: Policy = (skill, host) => {
     code: "missing-variable",
     kind: "setup",
     message: `Skill '${skill.name}' needs ${missing.join(", ")}`,
-    fix: `add to config.toml: ${tableOf(skill)} ${missing.map((name) => `${name} = "…"`).join("; ")}`,
+    fix: [
+      `add to ${host.home ?? "~/.skillet"}/config.toml:`,
+      `  ${tableOf(skill)}`,
+      ...missing.map((name) => `  ${name} = "…"`),
+    ].join("\n"),
   };
 };

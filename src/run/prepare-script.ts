@@ -4,6 +4,7 @@ import { skilletHome, userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import { systemProgram } from "../host/programs.ts";
 import { type Command, type Mount, type Sandbox, seenPath } from "../host/sandbox.ts";
+import type { SandboxSettings } from "../host/sandbox-settings.ts";
 import { openSandbox } from "../sandbox/open.ts";
 import { defaultPlaces, type Places } from "../sandbox/packages/place.ts";
 import { storeFolder } from "../sandbox/places.ts";
@@ -47,7 +48,7 @@ export async function prepareScript(host: Host, given: Preparation): Promise<Pre
       fix: 'remove [sandbox] level = "none" from config.toml',
     });
   }
-  const root = await rootFor(skill, host, given);
+  const root = await rootFor(skill, host, { ...given, sandbox });
   const mount: Mount = { from: storeSkill(copy, storeFolder(home)), to: SKILL_FOLDER, access: "read" };
   const python = await pythonCommand(host, script, copy, { ...given, sandbox, mount, folder: pythonFolder(host) });
   const workspace = openWorkspace(skill, host, home);
@@ -86,20 +87,31 @@ export function homeOf({ home, env }: Host): string {
 /** The sandbox that the host gives, or the one that its settings choose. */
 export async function sandboxOf(host: Host): Promise<Sandbox> {
   if (host.sandbox) return host.sandbox;
-  return openSandbox({
-    settings: host.settings.sandbox,
-    home: homeOf(host),
-    userHome: userHome(host.env ?? process.env),
-  });
+  const settings = host.settings.sandbox;
+  const where = { home: homeOf(host), userHome: userHome(host.env ?? process.env) };
+  const key = JSON.stringify(where);
+  const opened = OPENED.get(settings) ?? new Map<string, Sandbox>();
+  const sandbox = opened.get(key) ?? (await openSandbox({ settings, ...where }));
+  OPENED.set(settings, opened.set(key, sandbox));
+  return sandbox;
 }
+
+/** Opened once for settings and a home: what it found out of the machine is kept. */
+const OPENED = new WeakMap<SandboxSettings, Map<string, Sandbox>>();
 
 /** The system with the packages that the skill declares: found, or built now, before anything runs. */
 async function rootFor(
-  { manifest: { packages } }: Skill,
+  { name, manifest: { packages } }: Skill,
   host: Host,
-  { onProgress, signal }: Preparation,
+  { onProgress, signal, sandbox }: Preparation & { sandbox: Sandbox },
 ): Promise<string | undefined> {
-  if (packages.length === 0) return undefined;
+  if (packages.length === 0 || sandbox.system === "own") return undefined; // An image has them, or it has not.
+  if (sandbox.by !== "bubblewrap") {
+    throw new SkillError("packages-missing", {
+      message: `Skill '${name}' needs system packages (${packages.join(", ")}), which are brought only into a sandbox of bubblewrap`,
+      fix: "remove level and engine under [sandbox] in config.toml, or install the packages and take them out of the skill",
+    });
+  }
   const { buildPackages, findRoot } = await import("../sandbox/packages/packages.ts");
   const places = placesOf(host);
   let found = findRoot(packages, places);
@@ -142,8 +154,8 @@ function commandFor(path: string, bytes: Uint8Array, { skill, script, sandbox, r
   return [name === "node" && !sandbox.mapsPaths ? process.execPath : name, ...args, path];
 }
 
-function isThere(program: string, { by }: Sandbox, root: string | undefined): boolean {
-  if (program === "node" || by === "docker" || by === "podman") return true; // What is in an image, only the image knows.
+function isThere(program: string, { system }: Sandbox, root: string | undefined): boolean {
+  if (program === "node" || system === "own") return true; // What is in an image, only the image knows.
   if (root === undefined) return systemProgram(program) !== undefined;
   return ["usr/bin", "usr/local/bin", "usr/sbin", "bin"].some((folder) => existsSync(join(root, folder, program)));
 }

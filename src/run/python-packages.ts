@@ -1,7 +1,7 @@
 import type { Host } from "../host/host.ts";
 import { storeFolder } from "../sandbox/places.ts";
 import { storeSkill } from "../sandbox/store.ts";
-import { pruneFetched } from "../sandbox/uv.ts";
+import { leftOvers, removeFetched, unusedFetched } from "../sandbox/uv.ts";
 import { SKILL_FOLDER, type SkillScript, scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
@@ -24,13 +24,18 @@ export async function fetchPythonPackages(
   return scripts.map(({ path }) => path);
 }
 
-/** Removes what was fetched for scripts that none of these skills has, and says for how many. */
-export function prunePythonPackages(host: Host, skills: readonly Skill[]): number {
+/** What was fetched for scripts that none of these skills has. Looks only. */
+export function unusedPythonPackages(host: Host, skills: readonly Skill[]): string[] {
   const kept = skills.flatMap((skill) => {
     const { copy, scripts = [] } = declaringScripts(skill) ?? {};
     return copy ? scripts.map((script) => uvScript(script, copy)) : [];
   });
-  return pruneFetched(pythonFolder(host), kept);
+  return unusedFetched(pythonFolder(host), kept);
+}
+
+/** Removes these, and what was left half-made or replaced. */
+export function prunePythonPackages(host: Host, unused: readonly string[]): void {
+  removeFetched([...unused, ...leftOvers(pythonFolder(host))]);
 }
 
 function declaringScripts(skill: Skill): { copy: SkillCopy; scripts: SkillScript[] } | undefined {

@@ -35,7 +35,7 @@ export async function pythonCommand(
     });
   }
   if (options.sandbox.by !== "bubblewrap") {
-    throw new SkillError("uv-missing", {
+    throw new SkillError("python-packages", {
       message: `"${script.path}" declares Python packages, which are brought only into sandboxes of bubblewrap`,
       fix: "put them into the image, and take the declaration out of the script",
     });

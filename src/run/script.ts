@@ -1,14 +1,16 @@
 import type { Host } from "../host/host.ts";
-import type { Isolation, Limits, Outcome, OutputStream } from "../host/sandbox.ts";
+import type { Isolation, Limits, Notice, Outcome, OutputStream } from "../host/sandbox.ts";
+import { NO_SETTINGS } from "../host/settings.ts";
 import { placeOf } from "../host/trust.ts";
-import { type Denial, denials } from "../policy/policy.ts";
+import { denials } from "../policy/policy.ts";
 import { quoted } from "../policy/trust.ts";
 import { SkillError } from "../shared/error.ts";
-import { redact, type Secrets } from "../shared/redact.ts";
+import { codeOf, reason } from "../shared/inside.ts";
+import { redact, type Secrets, SHORTEST_SECRET } from "../shared/redact.ts";
 import { count, grouped, nearest } from "../shared/text.ts";
 import { findScript, type SkillScript, scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
-import { copySkill } from "../source/digest.ts";
+import { copySkill, type SkillCopy } from "../source/digest.ts";
 import { collectOutput, type Output } from "./output.ts";
 import { type Run, startRun } from "./start-run.ts";
 import { variablesOf } from "./variables.ts";
@@ -34,9 +36,9 @@ export interface ScriptResult extends Output {
   script: string;
   isError: boolean;
   /** Why it was not run. */
-  refusals: readonly Refusal[];
-  /** What it did that somebody should look at. */
-  warnings: readonly Refusal[];
+  refusals: readonly Notice[];
+  /** What somebody should look at although it ran. */
+  warnings: readonly Notice[];
   exitCode: number | undefined;
   signal: string | undefined;
   ending: Outcome["ending"] | "refused";
@@ -45,78 +47,127 @@ export interface ScriptResult extends Output {
   limits: Limits & { arguments: number; argumentBytes: number };
 }
 
-export type Refusal = Pick<Denial, "code" | "message" | "fix">;
-
 /** Runs a script of a skill in a sandbox of its own. Awaited it gives the result, iterated what is printed as it comes. */
-export function runScript(host: Host, request: ScriptRequest): Run<ScriptEvent, ScriptResult> {
+export function runScript(given: Partial<Host>, request: ScriptRequest): Run<ScriptEvent, ScriptResult> {
+  const host: Host = { settings: NO_SETTINGS, ...given };
+  const { skill, script } = request;
+  const nothing = { ...NOTHING, skill: skill.name, script, limits: limitsOf(host) };
   return startRun<ScriptEvent, ScriptResult>(async (emit, signal) => {
-    const { skill } = request;
-    const { scripts, sandbox } = host.settings;
-    const limits = {
-      seconds: scripts.seconds,
-      output: scripts.output,
-      memory: sandbox.memory,
-      processes: sandbox.processes,
-      disk: sandbox.disk,
-      arguments: scripts.arguments,
-      argumentBytes: scripts.argumentBytes,
-    };
-    let secrets: Secrets = new Map();
-    const empty = { skill: skill.name, script: request.script, limits, ...NOTHING };
-    const refused = (refusals: readonly Refusal[]): ScriptResult => ({
-      ...empty,
-      refusals: refusals.map(({ code, message, fix }) => ({
-        code,
-        message: redact(message, secrets),
-        fix: redact(fix, secrets),
-      })),
-    });
+    const secrets = new Map<string, string>();
     try {
-      const denied = denials(skill, host, "run");
-      if (denied.length > 0) return refused(denied);
-      secrets = variablesOf(skill, host);
-      const script = chosen(skill, request.script);
-      checkArguments(request.args ?? [], limits);
-      const copy = copySkill(skill);
-      const changes = host.trust?.changesOf(skill, copy) ?? [];
-      if (changes.length > 0) return refused([changed(skill, changes)]);
-      const { prepareScript } = await import("./prepare-script.ts"); // Only who runs code loads what keeps it apart.
-      const prepared = await prepareScript(host, {
-        secrets,
-        skill,
-        script,
-        copy,
-        args: request.args ?? [],
-        onProgress: (text) => emit({ type: "packages-built", text }),
-        signal,
-      });
-      const output = collectOutput(limits.output, secrets, (stream, text) =>
-        emit({ type: "script-printed", stream, text }),
-      );
-      emit({ type: "script-started", skill: skill.name, script: script.path });
-      let planted: string[] = [];
-      const stdin = request.stdin === undefined ? {} : { stdin: request.stdin };
-      const running = prepared.sandbox.run(
-        { ...prepared.command, ...stdin, limits },
-        { onOutput: output.take, signal },
-      );
-      const outcome = await running.finally(() => {
-        planted = prepared.workspace.close();
-      });
-      const isWhole = outcome.ending === "exit";
-      return {
-        ...empty,
-        ...outcome,
-        ...output.end({ isCut: !isWhole }),
-        script: script.path,
-        warnings: planted.length === 0 ? [] : [left(skill, planted)],
-        isError: !isWhole || outcome.exitCode !== 0 || planted.length > 0,
-      };
+      const judged = judge(host, request, secrets);
+      if ("refusals" in judged) return { ...nothing, refusals: judged.refusals };
+      return { ...nothing, ...(await execute(host, { ...request, ...judged, secrets }, emit, signal)) };
     } catch (error) {
-      if (!(error instanceof SkillError)) throw error;
-      return refused([{ code: error.code, message: error.message, fix: error.fix ?? "" }]);
+      if (signal.aborted) return { ...nothing, ending: "abort" };
+      return { ...nothing, refusals: [hidden(refusalFor(error), secrets)] };
     }
   }, request.signal);
+}
+
+function limitsOf({ settings: { scripts, sandbox } }: Host): ScriptResult["limits"] {
+  const { memory, processes, disk } = sandbox;
+  return { ...scripts, memory, processes, disk };
+}
+
+interface Judged {
+  script: SkillScript;
+  copy: SkillCopy;
+}
+
+/** Whether it may run: which script is meant, then all that speaks against it at once. Puts the skill's values into `secrets`. */
+function judge(host: Host, request: ScriptRequest, secrets: Map<string, string>): Judged | { refusals: Notice[] } {
+  const { skill, args = [] } = request;
+  const why = fill(secrets, skill, host); // First, so that no refusal names one of them.
+  const script = chosen(skill, request.script);
+  const denied = denials(skill, host, "run");
+  if (denied.length > 0) return { refusals: denied.map((denial) => hidden(denial, secrets)) };
+  if (why) throw why;
+  checkArguments(args, limitsOf(host));
+  const copy = copySkill(skill);
+  const changes = host.trust?.changesOf(skill, copy) ?? [];
+  return changes.length > 0 ? { refusals: [changed(skill, changes)] } : { script, copy };
+}
+
+/** Contract: what kept them from being had, when something did. */
+function fill(secrets: Map<string, string>, skill: Skill, host: Host): unknown {
+  try {
+    for (const [name, value] of variablesOf(skill, host)) secrets.set(name, value);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+async function execute(
+  host: Host,
+  request: Omit<ScriptRequest, "script"> & Judged & { secrets: Secrets },
+  emit: (event: ScriptEvent) => void,
+  signal: AbortSignal,
+): Promise<Partial<ScriptResult>> {
+  const { skill, script, secrets, args = [] } = request;
+  const { prepareScript } = await import("./prepare-script.ts"); // Only who runs code loads what keeps it apart.
+  const onProgress = (text: string) => emit({ type: "packages-built", text });
+  const prepared = await prepareScript(host, { ...request, args, onProgress, signal });
+  const limits = limitsOf(host);
+  const output = collectOutput(limits.output, secrets, (stream, text) =>
+    emit({ type: "script-printed", stream, text }),
+  );
+  emit({ type: "script-started", skill: skill.name, script: script.path });
+  const stdin = request.stdin === undefined ? {} : { stdin: request.stdin };
+  let planted: Notice[] = [];
+  const { notices = [], ...outcome } = await prepared.sandbox
+    .run({ ...prepared.command, ...stdin, limits }, { onOutput: output.take, signal })
+    .finally(() => {
+      planted = prepared.workspace.close();
+    });
+  const isWhole = outcome.ending === "exit";
+  const warnings = [...shortSecrets(secrets), ...unkept(outcome), ...notices, ...planted];
+  return {
+    ...outcome,
+    ...output.end({ isCut: !isWhole }),
+    script: script.path,
+    warnings: warnings.map((notice) => hidden(notice, secrets)),
+    isError: !isWhole || outcome.exitCode !== 0 || planted.length > 0,
+  };
+}
+
+function hidden({ code, message, fix }: Notice, secrets: Secrets): Notice {
+  return { code, message: redact(message, secrets), fix: redact(fix, secrets) };
+}
+
+/** What could not be had is a refusal; so is what the machine refuses. Anything else is a bug, and thrown. */
+function refusalFor(error: unknown): Notice {
+  if (error instanceof SkillError) return { code: error.code, message: error.message, fix: error.fix ?? "" };
+  if (codeOf(error) === "") throw error;
+  return {
+    code: "machine",
+    message: `The script could not be run: ${reason(error)} (${codeOf(error)})`,
+    fix: "check the folders that it needs, and that there is room",
+  };
+}
+
+function shortSecrets(secrets: Secrets): Notice[] {
+  const short = [...secrets].filter(([, value]) => Buffer.byteLength(value) < SHORTEST_SECRET).map(([name]) => name);
+  if (short.length === 0) return [];
+  return [
+    {
+      code: "secret-short",
+      message: `${short.join(", ")} is too short to be told from other text: it is not hidden in the output`,
+      fix: `use a value of ${SHORTEST_SECRET} characters or more`,
+    },
+  ];
+}
+
+function unkept({ isolation }: Pick<Outcome, "isolation">): Notice[] {
+  if (isolation.level !== "none") return [];
+  return [
+    {
+      code: "not-isolated",
+      message: "Nothing kept this code apart: it could do all that you can",
+      fix: 'remove level = "none" under [sandbox] in config.toml',
+    },
+  ];
 }
 
 const NOTHING = {
@@ -138,12 +189,10 @@ function chosen(skill: Skill, wanted: string): SkillScript {
   const script = findScript(scripts, wanted);
   if (script) return script;
   const names = scripts.map(({ path }) => path);
-  const meant =
-    nearest(wanted, names) ??
-    nearest(
-      wanted,
-      scripts.map(({ name }) => name),
-    );
+  const meant = nearest(
+    wanted,
+    scripts.flatMap(({ path, name }) => [path, path.slice(path.lastIndexOf("/") + 1), name]),
+  );
   throw new SkillError("script-unknown", {
     message: `Skill '${skill.name}' has no script "${wanted}"${meant ? `; did you mean "${meant}"?` : ""}`,
     fix: names.length === 0 ? "put it into the skill's `scripts` folder" : `it has: ${names.slice(0, 20).join(", ")}`,
@@ -169,15 +218,7 @@ function tooMuch(what: string): SkillError {
   });
 }
 
-function left(skill: Skill, planted: readonly string[]): Refusal {
-  return {
-    code: "workspace-protected",
-    message: `A script of skill '${skill.name}' made what other programs obey: ${planted.join(", ")}`,
-    fix: "look at it, then remove it or give it its name back",
-  };
-}
-
-function changed(skill: Skill, changes: readonly { path: string; what: string }[]): Refusal {
+function changed(skill: Skill, changes: readonly { path: string; what: string }[]): Notice {
   const said = changes.slice(0, 10).map(({ path, what }) => `${path} ${what}`);
   if (changes.length > 10) said.push(`and ${changes.length - 10} more`);
   return {

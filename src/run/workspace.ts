@@ -3,10 +3,10 @@ import { type Dirent, existsSync, lstatSync, readdirSync, realpathSync, renameSy
 import { join, relative } from "node:path";
 import { userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
-import { type Mount, WORKSPACE_FOLDER } from "../host/sandbox.ts";
+import { type Mount, type Notice, WORKSPACE_FOLDER } from "../host/sandbox.ts";
 import { isRoot } from "../sandbox/places.ts";
 import { SkillError } from "../shared/error.ts";
-import { isInside } from "../shared/inside.ts";
+import { isInside, reason } from "../shared/inside.ts";
 import type { Skill } from "../skill/skill.ts";
 
 /**
@@ -46,8 +46,8 @@ export interface OpenWorkspace {
   mounts: Mount[];
   /** Whom the code runs as, where the caller is root: the folder's owner, so that what it makes is theirs. */
   user?: number;
-  /** Puts aside what the code made under a protected name that nothing had before, and says what and where to. */
-  close(): string[];
+  /** Puts aside what the code made under a protected name that nothing had before, and says so. Contract: never throws. */
+  close(): Notice[];
 }
 
 /** The workspace as the settings give it to a skill's code: not at all, to read, or to write. */
@@ -55,7 +55,13 @@ export function openWorkspace(skill: Skill, host: Host, home: string): OpenWorks
   const { settings, workspace } = host;
   const access = settings.skills.get(skill.name)?.workspace ?? settings.sandbox.workspace;
   if (access === "none" || workspace === undefined) return { mounts: [], close: () => [] };
-  const folder = realpathSync(workspace);
+  const folder = real([workspace])[0];
+  if (folder === undefined) {
+    throw new SkillError("workspace-missing", {
+      message: `The workspace ${workspace} is not there`,
+      fix: "name another",
+    });
+  }
   const users = userHome(host.env ?? process.env);
   const tooWide = real([home, users]).find((path) => isInside(folder, path));
   if (tooWide !== undefined) {
@@ -69,25 +75,25 @@ export function openWorkspace(skill: Skill, host: Host, home: string): OpenWorks
   if (isRoot() && uid === 0 && !isOpen(mode, access)) {
     throw new SkillError("workspace-closed", {
       message: `Code never runs as root, and nobody else may ${access === "read" ? "read" : "write to"} ${folder}`,
-      fix: "run skillet as the folder's owner, or open the folder to others",
+      fix: "give the folder to an ordinary user, and run skillet as that user, or let others use it",
     });
   }
   const whole: Mount = { from: folder, to: WORKSPACE_FOLDER, access };
   if (access === "read") return { mounts: [whole], ...user, close: () => [] };
+  const start = Date.now();
+  const nested = repositoriesIn(folder);
   const closed = [
-    ...[...PROTECTED, ...repositoriesIn(folder)].filter((path) => isThere(folder, path)),
+    ...[...PROTECTED, ...nested.found].filter((path) => isThere(folder, path)),
     ...trustedIn(folder, [home, join(users, ".agent"), ...settings.sources.map(({ path }) => path)]),
   ];
+  const made = () => [...PROTECTED, ...(nested.isWhole ? repositoriesIn(folder).found : [])];
   return {
     ...user,
     mounts: [
       whole,
       ...closed.map((path): Mount => ({ from: join(folder, path), to: `${WORKSPACE_FOLDER}/${path}`, access: "read" })),
     ],
-    close: () =>
-      [...PROTECTED, ...repositoriesIn(folder)]
-        .filter((path) => !closed.includes(path))
-        .flatMap((path) => putAside(folder, path)),
+    close: () => planted(made().flatMap((path) => (closed.includes(path) ? [] : putAside(folder, path, start)))),
   };
 }
 
@@ -95,7 +101,7 @@ const DEEPEST = 6;
 const MOST_FOLDERS = 5000;
 
 /** The `.git` of every repository below the top: git obeys those, too. As far as is quick to look. */
-function repositoriesIn(folder: string): string[] {
+function repositoriesIn(folder: string): { found: string[]; isWhole: boolean } {
   const found: string[] = [];
   const folders = [""];
   for (let at = 0; at < folders.length && at < MOST_FOLDERS; at++) {
@@ -107,7 +113,7 @@ function repositoriesIn(folder: string): string[] {
         folders.push(path);
     }
   }
-  return found;
+  return { found, isWhole: folders.length <= MOST_FOLDERS };
 }
 
 function entriesOf(folder: string): Dirent[] {
@@ -145,11 +151,28 @@ function isThere(folder: string, path: string): boolean {
   });
 }
 
-function putAside(folder: string, path: string): string[] {
-  if (!lstatSync(join(folder, path), { throwIfNoEntry: false })) return [];
-  const aside = `${path}.made-by-a-script-${Date.now()}`;
-  renameSync(join(folder, path), join(folder, aside));
-  return [`${path} (now ${aside})`];
+/** Only what is younger than the run: what was there before is nobody's plant. */
+function putAside(folder: string, path: string, start: number): string[] {
+  const stats = lstatSync(join(folder, path), { throwIfNoEntry: false });
+  if (!stats || stats.birthtimeMs < start) return [];
+  const aside = `${path}.made-by-a-script-${start}`;
+  try {
+    renameSync(join(folder, path), join(folder, aside));
+    return [`${path} (now ${aside})`];
+  } catch (error) {
+    return [`${path} (still there: ${reason(error)})`];
+  }
+}
+
+function planted(names: readonly string[]): Notice[] {
+  if (names.length === 0) return [];
+  return [
+    {
+      code: "workspace-protected",
+      message: `The script made what other programs obey: ${names.join(", ")}`,
+      fix: "look at it, then remove it or give it its name back",
+    },
+  ];
 }
 
 /** Whether those who do not own it may use a folder. */

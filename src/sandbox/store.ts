@@ -14,6 +14,7 @@ import { dirname, join } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { isInside, reason } from "../shared/inside.ts";
 import type { SkillCopy } from "../source/digest.ts";
+import { isRoot } from "./places.ts";
 
 const UNUSED_MS = 30 * 24 * 60 * 60 * 1000;
 
@@ -30,6 +31,7 @@ export function storeSkill(copy: SkillCopy, store: string): string {
   const draft = join(store, `.${randomUUID()}`);
   try {
     makeFolder(store);
+    chmodSync(store, isRoot() ? 0o711 : 0o700); // Who cannot list it cannot find a copy of what is private.
     for (const [path, { bytes, executable }] of copy.files) write(draft, path, bytes, executable ? 0o755 : 0o644);
     renameSync(draft, folder);
   } catch (error) {

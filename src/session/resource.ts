@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { inLine, inTag } from "../shared/prompt.ts";
 import { count, grouped } from "../shared/text.ts";
+import { scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { ToolResult } from "../skill/tool.ts";
 
@@ -9,6 +10,10 @@ const PORTION = 48_000;
 
 /** A file of a skill for a model. Throws a SkillError for anything that the skill does not list. */
 export function resourceText(skill: Skill, path: string, offset: number): ToolResult {
+  if (scriptsOf(skill).some((script) => script.path === path)) {
+    const content = `"${inLine(path)}" of skill '${inLine(skill.name, 64)}' is a script: run_skill_script runs it; its text is not for reading.`;
+    return { content, isError: true, code: "resource-script" };
+  }
   const bytes = skill.read(path);
   if (!isUtf8(bytes) || bytes.includes(0)) {
     const content = `"${inLine(path)}" of skill '${inLine(skill.name, 64)}' is ${kindOf(bytes)} of ${count(bytes.length, "byte")}, not text.`;

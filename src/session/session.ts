@@ -8,7 +8,7 @@ import { shortHash } from "../shared/hash.ts";
 import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
-import type { Tool, ToolResult } from "../skill/tool.ts";
+import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { safely } from "./result.ts";
 import { sessionTools } from "./tools.ts";
 
@@ -57,7 +57,7 @@ export interface Session {
   /** One line that says what is loaded, for a conversation that was shortened; empty when nothing is. */
   reminder(): string;
   /** Calls a tool. Contract: never throws. */
-  call(tool: string, input: unknown): Promise<ToolResult>;
+  call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
   /** Reads the sources again. */
   reload(): Promise<Catalog>;
 }
@@ -85,9 +85,9 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
       if (names.length === 0) return "";
       return `[Skills loaded in this conversation: ${names.join(", ")}. load_skill with again: true repeats one]`;
     },
-    async call(name, input) {
+    async call(name, input, options) {
       const tool = tools.find((candidate) => candidate.name === name);
-      if (tool) return tool.execute(input);
+      if (tool) return tool.execute(input, options);
       const there = tools.map((candidate) => candidate.name).join(", ");
       const content = `There is no tool "${inLine(name, 64)}"; there are ${there}.`;
       return { content, isError: true, code: "tool-unknown" };

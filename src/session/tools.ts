@@ -6,7 +6,7 @@ import { inLine } from "../shared/prompt.ts";
 import { grouped } from "../shared/text.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
 import type { Skill } from "../skill/skill.ts";
-import type { Tool, ToolResult } from "../skill/tool.ts";
+import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { judge } from "./judge.ts";
 import { type Parameters, readInput, schemaOf, type Values } from "./parameters.ts";
 import { resourceText } from "./resource.ts";
@@ -98,11 +98,11 @@ export function sessionTools(state: State): readonly Tool[] {
         args: { type: "strings", says: "its arguments, one each; no shell reads them" },
         stdin: { type: "string", says: "what it reads from its standard input" },
       },
-      async ({ skill, script, ...given }) => {
+      async ({ skill, script, ...given }, options) => {
         const found = await state.find(skill, "model");
         if ("refusal" in found) return found.refusal;
         const { scriptText } = await import("./script.ts");
-        return scriptText(state.host, { skill: found, script, ...defined(given) });
+        return scriptText(state.host, { skill: found, script, ...defined(given), ...options });
       },
     ),
     tool(
@@ -125,16 +125,16 @@ function tool<P extends Parameters>(
   name: string,
   description: string,
   parameters: P,
-  run: (values: Values<P>) => Promise<ToolResult>,
+  run: (values: Values<P>, options: CallOptions) => Promise<ToolResult>,
 ): Tool {
   return {
     name,
     description,
     category: "skills",
     inputSchema: schemaOf(parameters),
-    async execute(input) {
+    async execute(input, options = {}) {
       const values = readInput(parameters, input);
-      return "refusal" in values ? (values.refusal as ToolResult) : safely(() => run(values as Values<P>));
+      return "refusal" in values ? (values.refusal as ToolResult) : safely(() => run(values as Values<P>, options));
     },
   };
 }

@@ -110,18 +110,20 @@ export const capabilities: Read<readonly string[]> = (value, problem) => {
 
 export const variables: Read<readonly string[]> = (value, problem) => {
   const found = names(value, problem);
-  for (const name of found ?? []) {
-    const why = variableProblem(name);
-    if (why !== undefined) problem("variable-name", `lists "${oneLine(name, 64)}", which ${why}`);
+  const wrong = (found ?? []).filter((name) => variableProblem(name) !== undefined);
+  if (wrong.length > 0) {
+    const said = wrong.slice(0, MOST_NAMED).map((name) => `"${oneLine(name, 64)}", which ${variableProblem(name)}`);
+    problem("variable-name", `lists ${said.join("; ")}${more(wrong)}`);
   }
   return found;
 };
 
 export const packages: Read<readonly string[]> = (value, problem) => {
   const found = names(value, problem);
-  for (const name of found ?? []) {
-    if (!isPackageName(name))
-      problem("package-name", `lists "${oneLine(name, 64)}", which is no name of a system package`);
+  const wrong = (found ?? []).filter((name) => !isPackageName(name));
+  if (wrong.length > 0) {
+    const said = wrong.slice(0, MOST_NAMED).map((name) => `"${oneLine(name, 64)}"`);
+    problem("package-name", `lists ${said.join(", ")}${more(wrong)}: no name of a system package`);
   }
   return found;
 };
@@ -181,6 +183,12 @@ export const schema: Read<Data> = (value, problem) => {
   }
   return data;
 };
+
+const MOST_NAMED = 10;
+
+function more(names: readonly string[]): string {
+  return names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : "";
+}
 
 const NO_SEPARATOR = /(?!)/;
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;

@@ -9,6 +9,10 @@ export interface ToolResult {
   code?: string;
 }
 
+export interface CallOptions {
+  signal?: AbortSignal;
+}
+
 /** What a model may call. */
 export interface Tool {
   readonly name: string;
@@ -16,6 +20,6 @@ export interface Tool {
   readonly category: "skills";
   /** JSON Schema of its input. */
   readonly inputSchema: Data;
-  /** Contract: never throws. */
-  execute(input: unknown): Promise<ToolResult>;
+  /** Contract: never throws. What takes long ends with the signal. */
+  execute(input: unknown, options?: CallOptions): Promise<ToolResult>;
 }

@@ -228,7 +228,7 @@ describe("trust", () => {
     });
     expect((await call("script", "x@user", "go")).stdout).toBe("own\n");
     expect((await call("script", "x@.claude/skills", "go")).code).toBe(3);
-    expect((await call("trust", "x@.claude/skills")).code).toBe(0);
+    expect((await call("trust", "--yes", "x@.claude/skills")).code).toBe(0);
     expect((await call("script", "x@.claude/skills", "go")).stdout).toBe("far\n");
     expect((await call("script", "x", "go")).code).toBe(3);
     expect((await call("trust", "--revoke", join(cwd, ".claude"))).code).toBe(0);
@@ -239,7 +239,7 @@ describe("trust", () => {
     const { call, cwd, root } = scene();
     renameSync(join(cwd, "skills/x"), join(root, "real"));
     symlinkSync(join(root, "real"), join(cwd, "skills/x"));
-    expect((await call("trust", "x")).code).toBe(0);
+    expect((await call("trust", "--yes", "x")).code).toBe(0);
     expect((await call("script", "x", "go")).stdout).toBe("EVIL\n");
     writeFiles(root, { "other/SKILL.md": skillText("x"), "other/scripts/go.sh": EVIL });
     rmSync(join(cwd, "skills/x"));
@@ -268,7 +268,7 @@ describe("trust", () => {
     const { call, cwd } = scene({
       "project/skills/flat.md": skillText("flat", { more: 'scripts: ["flat.md", "x/scripts/go.sh"]\n' }),
     });
-    expect((await call("trust", join(cwd, "skills/flat.md"))).code).toBe(0);
+    expect((await call("trust", "--yes", join(cwd, "skills/flat.md"))).code).toBe(0);
     for (const name of ["flat.md", "flat", "x/scripts/go.sh", "go"]) {
       expect(await call("script", "flat", name)).toMatchObject({ code: 3, stdout: "" });
     }
@@ -278,9 +278,13 @@ describe("trust", () => {
     const name = "a\n✓ trusted: nothing\x1b[2K\x1b]0;x\x07\u202e.sh";
     const { call, cwd } = scene({ [`project/skills/x/scripts/${name}`]: EVIL });
     renameSync(join(cwd, "skills/x"), join(cwd, "skills/x\nok"));
-    const outputs = [await call("trust", "x"), await call("trust", "--list")];
+    const outputs = [await call("trust", "--yes", "x"), await call("trust", "--list")];
     writeFileSync(join(cwd, "skills/x\nok/scripts", name), GOOD);
-    outputs.push(await call("script", "x", "go"), await call("trust", "x"), await call("trust", "--revoke", "x"));
+    outputs.push(
+      await call("script", "x", "go"),
+      await call("trust", "--yes", "x"),
+      await call("trust", "--revoke", "x"),
+    );
     for (const { stdout, stderr } of outputs) {
       expect(`${stdout}${stderr}`).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]/);
       expect(`${stdout}${stderr}`).not.toMatch(/^✓ trusted: nothing/m);
@@ -311,7 +315,8 @@ describe("trust", () => {
     ]) {
       const { stdout, stderr } = await call(...args);
       expect(stderr).not.toContain("this is a bug");
-      expect(stdout).not.toContain("EVIL");
+      // `trust` shows the code; nothing runs it.
+      expect(stdout).not.toMatch(/^EVIL/m);
     }
     expect(JSON.stringify(Object.getOwnPropertyNames(Object.prototype))).not.toContain("PLACE");
   });

@@ -21,7 +21,7 @@ describe("skillet script", () => {
     const { run } = scene({ "skills/x/scripts/go.sh": 'echo "out $*"; echo err >&2; exit 2' });
     const { code, stdout, stderr } = await run(["script", "x", "go.sh", "a b", "--json", "-q", "--", "-x"]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "out a b --json -q -- -x\n" });
-    expect(stderr).toMatch(/^err\n✗ exit 2 \d+\.\d\d s, strong isolation \(bubblewrap\)\n$/);
+    expect(stderr).toMatch(/^err\n✗ exit 2 \(\d+\.\d\d s, strong isolation by bubblewrap\)\n$/);
   });
 
   it("[T-16] lists the scripts of a skill when none is named", async () => {
@@ -29,7 +29,7 @@ describe("skillet script", () => {
       { "skills/x/scripts/a.sh": "", "skills/x/scripts/b.py": "" },
       "scripts:\n  - { path: scripts/b.py, name: beta, description: Does b }\n",
     );
-    expect(await run(["script", "x"])).toMatchObject({ code: 0, stdout: "scripts/b.py  Does b\nscripts/a.sh  \n" });
+    expect(await run(["script", "x"])).toMatchObject({ code: 0, stdout: "scripts/b.py  Does b\nscripts/a.sh\n" });
     expect(JSON.parse((await run(["script", "--json", "x"])).stdout)).toEqual({
       skill: "x",
       scripts: [
@@ -66,12 +66,14 @@ describe("skillet script", () => {
     const { run } = scene({ "skills/x/scripts/go.sh": "sleep 9", "config.toml": "[scripts]\ntimeout_seconds = 1\n" });
     expect(await run(["script", "x", "go"])).toMatchObject({
       code: 4,
-      stderr: expect.stringContaining("stopped after 1 second"),
+      stderr: expect.stringMatching(
+        /stopped after 1 second, its limit .*\n {2}\[scripts\] timeout_seconds in config.toml/,
+      ),
     });
     const missing = scene({ "skills/x/scripts/go.sh": "" }, "env: [A_KEY, B_KEY]\n");
     expect(await missing.run(["script", "x", "go"])).toMatchObject({
       code: 3,
-      stderr: `✗ Skill 'x' needs A_KEY, B_KEY\n  add to config.toml: [skills.x] A_KEY = "…"; B_KEY = "…"\n`,
+      stderr: `✗ Skill 'x' needs A_KEY, B_KEY\n  add to ${missing.home}/.skillet/config.toml:\n    [skills.x]\n    A_KEY = "…"\n    B_KEY = "…"\n`,
     });
     expect((await missing.run(["script", "y", "go"])).code).toBe(1);
     expect((await missing.run(["script"])).code).toBe(2);
@@ -80,7 +82,11 @@ describe("skillet script", () => {
   it("[Q-13] with level none says so in its result, and only the operator can choose it", async () => {
     const { run } = scene({ "skills/x/scripts/go.sh": "pwd", "config.toml": '[sandbox]\nlevel = "none"\n' });
     const { stdout } = await run(["script", "--json", "x", "go"]);
-    expect(JSON.parse(stdout)).toMatchObject({ isolation: { level: "none", by: "none", bounds: "none" }, exitCode: 0 });
+    expect(JSON.parse(stdout)).toMatchObject({
+      isolation: { level: "none", by: "none", bounds: "none" },
+      exitCode: 0,
+      warnings: [{ code: "not-isolated" }],
+    });
   });
 
   it("[Q-23] lets nothing that a script prints act on the terminal or overwrite a line", async () => {
@@ -115,8 +121,43 @@ describe("skillet script", () => {
     const child = spawn(process.execPath, [program, "script", "x", "go"], { env: { HOME: home }, cwd: home });
     const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
     child.stdout.once("data", () => child.kill("SIGINT"));
-    expect(await ended).toBe(4);
+    expect(await ended).toBe(130);
     expect(running("4545.17")).toEqual([]);
+  });
+
+  it("says where its own options stand", async () => {
+    const { run } = scene({ "skills/x/scripts/go.sh": "" });
+    expect(await run(["script", "x", "--json"])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("before the skill's name"),
+    });
+  });
+
+  it("ends when whoever reads its output has enough", async () => {
+    const { home } = scene({ "skills/x/scripts/go.sh": "while :; do echo tick; sleep 0.05; done # 4747.17" });
+    const program = join(import.meta.dirname, "../../bin/skillet.cjs");
+    const start = performance.now();
+    const child = spawn("/bin/sh", ["-c", '"$0" "$1" script x go | head -2', process.execPath, program], {
+      env: { HOME: home, PATH: "/usr/bin:/bin" },
+      cwd: home,
+    });
+    let said = "";
+    child.stdout.on("data", (bytes) => (said += bytes));
+    await new Promise((resolve) => child.once("close", resolve));
+    expect(said).toBe("tick\ntick\n");
+    expect(performance.now() - start).toBeLessThan(10_000);
+  });
+
+  it("[Q-15] leaves nothing running when the older Node that started it is killed", async () => {
+    const { home } = scene({ "skills/x/scripts/go.sh": "(setsid sleep 4848.17 &) ; echo going; sleep 4848.17" });
+    const program = join(import.meta.dirname, "../../bin/skillet.cjs");
+    // What bin/skillet.cjs does on a Node that is too old: another process in between, with a channel that ends with it.
+    const starter = `const c = require("child_process").spawn(process.execPath, ${JSON.stringify([program, "script", "x", "go"])}, { stdio: ["inherit", "inherit", "inherit", "ipc"], env: { ...process.env, SKILLET_STARTED_AGAIN: "1" } });`;
+    const child = spawn(process.execPath, ["-e", starter], { env: { HOME: home }, cwd: home });
+    await new Promise((resolve) => child.stdout.once("data", resolve));
+    expect(running("4848.17").length).toBeGreaterThan(0);
+    child.kill("SIGKILL");
+    await expect.poll(() => running("4848.17"), { timeout: 1500, interval: 20 }).toEqual([]);
   });
 
   it("[Q-15] leaves nothing running when it is killed itself", async () => {

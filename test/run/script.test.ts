@@ -281,7 +281,7 @@ describe("a script's variables", () => {
       {
         code: "missing-variable",
         message: "Skill 'x' needs API_KEY",
-        fix: 'add to config.toml: [skills.x] API_KEY = "…"',
+        fix: `add to ${found.home}/config.toml:\n  [skills.x]\n  API_KEY = "…"`,
       },
     ]);
   });

@@ -36,15 +36,19 @@ describe("what a skill asks for", () => {
   it("is checked, with the line, and a script that is declared and not there is too", () => {
     const folder = temporaryFolder({
       "x/SKILL.md": skillText("x", {
-        more: "env: [LD_PRELOAD]\npackages: [jq=1.6]\nscripts: [scripts/here.sh, ./scripts/gone.sh]\n",
+        more: "env: [LD_PRELOAD, FINE, 1A]\npackages: [jq=1.6]\nscripts: [scripts/here.sh, ./scripts/gone.sh]\n",
       }),
       "x/scripts/here.sh": "",
     });
     const said = checkPath(`${folder}/x`, { profile: "load" }).files.flatMap(({ diagnostics }) => diagnostics);
     expect(said.map(({ code, line, message }) => [code, line, message])).toEqual([
       ["script-missing", undefined, 'the script "./scripts/gone.sh" is not in the skill\'s folder'],
-      ["variable-name", 4, '"env" lists "LD_PRELOAD", which decides how programs start'],
-      ["package-name", 5, '"packages" lists "jq=1.6", which is no name of a system package'],
+      [
+        "variable-name",
+        4,
+        '"env" lists "LD_PRELOAD", which decides how programs start; "1A", which is no name of a variable',
+      ],
+      ["package-name", 5, '"packages" lists "jq=1.6": no name of a system package'],
     ]);
   });
 });

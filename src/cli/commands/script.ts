@@ -1,14 +1,12 @@
-import type { Discovered } from "../../host/discover.ts";
+import { sayEnding } from "../../run/ending.ts";
 import { runScript, type ScriptResult } from "../../run/script.ts";
 import { SkillError } from "../../shared/error.ts";
 import { spellHidden } from "../../shared/hidden.ts";
-import { SHORTEST_SECRET } from "../../shared/redact.ts";
-import { count, grouped } from "../../shared/text.ts";
 import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
+import { type Io, interruption, type Printer, printer, printJson, type Safe } from "../io.ts";
 import type { Context } from "../program.ts";
 import { explainMissing } from "./show.ts";
 import { askForTrust } from "./trust.ts";
@@ -26,22 +24,30 @@ export async function script({ io, options, args }: Context<ScriptOptions>): Pro
   const skill = found.catalog.find(name);
   if (!skill) return explainMissing(io, found, name);
   if (file === undefined) return listScripts(io, skill, options.json ?? false);
+  if (file.startsWith("-")) {
+    throw new SkillError("usage", {
+      message: `"${file}" stands where the script's name is looked for`,
+      fix: "options of skillet's own stand before the skill's name: skillet script --json NAME FILE",
+    });
+  }
   const stdin = options.stdin ? await readStdin(io) : undefined;
+  const signal = interruption(io);
   const start = () =>
     runScript(found, {
       skill,
       script: file,
       args: rest,
-      signal: interruption(io),
+      signal,
       ...(stdin === undefined ? {} : { stdin }),
     });
-  if (!options.json) warnOfShortSecrets(io, found, skill);
   let result = await printed(io, start(), options.json ?? false);
   const waitsForTrust = result.refusals.some(({ code }) => code === "untrusted" || code === "changed");
   if (waitsForTrust && result.refusals.length === 1 && (await askForTrust(io, found, [skill]))) {
     result = await printed(io, start(), options.json ?? false);
   }
   if (options.json) printJson(io.stdout, result);
+  else if (io.stdout.isClosed)
+    return EXIT.fine; // `skillet script … | head` has enough.
   else if (!options.quiet || result.ending === "refused") sayOutcome(io, result);
   return exitOf(result);
 }
@@ -52,7 +58,10 @@ function listScripts(io: Io, skill: Skill, asJson: boolean): number {
   else {
     const out = printer(io.stdout, io.env);
     const widest = Math.max(0, ...scripts.map(({ path }) => path.length));
-    for (const { path, description = "" } of scripts) out.line`${out.bold(path.padEnd(widest))}  ${description}`;
+    for (const { path, description } of scripts) {
+      if (description === undefined) out.line`${out.bold(path)}`;
+      else out.line`${out.bold(path.padEnd(widest))}  ${description}`;
+    }
     const error = printer(io.stderr, io.env);
     if (scripts.length === 0) error.line`${skill.name} has no scripts: what stands in its scripts folder is one`;
   }
@@ -75,50 +84,34 @@ function forTerminal(text: string): string {
 
 function sayOutcome(io: Io, result: ScriptResult): void {
   const error = printer(io.stderr, io.env);
-  for (const { message, fix } of result.refusals) {
-    error.line`${error.red("✗")} ${message}`;
-    error.line`  ${fix}`;
-  }
+  for (const { message, fix } of result.refusals) sayNotice(error, error.red("✗"), message, fix);
   if (result.ending === "refused") return;
-  for (const { message, fix } of result.warnings) {
-    error.line`${error.yellow("!")} ${message}`;
-    error.line`  ${fix}`;
-  }
-  const { isolation, limits, ms } = result;
-  const how = isolation ? `${isolation.level} isolation (${isolation.by})` : "";
-  const ends: Record<string, string> = {
-    exit: result.signal === undefined ? `exit ${result.exitCode}` : `ended by ${result.signal}`,
-    timeout: `stopped after ${count(limits.seconds, "second")}, its limit`,
-    output: `stopped at ${grouped(limits.output)} bytes of output, its limit`,
-    memory: `stopped at ${grouped(limits.memory)} bytes of memory, its limit`,
-    abort: "stopped",
-  };
+  for (const { message, fix } of result.warnings) sayNotice(error, error.yellow("!"), message, fix);
+  const { isolation, ms, warnings } = result;
+  const { said, key } = sayEnding(result);
+  const how = isolation?.level === "none" ? "NOT ISOLATED" : `${isolation?.level} isolation by ${isolation?.by}`;
   const mark = result.isError ? error.red("✗") : error.green("✓");
-  error.line`${mark} ${ends[result.ending] ?? ""}${result.isTruncated ? ", output cut" : ""} ${error.dim(`${(ms / 1000).toFixed(2)} s, ${how}`)}`;
+  const butWarned = result.isError && result.exitCode === 0 && warnings.length > 0 ? ", but see above" : "";
+  error.line`${mark} ${said}${butWarned} ${error.dim(`(${(ms / 1000).toFixed(2)} s, ${how})`)}`;
+  if (key !== undefined) error.line`  ${key} in config.toml sets the limit`;
+}
+
+function sayNotice(error: Printer, mark: Safe, message: string, fix: string): void {
+  error.line`${mark} ${message}`;
+  for (const line of fix.split("\n")) error.line`  ${line}`;
 }
 
 function exitOf({ ending, isError }: ScriptResult): number {
   if (ending === "refused") return EXIT.refused;
+  if (ending === "abort") return INTERRUPTED;
   if (ending !== "exit") return EXIT.limit;
   return isError ? EXIT.findings : EXIT.fine;
 }
 
-function warnOfShortSecrets(io: Io, found: Discovered, skill: Skill): void {
-  const values = found.settings.skills.get(skill.name)?.variables;
-  const short = skill.manifest.env.filter((name) => (values?.get(name)?.length ?? SHORTEST_SECRET) < SHORTEST_SECRET);
-  const error = printer(io.stderr, io.env);
-  if (short.length > 0) {
-    error.line`${error.yellow("!")} ${short.join(", ")} is too short to be told from other text: it is not hidden in the output`;
-  }
-}
+/** What a shell gives for a program that Ctrl-C ended. */
+const INTERRUPTED = 130;
 
 async function readStdin(io: Io): Promise<string> {
   if (io.stdin) return io.stdin();
   throw new SkillError("usage", { message: "--stdin needs something on standard input", fix: "pipe it in" });
-}
-
-function interruption(io: Io): AbortSignal {
-  const controller = new AbortController();
-  io.interrupted?.().then(() => controller.abort());
-  return controller.signal;
 }

@@ -2,7 +2,8 @@ import { isUtf8 } from "node:buffer";
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
-import { type Change, placeOf, type TrustedSkill } from "../../host/trust.ts";
+import { type Change, placeOf, type Trust, type TrustedSkill } from "../../host/trust.ts";
+import { quoted } from "../../policy/trust.ts";
 import { storeFolder } from "../../sandbox/places.ts";
 import { storeSkill } from "../../sandbox/store.ts";
 import { diffLines } from "../../shared/diff.ts";
@@ -14,7 +15,7 @@ import { copySkill, type SkillCopy } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
-import { type Io, type Printer, printer, printJson } from "../io.ts";
+import { type Io, isAgreed, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 
 interface TrustOptions {
@@ -26,6 +27,7 @@ interface TrustOptions {
 /** Shows the code of skills that are not the user's own, and writes down that it may run. */
 export async function trust({ io, options, args: [given] }: Context<TrustOptions>): Promise<number> {
   const found = await discoverFor(io, options);
+  const { around } = found;
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   if (options.list) return listTrusted(io, found, options.json ?? false);
   if (options.revoke) return revoke(io, found, given, options.json ?? false);
@@ -33,7 +35,12 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
   const subjects = skills.map((skill) => subject(skill, found));
   if (!options.json) for (const one of subjects) show(printer(io.stdout, io.env), one, found);
   const waiting = subjects.filter(({ before, changes }) => before === undefined || changes.length > 0);
-  if (waiting.length > 0 && !options.yes && !(await isAgreed(io))) return EXIT.refused;
+  if (waiting.length > 0 && !options.yes && !(await isAgreed(io, question(waiting)))) {
+    const error = printer(io.stderr, io.env);
+    error.line`${error.red("✗")} not trusted${io.ask ? "" : ": nobody was asked, since this is no terminal"}`;
+    if (!io.ask) error.line`  look at the code, then say --yes`;
+    return EXIT.refused;
+  }
   grant(found, waiting);
   if (options.json) {
     printJson(io.stdout, {
@@ -47,8 +54,11 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
   } else {
     const out = printer(io.stdout, io.env);
     if (waiting.length === 0) out.line`${out.green("✓")} trusted already, and unchanged since`;
-    else
-      out.line`${out.green("✓")} trusted: ${waiting.map(({ skill }) => skill.name).join(", ")}. A change of its code asks again; \`skillet trust --revoke\` takes it back`;
+    else {
+      const places = waiting.map(({ skill }) => quoted(displayPath(placeOf(skill), around)));
+      out.line`${out.green("✓")} trusted: ${waiting.map(({ skill }) => skill.name).join(", ")}`;
+      out.line`  a change of the code asks again; to take it back: ${out.cyan(`skillet trust --revoke ${places.length === 1 ? places[0] : "PATH"}`)}`;
+    }
   }
   return EXIT.fine;
 }
@@ -58,7 +68,7 @@ export async function askForTrust(io: Io, found: Discovered, skills: readonly Sk
   if (!io.ask) return false;
   const subjects = skills.map((skill) => subject(skill, found));
   for (const one of subjects) show(printer(io.stderr, io.env), one, found);
-  if (!(await isAgreed(io))) return false;
+  if (!(await isAgreed(io, question(subjects)))) return false;
   grant(found, subjects);
   return true;
 }
@@ -84,11 +94,9 @@ function grant({ trust: given, home }: Discovered, subjects: readonly Subject[])
   for (const { copy } of subjects) storeSkill(copy, storeFolder(home));
 }
 
-/** Contract: where there is nobody to ask, the command itself is the word. */
-async function isAgreed(io: Io): Promise<boolean> {
-  if (!io.ask) return true;
-  const answer = await io.ask("Trust this code to run in its sandbox? [y/N] ");
-  return /^y(?:es)?$/i.test(answer.trim());
+function question(subjects: readonly Subject[]): string {
+  const what = subjects.length === 1 ? "this code" : `the code of these ${subjects.length} skills`;
+  return `Trust ${what} to run in a sandbox?`;
 }
 
 function meant({ catalog, trust: given, around }: Discovered, wanted: string | undefined, cwd: string): Skill[] {
@@ -125,26 +133,41 @@ function show(out: Printer, { skill, copy, before, changes }: Subject, { around,
     ["packages", manifest.packages],
     ["capabilities", manifest.capabilities],
     ["toolsets", manifest.toolsets],
+    [
+      "workspace",
+      [settings.skills.get(skill.name)?.workspace ?? settings.sandbox.workspace].filter((access) => access !== "none"),
+    ],
     ["network", [...settings.sandbox.network, ...(settings.skills.get(skill.name)?.network ?? [])]],
   ];
   for (const [what, values] of asked) if (values.length > 0) out.line`  ${what}: ${values.join(", ")}`;
   const kinds = new Map(changes.map(({ path, what }) => [path, what]));
   for (const [path, { bytes, executable }] of copy.files) {
-    if (path === "SKILL.md" && !kinds.has(path)) continue;
-    const kind = kinds.get(path);
+    const kind = before ? kinds.get(path) : isProse(path) ? undefined : "added";
+    if (path === "SKILL.md" && kind === undefined) continue;
     const size = `${count(bytes.length, "byte")}${executable ? ", executable" : ""}`;
-    out.line`  ${path}  ${out.dim(size)}${kind ? out.yellow(` ${kind}`) : ""}`;
-    if (kind !== undefined && before) showDifference(out, join(storeFolder(home), before.digest.slice(7), path), bytes);
+    out.line`  ${path}  ${out.dim(size)}${kind && before ? out.yellow(` ${kind}`) : ""}`;
+    const was = before ? join(storeFolder(home), before.digest.slice(7), path) : "";
+    if (kind !== undefined) showDifference(out, was, bytes, skill, path);
   }
   for (const { path, what } of changes) if (what === "removed") out.line`  ${path}  ${out.yellow("removed")}`;
 }
 
-function showDifference(out: Printer, was: string, now: Uint8Array): void {
-  const before = existsSync(was) ? readFileSync(was) : new Uint8Array();
+const MOST_LINES = 80;
+
+/** The lines that are new, or changed since it was trusted. */
+function showDifference(out: Printer, was: string, now: Uint8Array, skill: Skill, path: string): void {
+  const before = was !== "" && existsSync(was) ? readFileSync(was) : new Uint8Array();
   if (!isUtf8(before) || !isUtf8(now)) return;
-  for (const line of diffLines(Buffer.from(before).toString(), Buffer.from(now).toString(), { most: 200 })) {
+  const lines = diffLines(Buffer.from(before).toString(), Buffer.from(now).toString());
+  for (const line of lines.slice(0, MOST_LINES)) {
     out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
   }
+  if (lines.length > MOST_LINES)
+    out.line`    ${out.dim(`… ${lines.length - MOST_LINES} more lines: skillet show ${skill.name} ${path}`)}`;
+}
+
+function isProse(path: string): boolean {
+  return /\.(?:md|markdown|txt)$/i.test(path);
 }
 
 function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJson: boolean): number {
@@ -154,21 +177,29 @@ function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJs
       .map((skill) => [placeOf(skill), skill]),
   );
   const rows = given.list().map(([path, { name, digest, at }]) => {
-    const skill = skills.get(path);
-    const changes = skill ? given.changesOf(skill, copySkill(skill)) : [];
-    const state = !existsSync(path) ? "gone" : changes.length > 0 ? "changed" : "unchanged";
-    return { name, path, digest, at, state };
+    return { name, path, digest, at, state: stateOf(path, skills.get(path), given) };
   });
   if (asJson) printJson(io.stdout, { trusted: rows });
   const out = printer(io.stdout, io.env);
   if (!asJson) {
     for (const { name, path, at, state } of rows) {
       const mark = state === "unchanged" ? out.green("✓") : out.yellow("!");
-      out.line`${mark} ${out.bold(name)}  ${displayPath(path, around)}  ${out.dim(`${state} since ${at.slice(0, 10)}`)}`;
+      out.line`${mark} ${out.bold(name)}  ${displayPath(path, around)}  ${out.dim(`trusted ${at.slice(0, 10)}, ${state}`)}`;
     }
-    if (rows.length === 0) printer(io.stderr, io.env).line`nothing has been trusted yet: \`skillet trust PATH\` does`;
+    if (rows.length === 0)
+      printer(io.stderr, io.env).line`${given.problem() ?? "nothing has been trusted yet: `skillet trust PATH` does"}`;
   }
   return EXIT.fine;
+}
+
+function stateOf(path: string, skill: Skill | undefined, given: Trust): string {
+  if (!existsSync(path)) return "gone";
+  if (!skill) return "not looked at: not found from here";
+  try {
+    return given.changesOf(skill, copySkill(skill)).length > 0 ? "changed" : "unchanged";
+  } catch (error) {
+    return `unreadable: ${error instanceof Error ? error.message : error}`;
+  }
 }
 
 function revoke(io: Io, { trust: given, around }: Discovered, wanted: string | undefined, asJson: boolean): number {
