@@ -189,7 +189,9 @@ const COMMANDS: Record<string, Entry> = {
         define: (command) =>
           command
             .description("remove what no skill found here uses")
-            .addHelpText("after", examples("skillet packages prune")),
+            .option("--dry-run", "say what would be removed, and remove nothing")
+            .option("-y, --yes", "do not ask")
+            .addHelpText("after", examples("skillet packages prune --dry-run", "skillet packages prune --yes")),
         load: async () => (await import("./commands/packages.ts")).prunePackages,
       },
     },
@@ -201,7 +203,7 @@ const COMMANDS: Record<string, Entry> = {
         .argument("[path]", "a workspace, a skill's folder, or a skill's name; the workspace when left out")
         .addOption(new Option("-l, --list", "show what has been trusted").conflicts("revoke"))
         .option("--revoke", "take it back")
-        .option("-y, --yes", "do not ask")
+        .option("-y, --yes", "trust it without asking; needed where there is no terminal")
         .addHelpText(
           "after",
           examples(
@@ -218,7 +220,9 @@ const COMMANDS: Record<string, Entry> = {
       command
         .description("show the folders that are searched, the configuration, and what is wrong")
         .option("--sandbox", "try what the sandbox promises, and show what holds")
-        .option("--fix", "install what is missing, with the system's package manager")
+        .addOption(
+          new Option("--fix", "install what is missing, with the system's package manager").conflicts("sandbox"),
+        )
         .option("-y, --yes", "do not ask before that")
         .addHelpText(
           "after",
@@ -245,7 +249,7 @@ const COMMANDS: Record<string, Entry> = {
 /** The program for these arguments. Only the command they name is built, unless they name none. */
 export function buildProgram(io: Io, argv: readonly string[], done: (code: number) => void): Command {
   const program = new Command("skillet")
-    .description("Skills for any agent: find them, check them, and see what a model is told about them.")
+    .description("Skills for any agent: find them, check them, see what a model is told about them, run their scripts.")
     .usage("[command] [options]")
     .version(packageVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show help for a command")

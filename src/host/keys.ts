@@ -1,3 +1,4 @@
+import { isAbsolute } from "node:path";
 import { nearest } from "../shared/text.ts";
 import { LEVELS } from "./sandbox.ts";
 import {
@@ -61,6 +62,10 @@ export const TYPES = {
   endpoints: {
     is: (value: unknown) => Array.isArray(value) && value.every((item) => ENDPOINT.test(item)),
     say: 'a list of hosts with their ports, ["api.example.com:443"]',
+  },
+  path: {
+    is: (value: unknown) => typeof value === "string" && isAbsolute(value),
+    say: 'a whole path in quotes, "/…"',
   },
   access: oneOf(WORKSPACE_ACCESS),
   engine: oneOf(ENGINES),
@@ -149,9 +154,14 @@ export const KEYS: readonly Key[] = [
   key("skills.*.workspace", "access", "whether its sandbox sees the workspace", "user", (values, name, workspace) =>
     Object.assign(skillOf(values, name), { workspace }),
   ),
-  sandboxKey("level", "level", "the least isolation that code may run with; `strong`, and `partial` on macOS"),
+  sandboxKey(
+    "level",
+    "level",
+    "the isolation that code runs with; `strong`, and `partial` on macOS; `none` switches it off",
+  ),
   sandboxKey("engine", "engine", "what keeps code apart; `bubblewrap`, and `seatbelt` on macOS"),
   sandboxKey("image", "text", "what a container of docker or podman is made from"),
+  sandboxKey("program", "path", "the program that is called as docker or podman; the system's own"),
   sandboxKey("network", "endpoints", "what every sandbox may reach, as `host:port`; nothing"),
   sandboxKey(
     "python_index",

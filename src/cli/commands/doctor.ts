@@ -1,11 +1,12 @@
 import { accessSync, constants, existsSync } from "node:fs";
 import { type Discovered, undeclaredVariables } from "../../host/discover.ts";
 import { packageVersion } from "../../package.ts";
+import { uvPrograms } from "../../sandbox/uv.ts";
 import { count } from "../../shared/text.ts";
 import { displayPath, type Location } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
+import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 
 interface DoctorOptions {
@@ -52,9 +53,33 @@ function factsOf(found: Discovered) {
       exists: existsSync(place.path),
       skills: catalog.sources.find(({ name, path }) => name === place.name && path === place.path)?.skills ?? 0,
     })),
+    code: codeFacts(found),
     configuration: configuration.files,
     diagnostics: [...configuration.diagnostics, ...undeclaredVariables(found), ...catalog.diagnostics],
   };
+}
+
+/** What there is to run code with, and what waits. */
+function codeFacts({ catalog, settings, system, trust, around }: Discovered) {
+  const missing = system.missingEngine();
+  const waiting = catalog.skills.filter((skill) => trust.standingOf(skill) === "untrusted").length;
+  return {
+    level: settings.sandbox.level ?? (system.platform === "darwin" ? "partial" : "strong"),
+    engine: settings.sandbox.engine ?? (system.platform === "darwin" ? "seatbelt" : "bubblewrap"),
+    missing: missing ?? null,
+    uv: uvPrograms(around.home).has("uv"),
+    waitingForTrust: waiting,
+  };
+}
+
+function printCode(out: Printer, { level, engine, missing, uv, waitingForTrust }: ReturnType<typeof codeFacts>): void {
+  out.line`\n${out.bold("Code")} ${out.dim("`skillet doctor --sandbox` tries what it promises")}`;
+  if (level === "none") out.line`  ${out.red('✗ nothing keeps code apart: level = "none" under [sandbox]')}`;
+  else if (missing !== null)
+    out.line`  ${out.red(`✗ ${missing} is not installed, so no code runs`)}: skillet doctor --fix`;
+  else out.line`  ${level} isolation by ${engine}`;
+  out.line`  uv ${uv ? "is there" : "is not there: Python scripts that declare packages need it"}`;
+  if (waitingForTrust > 0) out.line`  the code of ${count(waitingForTrust, "skill")} waits for \`skillet trust\``;
 }
 
 function printFacts(io: Io, { around }: Discovered, facts: ReturnType<typeof factsOf>): void {
@@ -70,6 +95,7 @@ function printFacts(io: Io, { around }: Discovered, facts: ReturnType<typeof fac
     const shown = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}  ${out.dim(displayPath(path, around) === name ? "" : path)}`;
     out.line`${exists ? shown : out.dim(shown)}`;
   }
+  printCode(out, facts.code);
   out.line`\n${out.bold("Configuration")}`;
   for (const { path, exists } of facts.configuration) {
     out.line`  ${displayPath(path, around)}  ${out.dim(exists ? "read" : "not there")}`;

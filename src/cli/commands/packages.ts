@@ -1,6 +1,6 @@
 import type { Discovered } from "../../host/discover.ts";
 import { isEnabled } from "../../policy/policy.ts";
-import { fetchPythonPackages, prunePythonPackages } from "../../run/python-packages.ts";
+import { fetchPythonPackages, prunePythonPackages, unusedPythonPackages } from "../../run/python-packages.ts";
 import { packageSet } from "../../sandbox/packages/name.ts";
 import {
   buildPackages,
@@ -10,19 +10,27 @@ import {
   type Plan,
   planPackages,
   pruneLayers,
+  type Unused,
+  unusedLayers,
 } from "../../sandbox/packages/packages.ts";
+import { calledOff } from "../../sandbox/packages/run.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
+import { type Io, interruption, isAgreed, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 
 interface BuildCommandOptions {
   dryRun?: boolean;
   update?: boolean;
+}
+
+interface PruneCommandOptions {
+  dryRun?: boolean;
+  yes?: boolean;
 }
 
 /** What several skills may ask for alike. */
@@ -44,26 +52,19 @@ export async function buildSkillPackages({ io, options, args }: Context<BuildCom
   const isConfigured = warnOfConfiguration(io, found);
   const skills = args.length > 0 ? args.map((name) => found.catalog.get(name)) : enabledSkills(found);
   const { asked, failures } = askedBy(skills);
+  const work: Work = { ...watched(io), failures, update: options.update ?? false };
   const places = defaultPlaces(found.around);
   const results: Record<string, unknown>[] = [];
   const out = printer(io.stdout, io.env);
   for (const { names, skills: by } of asked) {
-    try {
-      const result = options.dryRun
-        ? await planOne(io, names, { places, update: options.update ?? false })
-        : await buildOne(io, names, { places, update: options.update ?? false });
+    await attempt(by, work, async () => {
+      const result = await (options.dryRun ? planOne : buildOne)(names, places, work);
       results.push({ packages: names, skills: by, ...result.facts });
       if (!options.json)
         out.line`${out.green("✓")} ${out.bold(names.join(", "))}  ${result.text}  ${out.dim(by.join(", "))}`;
-    } catch (error) {
-      if (!(error instanceof SkillError)) throw error;
-      failures.push({ skills: by, code: error.code, message: error.message, fix: error.fix });
-      if (error.code === "package-aborted") break;
-    }
+    });
   }
-  const python = options.dryRun
-    ? []
-    : await fetchPython(io, found, skills, { failures, update: options.update ?? false });
+  const python = options.dryRun ? [] : await fetchPython(found, skills, work);
   for (const { skill, scripts } of options.json ? [] : python)
     out.line`${out.green("✓")} ${out.bold(scripts.join(", "))}  Python packages ready  ${out.dim(skill)}`;
   if (options.json) printJson(io.stdout, { sets: results, python, failures });
@@ -75,22 +76,36 @@ export async function buildSkillPackages({ io, options, args }: Context<BuildCom
 
 /** Fetches what the Python scripts of skills declare in their own comments. */
 async function fetchPython(
-  io: Io,
   found: Discovered,
   skills: readonly Skill[],
-  { failures, update }: { failures: Failure[]; update: boolean },
+  work: Work,
 ): Promise<{ skill: string; scripts: string[] }[]> {
   const fetched: { skill: string; scripts: string[] }[] = [];
   for (const skill of skills) {
-    try {
-      const scripts = await whileWatched(io, (options) => fetchPythonPackages(found, skill, { ...options, update }));
+    await attempt([skill.name], work, async () => {
+      const scripts = await fetchPythonPackages(found, skill, work);
       if (scripts.length > 0) fetched.push({ skill: skill.name, scripts });
-    } catch (error) {
-      if (!(error instanceof SkillError)) throw error;
-      failures.push({ skills: [skill.name], code: error.code, message: error.message, fix: error.fix });
-    }
+    });
   }
   return fetched;
+}
+
+/** What the parts of one command share. */
+interface Work extends Watched {
+  failures: Failure[];
+  update: boolean;
+}
+
+/** Does one part. What fails is noted for those who asked for it; when it is called off, nothing more is begun. */
+async function attempt(skills: string[], { signal, failures }: Work, part: () => Promise<void>): Promise<void> {
+  if (failures.some(({ code }) => code === "package-aborted")) return;
+  try {
+    if (signal.aborted) throw calledOff(signal);
+    await part();
+  } catch (error) {
+    if (!(error instanceof SkillError)) throw error;
+    failures.push({ skills, code: error.code, message: error.message, fix: error.fix });
+  }
 }
 
 /** Lists what is built. */
@@ -112,34 +127,42 @@ export async function listPackages({ io, options }: Context<object>): Promise<nu
   return EXIT.fine;
 }
 
-/** Removes what no skill that is found here uses. */
-export async function prunePackages({ io, options }: Context<object>): Promise<number> {
+/** Removes what no skill that is found here uses, after showing it and asking. */
+export async function prunePackages({ io, options }: Context<PruneCommandOptions>): Promise<number> {
   const found = await discoverFor(io, options);
+  const places = defaultPlaces(found.around);
   // A set that cannot be read is nothing that could have been built.
-  const { asked } = askedBy(found.catalog.skills);
-  const { removed, bases } = await pruneLayers(
-    defaultPlaces(found.around),
-    asked.map(({ names }) => names),
-  );
-  const python = prunePythonPackages(found, found.catalog.skills);
-  const out = printer(io.stdout, io.env);
-  if (options.json) printJson(io.stdout, { removed, bases, python });
-  else {
-    for (const { names, bytes } of removed) out.line`removed ${out.bold(names.join(", "))}  ${sizeOf(bytes)}`;
-    for (const id of bases) out.line`removed the base ${id}`;
-    if (python > 0) out.line`removed the Python packages of ${count(python, "script")}`;
-    if (removed.length + bases.length + python === 0) out.line`nothing to remove`;
+  const sets = askedBy(found.catalog.skills).asked.map(({ names }) => names);
+  const folders = unusedPythonPackages(found, found.catalog.skills);
+  const python = folders.length;
+  const planned = { ...unusedLayers(places, sets), python };
+  const [out, error] = [printer(io.stdout, io.env), printer(io.stderr, io.env)];
+  const isNothing = planned.layers.length + planned.bases.length + python === 0;
+  const isAsked = !options.dryRun && !options.yes && !isNothing;
+  if (isAsked) printUnused(error, "would remove", planned);
+  const isRefused = isAsked && !(await isAgreed(io, "Remove this?"));
+  if (isRefused) error.line`nothing was removed: \`skillet packages prune --yes\` removes it`;
+  if (options.dryRun || isRefused) {
+    if (options.json) printJson(io.stdout, { wouldRemove: planned.layers, bases: planned.bases, python });
+    else if (options.dryRun) printUnused(out, "would remove", planned);
+    return isRefused ? EXIT.refused : EXIT.fine;
   }
+  const { layers, bases } = await pruneLayers(places, sets);
+  prunePythonPackages(found, folders);
+  if (options.json) printJson(io.stdout, { removed: layers, bases, python });
+  else printUnused(out, "removed", { layers, bases, python });
   return EXIT.fine;
 }
 
-interface OneOptions {
-  places: Places;
-  update: boolean;
+function printUnused(out: Printer, what: string, { layers, bases, python }: Unused & { python: number }): void {
+  for (const { names, bytes } of layers) out.line`${what} ${out.bold(names.join(", "))}  ${sizeOf(bytes)}`;
+  for (const id of bases) out.line`${what} the base ${id}`;
+  if (python > 0) out.line`${what} the Python packages of ${count(python, "script")}`;
+  if (layers.length + bases.length + python === 0) out.line`nothing to remove`;
 }
 
-async function planOne(io: Io, names: readonly string[], { places, update }: OneOptions) {
-  const plan = await whileWatched(io, (options) => planPackages(names, places, { ...options, update }));
+async function planOne(names: readonly string[], places: Places, options: Work) {
+  const plan = await planPackages(names, places, options);
   return { facts: { ...plan }, text: describePlan(plan) };
 }
 
@@ -150,24 +173,24 @@ function describePlan({ by, packages, base, download }: Plan): string {
   return `would fetch ${sizeOf(download)}: ${list || "nothing more"}${more}`;
 }
 
-async function buildOne(io: Io, names: readonly string[], { places, update }: OneOptions) {
+async function buildOne(names: readonly string[], places: Places, options: Work) {
   const start = performance.now();
-  const root = await whileWatched(io, (options) => buildPackages(names, places, { ...options, update }));
+  const root = await buildPackages(names, places, options);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   return { facts: { ...root }, text: `${READY[root.kind]}, ${seconds} s` };
 }
 
 const READY = { none: "nothing to do", host: "on this machine already", layer: "ready" };
 
-/** Says on stderr how far it is, and calls it off at an interrupt. */
-async function whileWatched<Value>(
-  io: Io,
-  work: (options: { signal: AbortSignal; onProgress: (text: string) => void }) => Promise<Value>,
-): Promise<Value> {
+interface Watched {
+  signal: AbortSignal;
+  onProgress(text: string): void;
+}
+
+/** Says on stderr how far it is, and calls it off at an interrupt. Once a command: each takes handlers of the process. */
+function watched(io: Io): Watched {
   const error = printer(io.stderr, io.env);
-  const controller = new AbortController();
-  void io.interrupted?.().then(() => controller.abort());
-  return work({ signal: controller.signal, onProgress: (text) => error.line`${error.dim("·")} ${text}` });
+  return { signal: interruption(io), onProgress: (text) => error.line`${error.dim("·")} ${text}` };
 }
 
 function enabledSkills(found: Discovered): readonly Skill[] {

@@ -4,7 +4,7 @@ import { systemProgram } from "../../host/programs.ts";
 import type { Outcome, Sandbox } from "../../host/sandbox.ts";
 import { openSandbox } from "../../sandbox/open.ts";
 import { isRoot, NOBODY } from "../../sandbox/places.ts";
-import { type ProbeResult, probeSandbox } from "../../sandbox/probes.ts";
+import { isLookedAround, type ProbeResult, probeSandbox } from "../../sandbox/probes.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
@@ -29,11 +29,12 @@ export async function safetyCard(
   const home = around.skilletHome;
   try {
     const sandbox = await openSandbox({ settings: settings.sandbox, home });
-    const card = await cardOf(sandbox, home);
+    const card = await cardOf(sandbox, home, settings.sandbox.program);
     const held = card.probes.filter(({ holds }) => holds).length;
     if (options.json) printJson(io.stdout, { ...card, held, of: card.probes.length });
     else printCard(printer(io.stdout, io.env), card, held);
-    return card.probes.length > 0 && card.probes.every(({ holds }) => holds !== false) ? EXIT.fine : EXIT.findings;
+    const isFine = isLookedAround(card.probes) && card.probes.every(({ holds }) => holds !== false);
+    return isFine ? EXIT.fine : EXIT.findings;
   } catch (error) {
     if (!(error instanceof SkillError)) throw error;
     const { code, message, fix = "" } = error;
@@ -48,10 +49,10 @@ export async function safetyCard(
   }
 }
 
-async function cardOf(sandbox: Sandbox, home: string): Promise<Card> {
+async function cardOf(sandbox: Sandbox, home: string, client: string | undefined): Promise<Card> {
   const { level, by } = sandbox;
   const probes = await probeSandbox(sandbox, { home });
-  const version = versionOf(by);
+  const version = versionOf((sandbox.system === "own" && client) || systemProgram(by === "bubblewrap" ? "bwrap" : by));
   return {
     level,
     by,
@@ -68,9 +69,8 @@ async function boundsOf(sandbox: Sandbox): Promise<Card["bounds"]> {
   return (await sandbox.run(command, { onOutput: () => true })).isolation.bounds;
 }
 
-function versionOf(by: string): string | undefined {
-  const program = systemProgram(by === "bubblewrap" ? "bwrap" : by);
-  if (program === undefined || by === "seatbelt") return undefined;
+function versionOf(program: string | undefined): string | undefined {
+  if (program === undefined) return undefined; // It is macOS's own.
   const { stdout } = spawnSync(program, ["--version"], { encoding: "utf8", env: {} });
   return /\d+(?:\.\d+)+/.exec(stdout ?? "")?.[0];
 }
@@ -108,7 +108,7 @@ function printCard(out: Printer, card: Card, held: number): void {
   out.line`  ${BOUNDS[card.bounds]}`;
   let last = "";
   for (const { id, name, holds, detail } of probes) {
-    if (id !== last) out.line`\n${out.bold(TITLES[id] ?? id)} ${out.dim(id)}`;
+    if (id !== last) out.line`\n${out.bold(TITLES[id] ?? id)}`;
     last = id;
     const mark = holds === undefined ? out.dim("·") : holds ? out.green("✓") : out.red("✗");
     out.line`${mark} ${holds === undefined ? out.dim(`${name}: not tried`) : name}`;

@@ -6,6 +6,7 @@ import { denials } from "../../policy/policy.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens, oneLine } from "../../shared/text.ts";
 import { type Diagnostic, diagnose } from "../../skill/diagnostic.ts";
+import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
@@ -52,6 +53,8 @@ function factsOf(skill: Skill, found: Discovered) {
     frontmatter: skill.manifest.data,
     tokens: { listed: estimateTokens(promptListing([skill])), full: estimateTokens(skill.body()) },
     files,
+    scripts: scriptsOf(skill),
+    trust: found.trust.standingOf(skill),
     copies: found.catalog.copies(skill.name).map(describe),
     denials: denials(skill, found, "run"),
     diagnostics: diagnose([...skill.findings, ...findings], skill.origin.file ?? skill.name),
@@ -70,6 +73,18 @@ function printFacts(io: Io, skill: Skill, found: Discovered): void {
   row("tags", manifest.tags.join(", "));
   row("authors", manifest.authors.join(", "));
   row("model", manifest.model);
+  row(
+    "scripts",
+    scriptsOf(skill)
+      .map(({ path }) => path)
+      .join(", "),
+  );
+  const values = found.settings.skills.get(skill.name)?.variables;
+  row("env", manifest.env.map((name) => `${name} (${values?.get(name) ? "set" : "missing"})`).join(", "));
+  row("packages", manifest.packages.join(", "));
+  row("network", (found.settings.skills.get(skill.name)?.network ?? []).join(", "));
+  const standing = found.trust.standingOf(skill);
+  row("trust", standing === "own" ? undefined : standing);
   for (const [kind, values] of Object.entries({ ...manifest.triggers, paths: manifest.paths })) {
     row(kind, oneLine(values.join(", "), 200));
   }
@@ -77,7 +92,7 @@ function printFacts(io: Io, skill: Skill, found: Discovered): void {
   row("source", origin.source === origin.scope ? origin.scope : `${origin.source} (${origin.scope})`);
   const lines = count(skill.body().split("\n").length, "line");
   row("tells", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${lines})`);
-  for (const denial of denied) row("denied", `${denial.message}; ${denial.fix}`);
+  for (const denial of denied) row("denied", `${denial.message}; ${denial.fix.replace(/\n\s*/g, " ")}`);
   const copies = found.catalog.copies(skill.name);
   if (copies.length > 1) {
     out.line`\n${out.bold("Copies")} ${out.dim("the first is used")}`;
