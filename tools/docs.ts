@@ -90,7 +90,12 @@ switched off.
 [skills.research]
 enabled = true
 model = "fast"
-PERPLEXITY_API_KEY = "…"
+PERPLEXITY_API_KEY = "…"              # or "env:NAME", a variable of yours; or "file:PATH", a file's text
+network = ["api.perplexity.ai:443"]  # what its scripts may reach
+workspace = "read"                   # whether they see the workspace
+
+[scripts]
+timeout_seconds = 120
 
 [sources.team]
 path = "~/team-skills"

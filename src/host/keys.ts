@@ -104,6 +104,16 @@ export const KEYS: readonly Key[] = [
     (values, name, value, last) => skillOf(values, name).variables.set(last, String(value)),
   ),
   key(
+    "skills.*.network",
+    "endpoints",
+    "what its sandbox may reach besides, as `host:port`",
+    "user",
+    (values, name, network) => Object.assign(skillOf(values, name), { network }),
+  ),
+  key("skills.*.workspace", "access", "whether its sandbox sees the workspace", "user", (values, name, workspace) =>
+    Object.assign(skillOf(values, name), { workspace }),
+  ),
+  key(
     "skills.defaults.allow_chat_ids",
     "texts",
     "the same for every skill that has none of its own",
@@ -143,16 +153,6 @@ export const KEYS: readonly Key[] = [
     "whether up to five skills that fit by their words are named when none is triggered",
     "workspace",
     (values, _, shortlist) => Object.assign(values.disclosure, { shortlist }),
-  ),
-  key(
-    "skills.*.network",
-    "endpoints",
-    "what its sandbox may reach besides, as `host:port`",
-    "user",
-    (values, name, network) => Object.assign(skillOf(values, name), { network }),
-  ),
-  key("skills.*.workspace", "access", "whether its sandbox sees the workspace", "user", (values, name, workspace) =>
-    Object.assign(skillOf(values, name), { workspace }),
   ),
   sandboxKey(
     "level",

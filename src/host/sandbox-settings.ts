@@ -12,6 +12,8 @@ export interface SandboxSettings {
   engine?: Engine;
   /** What a container is made from. */
   image?: string;
+  /** The client of docker or podman, in place of the one in a folder of the system's. The operator's own word: nobody checks whose it is. */
+  program?: string;
   /** `host:port`, each opened for every skill. */
   network: readonly string[];
   /** Where Python packages are fetched from, as `host:port`. */

@@ -8,7 +8,7 @@ export type Level = (typeof LEVELS)[number];
 /** What a process may use. Each is enforced, and a result says how. */
 export interface Limits {
   seconds: number;
-  /** Bytes of output, both streams together. */
+  /** Bytes of output, both streams together. Contract: the caller's `onOutput` counts and decides; no sandbox does. */
   output: number;
   /** Bytes of memory. */
   memory: number;
@@ -59,6 +59,13 @@ export interface Isolation {
 /** Why it ended: by itself, or stopped by the host, and over what. */
 export type Ending = "exit" | "timeout" | "abort" | "output" | "memory";
 
+/** What somebody should look at although the code ran. */
+export interface Notice {
+  code: string;
+  message: string;
+  fix: string;
+}
+
 export interface Outcome {
   /** As a shell gives it: 128 and the signal's number when one ended it. None when the host stopped it. */
   exitCode: number | undefined;
@@ -67,12 +74,13 @@ export interface Outcome {
   ending: Ending;
   ms: number;
   isolation: Isolation;
+  notices?: readonly Notice[];
 }
 
 export type OutputStream = "stdout" | "stderr";
 
 export interface RunOptions {
-  /** Called with each piece as it comes. Contract: false means that it is too much, and ends the run. */
+  /** Called with each piece as it comes. Contract: false means that it is too much, and ends the run; does not throw. */
   onOutput(stream: OutputStream, bytes: Buffer): boolean;
   signal?: AbortSignal;
 }
@@ -84,6 +92,8 @@ export interface Sandbox {
   readonly by: string;
   /** Whether what is mounted is seen where it is mounted to, and not where it really is. */
   readonly mapsPaths: boolean;
+  /** Whose programs code sees: the host's, or those of an image. */
+  readonly system: "host" | "own";
   /** Contract: a new sandbox each time, nothing of which is left when it resolves. Throws a SkillError when it cannot be started. */
   run(command: Command, options: RunOptions): Promise<Outcome>;
 }

@@ -1,4 +1,5 @@
 import { type Command, FIXED_VARIABLES, type Sandbox, seenPath } from "../host/sandbox.ts";
+import { SkillError } from "../shared/error.ts";
 import { runProcess } from "./process.ts";
 
 /** No isolation but for the variables, the time and the output. Only ever where the operator says `level = "none"`. */
@@ -7,7 +8,9 @@ export function bareSandbox(): Sandbox {
     level: "none",
     by: "none",
     mapsPaths: false,
+    system: "host",
     async run(command, options) {
+      if (command.root !== undefined) throw noPackages();
       const outcome = await runProcess(programFor(command, sandbox), command.limits.seconds, options);
       return { ...outcome, isolation: { level: "none", by: "none", bounds: "none" } };
     },
@@ -23,4 +26,11 @@ function programFor({ argv: [file, ...args], env, folder, mounts, stdin }: Comma
     folder: seenPath(sandbox, mounts, folder),
     ...(stdin === undefined ? {} : { stdin }),
   };
+}
+
+function noPackages(): SkillError {
+  return new SkillError("sandbox-packages", {
+    message: "Packages cannot be added where nothing is kept apart",
+    fix: 'install them on this machine, or remove [sandbox] level = "none" from config.toml',
+  });
 }

@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { existsSync, lstatSync, readlinkSync } from "node:fs";
-import { constants, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import {
   type Command,
   FIXED_VARIABLES,
@@ -14,7 +14,7 @@ import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
 import { type Cgroup, makeCgroup } from "./cgroup.ts";
 import { watchMemory } from "./memory.ts";
-import { killGroup, type Program, runProcess } from "./process.ts";
+import { killGroup, type Program, runProcess, signalOf } from "./process.ts";
 import { seccompFilter } from "./seccomp.ts";
 
 export interface BubblewrapOptions {
@@ -54,7 +54,7 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
       }
       if (started.isTooLarge && outcome.ending === "exit") {
         const isolation = { level: "strong", by: "bubblewrap", bounds: "process" } as const;
-        return { ...outcome, exitCode: undefined, ending: "memory", isolation };
+        return { ...outcome, ...OUT_OF_MEMORY, isolation };
       }
       if (outcome.ending === "exit" && !started.status.includes("exit-code")) throw notStarted(said);
       const bounds = cgroup ? "tree" : "process";
@@ -69,6 +69,7 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     level: "strong",
     by: "bubblewrap",
     mapsPaths: true,
+    system: "host",
     async run(command, runOptions) {
       if (command.network.length === 0) return run(command, runOptions);
       const { withNetwork } = await import("./forward.ts");
@@ -85,20 +86,25 @@ interface Parts {
   filter: Buffer;
   cgroup: Cgroup | undefined;
   /** What bubblewrap says of the process, and whether that took too much where there is no group. */
-  started: { status: string; isTooLarge: boolean; first?: number; unwatch?: () => void };
+  started: { status: string; isTooLarge: boolean; first?: number | undefined; unwatch?: () => void };
 }
 
 function programFor(command: Command, options: BubblewrapOptions, { filter, cgroup, started }: Parts): Program {
-  const onStatus = (bytes: Buffer, child: ChildProcess) => {
-    const isFirst = started.status === "";
+  const onStatus = (bytes: Buffer) => {
     started.status += bytes;
-    if (!isFirst) return;
-    started.first = Number(/"child-pid":\s*(\d+)/.exec(started.status)?.[1]);
+    started.first ??= Number(/"child-pid":\s*(\d+)/.exec(started.status)?.[1]) || undefined;
+  };
+  // Not before: until bubblewrap is done, the folders of its process are the host's, with all the files in them.
+  const onInside = (child: ChildProcess) => {
     if (cgroup) return;
-    started.unwatch = watchMemory(started.first, command.limits.memory, () => {
-      started.isTooLarge = true;
-      killAll(child, started.first);
-    });
+    started.unwatch = watchMemory(
+      () => started.first,
+      command.limits.memory,
+      () => {
+        started.isTooLarge = true;
+        killAll(child, started.first);
+      },
+    );
   };
   const user = options.user && (command.user || options.user);
   const wrapped = [options.program, "--args", "3", "--", ...limited(command, cgroup !== undefined)];
@@ -111,8 +117,12 @@ function programFor(command: Command, options: BubblewrapOptions, { filter, cgro
     pipes: [
       Buffer.from(`${bubblewrapArguments(command, options.mounts).join("\0")}\0`),
       filter,
-      (pipe, child) => pipe.on("data", (bytes: Buffer) => onStatus(bytes, child)),
-      (pipe) => pipe.once("data", () => pipe.end("go\n")),
+      (pipe) => pipe.on("data", onStatus),
+      (pipe, child) =>
+        pipe.once("data", () => {
+          onInside(child);
+          pipe.end("go\n");
+        }),
     ],
     kill(child) {
       killAll(child, started.first);
@@ -222,13 +232,13 @@ function named(
   cgroup: Cgroup | undefined,
   isolation: Outcome["isolation"],
 ): Outcome {
-  const { exitCode = 0, ending } = outcome;
-  const signal = exitCode > 128 ? SIGNALS.get(exitCode - 128) : undefined;
-  const isOutOfMemory = ending === "exit" && exitCode !== 0 && (cgroup?.ranOutOfMemory() ?? false);
-  return { ...outcome, signal: outcome.signal ?? signal, ending: isOutOfMemory ? "memory" : ending, isolation };
+  const signal = outcome.signal ?? signalOf(outcome.exitCode);
+  const isOutOfMemory = outcome.ending === "exit" && outcome.exitCode !== 0 && (cgroup?.ranOutOfMemory() ?? false);
+  return { ...outcome, ...(isOutOfMemory ? OUT_OF_MEMORY : {}), signal, isolation };
 }
 
-const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
+/** Whoever ended it, the kernel or this process. */
+const OUT_OF_MEMORY = { exitCode: undefined, ending: "memory" } as const;
 
 function notStarted(said: string): SkillError {
   return new SkillError("sandbox-start", {

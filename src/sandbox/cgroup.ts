@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Limits } from "../host/sandbox.ts";
 
@@ -15,7 +15,7 @@ export interface Cgroup {
 
 /** Makes one, in the caller's own cgroup and so within its bounds; undefined where none can be had. */
 export function makeCgroup(limits: Pick<Limits, "memory" | "processes">): Cgroup | undefined {
-  const name = `skillet-${process.pid}-${++made}`;
+  const name = `skillet-${pidNamespace()}-${process.pid}-${++made}`;
   for (const folder of placesForBoth()) {
     const group = tryFolders([join(folder, name)], [UNIFIED], limits);
     if (group) return group;
@@ -32,6 +32,15 @@ export function makeCgroup(limits: Pick<Limits, "memory" | "processes">): Cgroup
 }
 
 let made = 0;
+
+/** Numbers of processes say something only within it, and cgroups can be seen from several. */
+function pidNamespace(): string {
+  try {
+    return /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0] ?? "0";
+  } catch {
+    return "0"; // There is no /proc, and so no cgroup either.
+  }
+}
 
 type Files = (
   limits: Pick<Limits, "memory" | "processes">,
@@ -117,21 +126,22 @@ function group(folders: readonly string[]): Cgroup {
   };
 }
 
-function killAll(folder: string): void {
-  for (const pid of read(join(folder, "cgroup.procs")).split("\n")) {
+export function killAll(folder: string): void {
+  for (const pid of read(join(folder, "cgroup.procs")).split("\n").map(Number)) {
     try {
-      if (pid !== "") process.kill(Number(pid), "SIGKILL");
+      // The kernel writes 0 for a process of another namespace, which to kill() is the caller's own group.
+      if (pid > 1) process.kill(pid, "SIGKILL");
     } catch {
       // It is gone already.
     }
   }
 }
 
-/** What a host that died left behind. */
-function sweep(parent: string): void {
+/** What a host that died left behind. Whether one of another namespace lives cannot be told. */
+export function sweep(parent: string): void {
   for (const name of readdirSync(parent)) {
-    const pid = /^skillet-(\d+)-/.exec(name)?.[1];
-    if (pid === undefined || existsSync(`/proc/${pid}`)) continue;
+    const [, namespace, pid] = /^skillet-(\d+)-(\d+)-\d+$/.exec(name) ?? [];
+    if (namespace !== pidNamespace() || existsSync(`/proc/${pid}`)) continue;
     killAll(join(parent, name));
     removeFolder(join(parent, name));
   }

@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { constants, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -9,13 +9,15 @@ import {
   FIXED_VARIABLES,
   HOME_FOLDER,
   type Mount,
+  type Notice,
   type Outcome,
   type RunOptions,
   type Sandbox,
 } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
-import { withNetwork } from "./forward.ts";
-import { killGroup, runProcess } from "./process.ts";
+import { withNetwork, withNotices } from "./forward.ts";
+import { isRoot, NOBODY } from "./places.ts";
+import { killGroup, runProcess, signalOf } from "./process.ts";
 
 export interface ContainerOptions {
   /** The client's path: of docker, podman, or what speaks like one of them. */
@@ -40,6 +42,7 @@ export function containerSandbox(options: ContainerOptions): Sandbox {
     level: "strong",
     by,
     mapsPaths: true,
+    system: "own",
     async run(command, runOptions) {
       if (command.root !== undefined) throw noPackages(by);
       const folder = await mkdtemp(join(options.folder ?? tmpdir(), "skillet-"));
@@ -74,7 +77,7 @@ export function containerArguments(command: Command, names: ContainerNames): str
   return [
     ...["run", "--rm", "--init", "--pull", "never", "--name", names.name, "--cidfile", names.id],
     ...["--network", "none", "--ipc", "private", "--cgroupns", "private", "--hostname", "skill"],
-    ...["--user", "65534:65534", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"],
+    ...["--user", userText(command.user), "--cap-drop", "ALL", "--security-opt", "no-new-privileges"],
     ...["--memory", String(limits.memory), "--memory-swap", String(limits.memory)],
     ...["--pids-limit", String(limits.processes), "--ulimit", "core=0:0"],
     ...["--ulimit", `fsize=${limits.disk}:${limits.disk}`, "--shm-size", String(limits.disk)],
@@ -86,6 +89,13 @@ export function containerArguments(command: Command, names: ContainerNames): str
     ...(stdin === undefined ? [] : ["--interactive"]),
     ...["--workdir", folder, "--entrypoint", program, names.image, ...rest],
   ];
+}
+
+/** Whom it runs as: nobody, unless the caller is that user or may become it. */
+function userText(wanted: number | undefined): string {
+  const isOwn = wanted === process.getuid?.();
+  if (!wanted || !(isOwn || isRoot())) return `${NOBODY}:${NOBODY}`;
+  return `${wanted}:${(isOwn && process.getgid?.()) || wanted}`;
 }
 
 /** Podman would pass on the host's proxies, and lets go of what the image and itself would set. */
@@ -104,9 +114,9 @@ async function run(options: Run, command: Command, runOptions: RunOptions): Prom
   const guard = guardOf([program, "rm", "--force", name], folder, env);
   let said = "";
   let stopping: Promise<unknown> | undefined;
-  let failure: unknown;
+  let outcome: Omit<Outcome, "isolation">;
   try {
-    const outcome = await runProcess(
+    outcome = await runProcess(
       {
         file: program,
         args,
@@ -115,10 +125,7 @@ async function run(options: Run, command: Command, runOptions: RunOptions): Prom
         kill(child) {
           killGroup(child);
           // A client that is killed while the engine makes the container leaves one that was not there yet: once more, later.
-          stopping = remove().then(
-            () => sleep(300),
-            () => {},
-          );
+          stopping = remove().then((left) => (left ? undefined : sleep(300)));
         },
       },
       command.limits.seconds,
@@ -132,32 +139,40 @@ async function run(options: Run, command: Command, runOptions: RunOptions): Prom
     );
     const isRefused = outcome.exitCode === 125 && (await readFile(id, "utf8").catch(() => "")) === "";
     if (isRefused) throw notStarted(by, said);
-    return { ...named(outcome), isolation: { level: "strong", by, bounds: "tree" } };
   } catch (error) {
-    failure = error;
-    throw error;
-  } finally {
     await stopping;
-    // Also after it ended by itself: the client can lose its engine, and the container goes on.
-    await remove().catch((error) => {
-      if (failure === undefined) throw error; // Else there is none to remove, as a rule: what was first is said.
-    });
+    await remove(); // As a rule there is none.
     killGroup(guard);
+    throw error;
   }
+  await stopping;
+  // Also after it ended by itself: the client can lose its engine, and the container goes on.
+  const left = await remove();
+  if (!left) killGroup(guard); // Else it tries once more, at the end of this process.
+  const signal = outcome.signal ?? signalOf(outcome.exitCode);
+  const isolation = { level: "strong", by, bounds: "tree" } as const;
+  return withNotices({ ...outcome, signal, isolation }, left ? [left] : []);
 }
 
-async function removeContainer(program: string, name: string, env: Record<string, string>): Promise<void> {
+/** Gives what to tell of a container that is left. */
+async function removeContainer(
+  program: string,
+  name: string,
+  env: Record<string, string>,
+): Promise<Notice | undefined> {
   const said = await new Promise<string | undefined>((resolve) => {
     const options = { env, cwd: "/", timeout: 10_000, killSignal: "SIGKILL" } as const;
     execFile(program, ["rm", "--force", name], options, (error, _, stderr) =>
       resolve(error ? stderr || error.message : undefined),
     );
   });
-  if (said === undefined || /no such container|no container with name|already in progress/i.test(said)) return;
-  throw new SkillError("sandbox-left", {
-    message: `The container ${name} could not be removed: ${firstLine(said)}`,
+  if (said === undefined || /no such container|no container with name|already in progress/i.test(said))
+    return undefined;
+  return {
+    code: "sandbox-left",
+    message: `the container ${name} could not be removed: ${firstLine(said)}`,
     fix: `run \`${basename(program)} rm --force ${name}\``,
-  });
+  };
 }
 
 /** Waits for the end of this process, which closes the pipe however it dies: an engine does not stop with its client. */
@@ -200,13 +215,6 @@ function mountText({ from, to, access }: Mount): string {
   for (const path of [from, to]) if (/[\0\r\n]/.test(path)) throw notAMount(path);
   const fields = ["type=bind", `source=${from}`, `target=${to}`, ...(access === "read" ? ["readonly"] : [])];
   return fields.map((field) => (/[",]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field)).join(",");
-}
-
-/** A client gives a signal as a shell does. */
-function named(outcome: Omit<Outcome, "isolation">): Omit<Outcome, "isolation"> {
-  const number = (outcome.exitCode ?? 0) - 128;
-  const signal = Object.entries(constants.signals).find(([, value]) => value === number)?.[0];
-  return { ...outcome, signal: outcome.signal ?? signal };
 }
 
 function firstLine(text: string): string {

@@ -1,5 +1,6 @@
-import type { Command } from "../host/sandbox.ts";
-import { openProxy, type ProxyOptions } from "./network.ts";
+import type { Command, Notice, Outcome } from "../host/sandbox.ts";
+import { endpointText } from "./endpoint.ts";
+import { openProxy, type ProxyOptions, type Refusal } from "./network.ts";
 
 /** Where the proxy's socket is for the code in a sandbox. */
 export const NETWORK_SOCKET = "/run/skillet/network.sock";
@@ -9,50 +10,75 @@ export interface ForwardOptions {
   node: string;
   /** The path of the proxy's socket, as the sandbox sees it. */
   socket?: string;
-  /** A file with `FORWARDER` in it, as the sandbox sees it; without one the text itself is an argument. */
-  script?: string;
   /** Where it listens. Any free port when left out, which is right where the sandbox has a loopback interface of its own. */
   port?: number;
 }
 
-export interface NetworkOptions extends Omit<ProxyOptions, "endpoints">, Pick<ForwardOptions, "node" | "script"> {}
+export interface NetworkOptions extends Omit<ProxyOptions, "endpoints" | "onRefused">, Pick<ForwardOptions, "node"> {}
 
 /** Runs a command for a sandbox without a network, with a way to what is open for it while it runs. */
-export async function withNetwork<Result>(
+export async function withNetwork(
   command: Command,
   options: NetworkOptions,
-  run: (command: Command) => Promise<Result>,
-): Promise<Result> {
+  run: (command: Command) => Promise<Outcome>,
+): Promise<Outcome> {
   if (command.network.length === 0) return run(command);
-  const proxy = await openProxy({ ...options, endpoints: command.network });
+  const { notices, onRefused } = refusalNotices();
+  const proxy = await openProxy({ ...options, endpoints: command.network, onRefused });
   try {
     const mount = { from: proxy.socket, to: NETWORK_SOCKET, access: "read" } as const;
-    return await run({
+    const outcome = await run({
       ...command,
       argv: forwarded(command.argv, options),
       mounts: [...command.mounts, mount],
     });
+    return withNotices(outcome, notices);
   } finally {
     await proxy.close();
   }
 }
 
+/** Makes notices of what a proxy refuses: each once, and no more than somebody reads. */
+export function refusalNotices(): { notices: readonly Notice[]; onRefused: (refusal: Refusal) => void } {
+  const notices: Notice[] = [];
+  const onRefused = (refusal: Refusal) => {
+    const notice = noticeOf(refusal);
+    const isKnown = notices.some(({ message }) => message === notice.message);
+    if (!isKnown && notices.length < MOST_NOTICES) notices.push(notice);
+  };
+  return { notices, onRefused };
+}
+
+const MOST_NOTICES = 10;
+
+export function withNotices(outcome: Outcome, notices: readonly Notice[]): Outcome {
+  return notices.length === 0 ? outcome : { ...outcome, notices: [...(outcome.notices ?? []), ...notices] };
+}
+
+/** The operator's to read, not the code's: it tells a private name from one that there is not. */
+function noticeOf({ endpoint, reason }: Refusal): Notice {
+  const name = endpointText(endpoint);
+  const [why, fix] = {
+    closed: ["which is not open", `add "${name}" to network under [skills.<name>] in config.toml, if it may`],
+    private: [
+      "which stands for an address that is not public",
+      "add that address by its number to network under [skills.<name>] in config.toml, if it may",
+    ],
+    unresolved: ["which could not be looked up", "check the name, and that this machine can look up names"],
+  }[reason] as [string, string];
+  return { code: "network-closed", message: `it asked for ${name}, ${why}`, fix };
+}
+
 /** The same command, with a way to the proxy beside it: most programs know no unix socket, but an address in a variable. */
 export function forwarded(
   argv: readonly [string, ...string[]],
-  { node, socket = NETWORK_SOCKET, script, port = 0 }: ForwardOptions,
+  { node, socket = NETWORK_SOCKET, port = 0 }: ForwardOptions,
 ): [string, ...string[]] {
-  const text = script === undefined ? ["--eval", FORWARDER, "--"] : [script];
   // Threads of its own would count against what the command may start.
-  return [node, "--v8-pool-size=0", ...text, socket, String(port), ...argv];
+  return [node, "--v8-pool-size=0", "--eval", FORWARDER, "--", socket, String(port), ...argv];
 }
 
 /** What tells programs of the proxy. */
-export function proxyVariables(port: number): Record<string, string> {
-  const address = `http://127.0.0.1:${port}`;
-  return { ...OTHER_VARIABLES, ...Object.fromEntries(ADDRESS_VARIABLES.map((name) => [name, address])) };
-}
-
 const ADDRESS_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 // Also an address of the loopback interface is the host's, where it is open.
 const OTHER_VARIABLES = { NO_PROXY: "", no_proxy: "", NODE_USE_ENV_PROXY: "1" };
@@ -61,11 +87,11 @@ const OTHER_VARIABLES = { NO_PROXY: "", no_proxy: "", NODE_USE_ENV_PROXY: "1" };
  * A program for Node, inside the sandbox: listens on the loopback interface, pipes each connection to the proxy's socket, and runs
  * the command meanwhile, whose end is its own. Nothing is trusted to it: what is open, the proxy decides.
  */
-export const FORWARDER = `"use strict";
+const FORWARDER = `"use strict";
 const { spawn } = require("node:child_process");
 const { constants } = require("node:os");
 const net = require("node:net");
-const [socket, port, file, ...args] = process.argv.slice(__filename === "[eval]" ? 1 : 2);
+const [socket, port, file, ...args] = process.argv.slice(1);
 
 const server = net.createServer({ allowHalfOpen: true }, (client) => {
   const proxy = net.connect({ path: socket, allowHalfOpen: true });

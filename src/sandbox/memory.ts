@@ -7,8 +7,10 @@ const EVERY_MS = 100;
  * Looks now and then at what each process of a tree holds, where no cgroup counts it: a limit of a process counts only memory of its
  * own, not what it can share, and none what the kernel holds for files, be they empty. Contract: gives what ends the looking.
  */
-export function watchMemory(root: number, most: number, onTooMuch: () => void): () => void {
+export function watchMemory(first: () => number | undefined, most: number, onTooMuch: () => void): () => void {
   const timer = setInterval(() => {
+    const root = first();
+    if (root === undefined) return;
     const tree = treeOf(root);
     if (tree.some((pid) => heldBy(pid) > most) || filesOf(tree.at(-1) ?? root) * FILE_BYTES > most) onTooMuch();
   }, EVERY_MS);

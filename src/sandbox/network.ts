@@ -88,7 +88,8 @@ export async function openProxy(options: ProxyOptions): Promise<Proxy> {
   };
   try {
     if (Buffer.byteLength(socket) > MOST_PATH_BYTES) throw tooLong(socket);
-    await new Promise<void>((resolve, reject) => server.once("error", reject).listen(socket, resolve));
+    // The handler stays: a connection that cannot be accepted is an error too, and the run goes on.
+    await new Promise<void>((resolve, reject) => server.on("error", reject).listen(socket, resolve));
     // The folder is its owner's alone until here, so that nobody else can be first.
     await chmod(socket, options.socketMode ?? 0o600);
     if (options.owner) {
@@ -245,7 +246,7 @@ function refuse(run: Run, endpoint: Endpoint, reason: Refusal["reason"]): Answer
   const line =
     reason === "closed"
       ? `not opened: the operator can add ${name} to network in config.toml`
-      : `not opened: ${name} has no public address; the operator can add a private one by its number to network in config.toml`;
+      : `not opened: ${name} cannot be looked up or has no public address; the operator can add a private one by its number to network in config.toml`;
   return { status: 403, line };
 }
 

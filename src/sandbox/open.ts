@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { release } from "node:os";
 import { dirname, join } from "node:path";
 import { userHome } from "../host/home.ts";
@@ -55,16 +55,18 @@ const ENGINES: Record<Engine, (options: SandboxOptions) => Promise<Sandbox>> = {
       mounts: furniture(sandboxFolder(home), own),
       ...(isRoot() ? { user: NOBODY } : {}),
     });
-    await testOnce(sandbox, program, home);
+    await testOnce(sandbox, { parts: [program], home, remedy: () => namespaceRemedy() ?? CONTAINER });
     return sandbox;
   },
   docker: (options) => container("docker", options),
   podman: (options) => container("podman", options),
-  async seatbelt() {
+  async seatbelt({ home }) {
     const { seatbeltSandbox } = await import("./seatbelt.ts");
     const program = systemProgram("sandbox-exec");
     if (!program) throw unavailable("sandbox-exec is not there: it is macOS's own", CONTAINER);
-    return seatbeltSandbox({ program });
+    const sandbox = seatbeltSandbox({ program });
+    await testOnce(sandbox, { parts: [program], home, remedy: () => CONTAINER });
+    return sandbox;
   },
 };
 
@@ -72,23 +74,46 @@ const CONTAINER = 'set [sandbox] engine = "docker" or "podman" with an image in 
 
 async function container(engine: "docker" | "podman", { settings, home }: SandboxOptions): Promise<Sandbox> {
   const { containerSandbox } = await import("./container.ts");
-  const program = systemProgram(engine);
-  if (!program) throw unavailable(`${engine} is not installed`, `install ${engine}, or remove [sandbox] engine`);
+  const program = settings.program ?? systemProgram(engine);
+  if (!program || !existsSync(program)) {
+    throw unavailable(
+      program
+        ? `${program}, which [sandbox] program names, is not there`
+        : `${engine} is not installed where only root can change it`,
+      `install ${engine}, or set [sandbox] program = "/path/to/${engine}", or remove [sandbox] engine, in config.toml`,
+    );
+  }
   if (settings.image === undefined) {
     throw unavailable(`${engine} has no image to run`, '[sandbox] image = "debian@sha256:…" in config.toml names one');
   }
   const sandbox = containerSandbox({ program, engine, image: settings.image });
-  await testOnce(sandbox, `${program}:${settings.image}`, home);
+  const { image } = settings;
+  await testOnce(sandbox, {
+    parts: [program, image],
+    home,
+    remedy(failed) {
+      if (/no such image|image not known|unable to find image/i.test(failed)) return `run \`${engine} pull ${image}\``;
+      return `start ${engine}, or remove [sandbox] engine from config.toml`;
+    },
+  });
   return sandbox;
 }
 
-/** Tried once for this program, kernel and user; remembered, because trying costs as much as a run. */
-async function testOnce(sandbox: Sandbox, what: string, home: string): Promise<void> {
+interface Tested {
+  /** What it is made of: its program, and more. */
+  parts: readonly [program: string, ...string[]];
+  home: string;
+  /** What to do about a promise that failed. */
+  remedy(failed: string): string;
+}
+
+/** Tried once for these parts, kernel and user; remembered, because trying costs as much as a run. */
+async function testOnce(sandbox: Sandbox, { parts, home, remedy }: Tested): Promise<void> {
   const file = join(home, "cache", "sandbox.json");
-  const stamp = shortHash([what, stampOf(what), release(), process.getuid?.(), packageVersion()].join("\0"));
+  const stamp = shortHash([...parts, stampOf(parts[0]), release(), process.getuid?.(), packageVersion()].join("\0"));
   if (remembered(file) === stamp) return;
   const failed = await failedPromise(sandbox);
-  if (failed !== undefined) throw unavailable(`The sandbox does not hold: ${failed}`, namespaceRemedy() ?? CONTAINER);
+  if (failed !== undefined) throw unavailable(`The sandbox does not hold: ${failed}`, remedy(failed));
   try {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, JSON.stringify({ passed: stamp }));

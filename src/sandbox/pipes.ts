@@ -1,8 +1,10 @@
 import { execFile, spawnSync } from "node:child_process";
-import { chownSync, constants, fchownSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, closeSync, constants, fchownSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemProgram } from "../host/programs.ts";
+import { SkillError } from "../shared/error.ts";
+import { reason } from "../shared/inside.ts";
 
 /** Both ends of a pipe, as descriptors. */
 export interface Pipe {
@@ -12,27 +14,39 @@ export interface Pipe {
 
 /**
  * A pipe of the system's own kind, or nothing where none can be had. What Node puts in its place is a socket, and a program that
- * opens /dev/stdout or /dev/stderr again, as many scripts do, gets an error from one.
+ * opens /dev/stdout or /dev/stderr again, as many scripts do, gets an error from one. Contract: does not throw.
  */
 export function takePipe(user?: number): Pipe | undefined {
   if (made.length === 0) makeNow();
   const pipe = made.pop();
   taken++;
   if (taken > FEW && made.length < LOW) warmPipes(MANY);
-  if (pipe && user !== undefined) give(() => fchownSync(pipe.write, user, user));
-  return pipe;
+  try {
+    if (pipe && user !== undefined) give(() => fchownSync(pipe.write, user, user));
+    return pipe;
+  } catch {
+    for (const fd of [pipe?.read, pipe?.write]) if (fd !== undefined) closeSync(fd);
+    return undefined;
+  }
 }
 
 /** A text to read as standard input, from the start each time it is opened: a file that has no name. */
 export function inputFile(text: string, user?: number): number {
-  const folder = mkdtempSync(join(tmpdir(), "skillet-input-"));
-  const path = join(folder, "stdin");
+  let folder: string | undefined;
   try {
+    folder = mkdtempSync(join(tmpdir(), "skillet-input-"));
+    const path = join(folder, "stdin");
     writeFileSync(path, text, { mode: 0o600 });
     if (user !== undefined) give(() => chownSync(path, user, user));
     return openSync(path, constants.O_RDONLY);
+  } catch (error) {
+    throw new SkillError("sandbox-start", {
+      message: `What the code is to read could not be written to a file in ${tmpdir()}: ${reason(error)}`,
+      fix: "set TMPDIR to a folder that can be written to",
+      cause: error,
+    });
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    if (folder !== undefined) remove(folder);
   }
 }
 
@@ -54,25 +68,22 @@ let isMaking = false;
 /** Makes the first ones while other things are prepared. */
 export function warmPipes(count = FEW): void {
   const program = made.length < LOW && !isMaking ? fifoMaker() : undefined;
-  if (!program) return;
+  const names = program && newNames(count);
+  if (!program || !names) return;
   isMaking = true;
-  const { folder, paths } = names(count);
-  execFile(program, ["--mode=600", ...paths], { env: {} }, (error) => {
+  execFile(program, ["--mode=600", ...names.paths], { env: {} }, (error) => {
     isMaking = false;
-    if (!error) open(paths);
-    rmSync(folder, { recursive: true, force: true });
+    if (!error) open(names.paths);
+    remove(names.folder);
   });
 }
 
 function makeNow(): void {
   const program = fifoMaker();
-  if (!program) return;
-  const { folder, paths } = names(FEW);
-  try {
-    if (spawnSync(program, ["--mode=600", ...paths], { env: {}, stdio: "ignore" }).status === 0) open(paths);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  const names = program && newNames(FEW);
+  if (!program || !names) return;
+  if (spawnSync(program, ["--mode=600", ...names.paths], { env: {}, stdio: "ignore" }).status === 0) open(names.paths);
+  remove(names.folder);
 }
 
 // Node cannot make one, so a program of the system does.
@@ -80,17 +91,43 @@ function fifoMaker(): string | undefined {
   return process.platform === "linux" ? systemProgram("mkfifo") : undefined;
 }
 
-function names(count: number): { folder: string; paths: string[] } {
-  const folder = mkdtempSync(join(tmpdir(), "skillet-pipes-"));
-  return { folder, paths: Array.from({ length: count }, (_, index) => join(folder, String(index))) };
+interface Names {
+  folder: string;
+  paths: string[];
+}
+
+function newNames(count: number): Names | undefined {
+  try {
+    const folder = mkdtempSync(join(tmpdir(), "skillet-pipes-"));
+    return { folder, paths: Array.from({ length: count }, (_, index) => join(folder, String(index))) };
+  } catch {
+    return undefined; // TMPDIR is not there, or full.
+  }
 }
 
 /** The ends stay open when the names are gone. */
 function open(paths: readonly string[]): void {
-  for (const path of paths) made.push(openBoth(path));
+  try {
+    for (const path of paths) made.push(openBoth(path));
+  } catch {
+    // There are too many open files: those that there are will do.
+  }
 }
 
 function openBoth(path: string): Pipe {
   const read = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  return { read, write: openSync(path, constants.O_WRONLY) };
+  try {
+    return { read, write: openSync(path, constants.O_WRONLY) };
+  } catch (error) {
+    closeSync(read);
+    throw error;
+  }
+}
+
+function remove(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // Too many open files, again. It holds nothing that could be read.
+  }
 }

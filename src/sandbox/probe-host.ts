@@ -2,8 +2,9 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { userHome } from "../host/home.ts";
 import { sandboxFolder } from "./places.ts";
 import { PROBE_PROGRAM } from "./probe-program.ts";
 import { makeFolder } from "./store.ts";
@@ -39,7 +40,7 @@ export async function layBait(home: string): Promise<Bait> {
   writeFileSync(join(program, "probe.cjs"), PROBE_PROGRAM);
   chmodSync(join(program, "probe.cjs"), 0o644);
 
-  const files = [home, userHome(), tmpdir(), process.cwd()].map((path) => join(path, `.skillet-${token}`));
+  const files = [home, userHome(process.env), tmpdir(), process.cwd()].map((path) => join(path, `.skillet-${token}`));
   const laid = files.filter((path) => isDone(() => writeFileSync(path, token, { mode: 0o644, flag: "wx" })));
   const neighbour = spawn("/bin/sleep", ["300"], { argv0: token, env: { SKILLET_BAIT: token }, stdio: "ignore" });
   neighbour.on("error", () => {});
@@ -76,15 +77,6 @@ export async function layBait(home: string): Promise<Bait> {
       for (const path of [...laid, folder]) rmSync(path, { recursive: true, force: true });
     },
   };
-}
-
-/** Not every user has one. */
-function userHome(): string {
-  try {
-    return homedir();
-  } catch {
-    return tmpdir();
-  }
 }
 
 export interface HostProcess {

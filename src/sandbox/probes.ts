@@ -83,8 +83,25 @@ function isCheck(name: string): name is Check {
 }
 
 async function look(scene: Scene): Promise<void> {
-  const { level, by } = (await part(scene, "look")).isolation;
-  scene.told("level", level === scene.sandbox.level, `${level}, ${by}`);
+  let isAtEnd = false;
+  const { isolation, ending, exitCode } = await part(scene, "look", {
+    onLine({ check, holds, detail }) {
+      scene.told(check, holds, detail);
+      if (check === "end") isAtEnd = true;
+    },
+  });
+  if (!isAtEnd) throw new Error(notLooked(scene.sandbox, ending, exitCode));
+  scene.told("level", isolation.level === scene.sandbox.level, `${isolation.level}, ${isolation.by}`);
+}
+
+/** Whether the program that looks around came to its end: without it little is known. */
+export function isLookedAround(results: readonly ProbeResult[]): boolean {
+  return results.some(({ name, holds }) => name === PROBES.level[1] && holds !== undefined);
+}
+
+function notLooked({ system }: Sandbox, ending: Outcome["ending"], exitCode: number | undefined): string {
+  const needed = system === "own" && exitCode === 127 ? "; the image has to have node" : "";
+  return `the probe ended with ${exitCode === undefined ? ending : `exit ${exitCode}`}${needed}`;
 }
 
 interface Part {
@@ -105,8 +122,9 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
     { from: bait.workspace, to: "/workspace", access: "read-write" },
   ];
   const seen = (path: string) => seenPath(sandbox, mounts, path);
+  const isAllOurs = sandbox.system === "host" && sandbox.mapsPaths;
   const input: ProbeInput = {
-    strangers: sandbox.by === "bubblewrap" ? null : Object.keys(process.env),
+    strangers: isAllOurs ? null : Object.keys(process.env),
     variables: [...Object.keys(FIXED_VARIABLES), SECRET_NAME, "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"],
     secret,
     hostToken: bait.token,
@@ -126,7 +144,7 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
     ),
     calls: { ...CALLS[process.arch === "arm64" ? "arm64" : "x64"], clone: numberOf("clone") },
   };
-  const node = sandbox.mapsPaths ? "/opt/skillet/bin/node" : process.execPath;
+  const node = isAllOurs ? "/opt/skillet/bin/node" : sandbox.system === "own" ? "node" : process.execPath;
   const argv: Command["argv"] = [node, seen("/skill/probe.cjs"), name, options.token ?? ""];
   return run(scene, { ...options, argv, mounts, limits, stdin: JSON.stringify(input) });
 }
@@ -152,7 +170,7 @@ async function run({ sandbox, secret, told }: Scene, options: Run): Promise<Outc
   const onText = (text: string) => {
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
-    for (const line of lines) onLine(JSON.parse(line));
+    for (const line of lines.map(readLine)) if (line) onLine(line);
     return true;
   };
   const take = options.onText ?? onText;
@@ -164,6 +182,16 @@ async function run({ sandbox, secret, told }: Scene, options: Run): Promise<Outc
       ...(signal === undefined ? {} : { signal }),
     },
   );
+}
+
+/** What is no line of the program's, such as a warning of Node's, is passed over. */
+function readLine(text: string): ProbeLine | undefined {
+  try {
+    const line = JSON.parse(text);
+    return typeof line?.check === "string" ? line : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 // In the background twice, with a session of its own, and deaf.

@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { Socket } from "node:net";
 import { constants } from "node:os";
@@ -67,7 +66,8 @@ export async function runProcess(
     }, LAST_WORDS_MS);
   });
   try {
-    const closed = [child, stdout, stderr].map((part) => once(part, "close"));
+    // Not `events.once`, which ends with the first error: those are no end.
+    const closed = [child, stdout, stderr].map((part) => new Promise((resolve) => part.once("close", resolve)));
     await Promise.race([Promise.all(closed), failure(program.file, child)]);
   } finally {
     clearTimeout(timer);
@@ -82,6 +82,11 @@ export async function runProcess(
     ending,
     ms: performance.now() - start,
   };
+}
+
+/** The signal that an exit code stands for, where a program gives one as a shell does. */
+export function signalOf(exitCode: number | undefined): string | undefined {
+  return Object.entries(constants.signals).find(([, number]) => number + 128 === exitCode)?.[0];
 }
 
 interface Started {

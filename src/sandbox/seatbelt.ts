@@ -2,9 +2,9 @@ import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { type Command, FIXED_VARIABLES, type Sandbox, seenPath } from "../host/sandbox.ts";
+import { type Command, FIXED_VARIABLES, type Notice, type Sandbox, seenPath } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
-import { forwarded } from "./forward.ts";
+import { forwarded, refusalNotices, withNotices } from "./forward.ts";
 import { openProxy } from "./network.ts";
 import { type Program, runProcess } from "./process.ts";
 
@@ -28,6 +28,7 @@ export function seatbeltSandbox(options: SeatbeltOptions): Sandbox {
     by: "seatbelt",
     // Nothing can be mounted: what is mounted to `/skill` is seen where it really is, and `seenPath` translates.
     mapsPaths: false,
+    system: "host",
     async run(command, runOptions) {
       if (command.root !== undefined) throw noPackages();
       const own = await realpath(await mkdtemp(join(folder, "skillet-")));
@@ -36,7 +37,8 @@ export function seatbeltSandbox(options: SeatbeltOptions): Sandbox {
         try {
           const prepared = await prepare(command, { sandbox, own, node, network });
           const outcome = await runProcess({ file: program, ...prepared }, command.limits.seconds, runOptions);
-          return { ...outcome, isolation: { level: "partial", by: "seatbelt", bounds: "none" } };
+          const isolation = { level: "partial", by: "seatbelt", bounds: "none" } as const;
+          return withNotices({ ...outcome, isolation }, network?.notices ?? []);
         } finally {
           await network?.close();
         }
@@ -205,14 +207,16 @@ async function prepare(command: Command, { sandbox, own, node, network }: Parts)
 interface Network {
   socket: string;
   port: number;
+  notices: readonly Notice[];
   close(): Promise<void>;
 }
 
 /** There is one loopback interface for all: the port is known before the profile is written, and only what is open is behind it. */
 async function openNetwork({ network }: Command, folder: string): Promise<Network | undefined> {
   if (network.length === 0) return undefined;
-  const proxy = await openProxy({ endpoints: network, folder });
-  return { ...proxy, port: await freePort() };
+  const port = await freePort();
+  const { notices, onRefused } = refusalNotices();
+  return { ...(await openProxy({ endpoints: network, folder, onRefused })), port, notices };
 }
 
 async function freePort(): Promise<number> {

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { systemProgram } from "../host/programs.ts";
 import { userWithoutRange } from "./packages/range.ts";
-import { PLAIN } from "./packages/run.ts";
+import { eachLine, PLAIN } from "./packages/run.ts";
 import { isRoot } from "./places.ts";
 
 const MANAGERS = ["apt-get", "dnf", "pacman", "apk"] as const;
@@ -14,7 +14,7 @@ export interface Tool {
   purpose: string;
   /** Who needs it: everybody, or only an ordinary user. */
   by: "all" | "user";
-  /** The package it is in; none where it cannot be had. */
+  /** The package it is in. A system whose manager has none has no use for it. */
   packages: Partial<Record<Manager, string>>;
 }
 
@@ -50,9 +50,16 @@ export interface ToolState {
   path: string | undefined;
 }
 
-/** Every tool that this user needs on Linux, and where it is. */
-export function toolStates(asRoot = isRoot()): ToolState[] {
-  return TOOLS.filter(({ by }) => by === "all" || !asRoot).map((tool) => ({ tool, path: systemProgram(tool.program) }));
+/** Every tool that this user needs on this Linux, and where it is. */
+export function toolStates(machine: Pick<Machine, "isRoot" | "manager"> = thisMachine()): ToolState[] {
+  return TOOLS.filter((tool) => (tool.by === "all" || !machine.isRoot) && isOfUse(tool, machine.manager)).map(
+    (tool) => ({ tool, path: systemProgram(tool.program) }),
+  );
+}
+
+/** Where the manager is not known, a tool that all of them have. */
+function isOfUse({ packages }: Tool, manager: Manager | undefined): boolean {
+  return (manager === undefined ? MANAGERS : [manager]).every((name) => packages[name] !== undefined);
 }
 
 /** What `planFix` needs to know of the machine. */
@@ -60,8 +67,8 @@ export interface Machine {
   manager: Manager | undefined;
   isRoot: boolean;
   hasSudo: boolean;
-  /** The user to give a range of ids to; none when there is one, or when it is root. */
-  userWithoutRange?: string | undefined;
+  /** The user to give a range of ids to, by its number if it has no name; none when there is one, or when it is root. */
+  userWithoutRange?: string | number | undefined;
 }
 
 export function thisMachine(): Machine {
@@ -82,11 +89,11 @@ export interface Fix {
 /** The commands that bring what is missing, in order. Changes nothing. */
 export function planFix(states: readonly ToolState[], machine: Machine): Fix {
   const { manager, userWithoutRange: user } = machine;
-  const missing = states.filter(({ path }) => path === undefined).map(({ tool }) => tool);
+  const missing = states.flatMap(({ tool, path }) => (path === undefined && isOfUse(tool, manager) ? [tool] : []));
   const packageOf = ({ packages }: Tool) => (manager === undefined ? undefined : packages[manager]);
   const wanted = [...new Set(missing.map(packageOf).filter((name) => name !== undefined))];
   const commands = manager === undefined || wanted.length === 0 ? [] : INSTALL[manager](wanted);
-  if (user !== undefined) commands.push(["usermod", "--add-subuids", RANGE, "--add-subgids", RANGE, "--", user]);
+  if (typeof user === "string") commands.push(["usermod", "--add-subuids", RANGE, "--add-subgids", RANGE, "--", user]);
   const isAble = machine.isRoot || machine.hasSudo;
   return {
     commands: isAble ? commands.map((command) => (machine.isRoot ? command : ["sudo", ...command])) : [],
@@ -124,18 +131,8 @@ function follow(path: string, args: readonly string[], onLine: (line: string) =>
   return new Promise((resolve) => {
     // sudo asks for the password on the terminal itself.
     const child = spawn(path, args, { env: PLAIN, stdio: ["inherit", "pipe", "pipe"] });
-    let rest = "";
-    const read = (chunk: string) => {
-      const lines = (rest + chunk).split(/\r?\n/);
-      rest = lines.pop() ?? "";
-      for (const line of lines) onLine(line);
-    };
-    child.stdout.setEncoding("utf8").on("data", read);
-    child.stderr.setEncoding("utf8").on("data", read);
+    for (const stream of [child.stdout, child.stderr]) eachLine(stream, onLine);
     child.on("error", () => resolve(null));
-    child.on("close", (code) => {
-      if (rest !== "") onLine(rest);
-      resolve(code);
-    });
+    child.on("close", resolve);
   });
 }

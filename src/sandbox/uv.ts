@@ -1,4 +1,5 @@
-import { chownSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { createHash, randomUUID } from "node:crypto";
+import { chownSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
 import { basename, join } from "node:path";
 import { systemProgram } from "../host/programs.ts";
 import type { Endpoint, Limits, Mount, Sandbox } from "../host/sandbox.ts";
@@ -21,6 +22,8 @@ export interface UvOptions {
   folder: string;
   /** Where Python packages come from. */
   index: readonly Endpoint[];
+  /** Put it also where something has been fetched already. */
+  update?: boolean | undefined;
   onProgress(text: string): void;
   signal: AbortSignal;
 }
@@ -78,11 +81,10 @@ export function uvCommand(script: UvScript, folder: string): UvCommand {
 
 /** Fetches what a script declares, in a sandbox that reaches the index and nothing else. Runs nothing of it. */
 export async function fetchForScript(script: UvScript, options: UvOptions): Promise<void> {
-  const { sandbox, skill, folder, index, signal, onProgress } = options;
+  const { sandbox, skill, folder, index, update = false, signal, onProgress } = options;
   const place = placeOf(script, folder);
-  const draft = `${place}.${process.pid}`;
+  const draft = besideOf(place);
   makeFolder(join(folder, "python"));
-  rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { mode: 0o755 });
   if (isRoot()) chownSync(draft, NOBODY, NOBODY);
   onProgress(`fetching the Python packages of ${script.path}`);
@@ -105,27 +107,77 @@ export async function fetchForScript(script: UvScript, options: UvOptions): Prom
         },
       },
     );
+    if (signal.aborted) throw calledOff(script.path, signal);
     if (exitCode !== 0) throw notFetched(script.path, ending === "exit" ? said : ending);
-    rmSync(place, { recursive: true, force: true });
-    renameSync(draft, place);
+    if (update) moveAside(place);
+    put(draft, place);
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
+  removeFetched(leftOvers(folder));
 }
 
-/** Removes what was fetched for other scripts than these, and says for how many. */
-export function pruneFetched(folder: string, kept: readonly UvScript[]): number {
+/** What was fetched for other scripts than these. Looks only. */
+export function unusedFetched(folder: string, kept: readonly UvScript[]): string[] {
   const names = new Set(kept.map((script) => basename(placeOf(script, folder))));
-  const all = existsSync(join(folder, "python")) ? readdirSync(join(folder, "python")) : [];
-  const gone = all.filter((name) => !names.has(name));
-  for (const name of gone) rmSync(join(folder, "python", name), { recursive: true, force: true });
-  return gone.length;
+  return namesIn(folder)
+    .filter((name) => !isBeside(name) && !names.has(name))
+    .map((name) => join(folder, "python", name));
+}
+
+/** What was given up half-made, or replaced. What is younger than an hour may be in use: a fetch has ten minutes. */
+export function leftOvers(folder: string): string[] {
+  const isOld = (path: string) => Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > HOUR_MS;
+  return namesIn(folder)
+    .filter(isBeside)
+    .map((name) => join(folder, "python", name))
+    .filter(isOld);
+}
+
+export function removeFetched(paths: readonly string[]): void {
+  for (const path of paths) rmSync(path, { recursive: true, force: true });
+}
+
+const HOUR_MS = 60 * 60 * 1000;
+
+/** No two ask for the same one, in this process or another. */
+const besideOf = (place: string) => `${place}.${randomUUID()}`;
+const isBeside = (name: string) => name.includes(".");
+
+/** Running scripts may read from it: it is removed later. */
+function moveAside(place: string): void {
+  try {
+    utimesSync(place, new Date(), new Date()); // Its age is counted from now.
+    renameSync(place, besideOf(place));
+  } catch (error) {
+    if (existsSync(place)) throw error; // Another update may just have moved it.
+  }
+}
+
+/** What another run put there meanwhile is as good. */
+function put(draft: string, place: string): void {
+  try {
+    renameSync(draft, place);
+  } catch (error) {
+    if (!existsSync(place)) throw error;
+  }
+}
+
+function namesIn(folder: string): string[] {
+  return existsSync(join(folder, "python")) ? readdirSync(join(folder, "python")) : [];
 }
 
 function placeOf({ bytes, path }: UvScript, folder: string): string {
-  const { createHash } = process.getBuiltinModule("node:crypto");
   const hash = createHash("sha256").update(path).update("\0").update(bytes);
   return join(folder, "python", hash.digest("hex").slice(0, 32));
+}
+
+function calledOff(path: string, signal: AbortSignal): SkillError {
+  return new SkillError("package-aborted", {
+    message: `fetching the Python packages of ${path} was called off`,
+    fix: "nothing of it is left: build again",
+    cause: signal.reason,
+  });
 }
 
 function notFetched(path: string, why: string): SkillError {

@@ -2,6 +2,7 @@ import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { buildSkillPackages, listPackages, prunePackages } from "../../src/cli/commands/packages.ts";
+import type { Io } from "../../src/cli/io.ts";
 import { cachedBase, canBuild, lackedPackages, places } from "../sandbox/packages/place.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
@@ -11,7 +12,7 @@ const [lacked = ""] = lackedPackages(1);
 async function call(
   command: typeof buildSkillPackages,
   cwd: string,
-  more: { args?: string[]; options?: object; env?: Record<string, string> } = {},
+  more: { args?: string[]; options?: object; env?: Record<string, string> } & Pick<Io, "ask" | "interrupted"> = {},
 ) {
   const written = { stdout: "", stderr: "" };
   const stream = (name: keyof typeof written) => ({
@@ -19,7 +20,13 @@ async function call(
       written[name] += text;
     },
   });
-  const io = { stdout: stream("stdout"), stderr: stream("stderr"), env: { HOME: temporaryFolder(), ...more.env }, cwd };
+  const env = { HOME: temporaryFolder(), ...more.env };
+  const { ask, interrupted } = more;
+  const io: Io = {
+    ...{ stdout: stream("stdout"), stderr: stream("stderr"), env, cwd },
+    ...(ask && { ask }),
+    ...(interrupted && { interrupted }),
+  };
   const code = await command({ io, options: { ...more.options }, args: more.args ?? [] });
   return { code, ...written };
 }
@@ -63,6 +70,18 @@ describe("skillet packages", () => {
     if (canBuild) expect(stdout).toMatch(/✓ tar {2}on this machine already.* good/);
   });
 
+  it("asks once a command whether it is interrupted, and begins nothing more when it is", async () => {
+    const cwd = workspace(Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`skill-${index}`, "[tar]"])));
+    let asked = 0;
+    const interrupted = () => {
+      asked++;
+      return Promise.resolve();
+    };
+    const { code, stderr } = await call(buildSkillPackages, cwd, { env: ownPlace(), interrupted });
+    expect([code, asked]).toEqual([1, 1]);
+    expect(stderr.match(/package-aborted/g), "of the next alone").toHaveLength(1);
+  });
+
   it.skipIf(!canBuild)("[S-26] plans, builds, lists and prunes", { timeout: 180_000 }, async () => {
     await cachedBase();
     const env = { SKILLET_PACKAGES: places().own };
@@ -82,8 +101,23 @@ describe("skillet packages", () => {
     expect((await call(listPackages, cwd, { env })).stdout).toMatch(new RegExp(`${lacked} .* one, two\n`));
 
     expect((await call(prunePackages, cwd, { env })).stdout).toBe("nothing to remove\n");
-    const pruned = await call(prunePackages, workspace({}), { env });
-    expect(pruned.stdout).toContain(`removed ${lacked}`);
+    const empty = workspace({});
+    const list = `would remove ${lacked}`;
+    expect(await call(prunePackages, empty, { env, options: { dryRun: true } })).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(list),
+    });
+    const refused = { code: 3, stdout: "", stderr: expect.stringContaining(list) };
+    const unasked = await call(prunePackages, empty, { env });
+    expect(unasked).toMatchObject(refused);
+    expect(unasked.stderr).toContain("`skillet packages prune --yes`");
+    expect(await call(prunePackages, empty, { env, ask: async () => "n" })).toMatchObject(refused);
+    const { code, stdout } = await call(prunePackages, empty, { env, options: { json: true } });
+    expect([code, JSON.parse(stdout)]).toMatchObject([3, { wouldRemove: [{ names: [lacked] }], bases: [], python: 0 }]);
+    expect((await call(listPackages, cwd, { env })).stdout, "nothing is gone yet").toContain("one, two");
+    const pruned = await call(prunePackages, empty, { env, ask: async () => "y" });
+    expect(pruned).toMatchObject({ code: 0, stdout: expect.stringContaining(`removed ${lacked}`) });
+    expect((await call(prunePackages, empty, { env, options: { yes: true } })).stdout).toBe("nothing to remove\n");
     expect(
       JSON.parse((await call(listPackages, cwd, { env, options: { json: true } })).stdout).layers,
     ).not.toContainEqual(expect.objectContaining({ names: [lacked], isOwn: true }));

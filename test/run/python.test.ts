@@ -1,13 +1,15 @@
 import { randomUUID } from "node:crypto";
-import { chmodSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import type { Sandbox } from "../../src/host/sandbox.ts";
 import { runScript } from "../../src/run/script.ts";
+import { fetchForScript, isFetched, leftOvers, removeFetched, unusedFetched, uvCommand } from "../../src/sandbox/uv.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
-import { skillText } from "../support/folder.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
 
 const SCRIPT = `# /// script
 # dependencies = ["greeting>=1"]
@@ -34,10 +36,14 @@ else:
     sys.exit("unexpected: " + " ".join(sys.argv[1:]))
 `;
 
-async function scene(withUv: boolean): Promise<{ found: Scene; asked: string[]; close: () => void }> {
+async function scene(
+  withUv: boolean,
+  onAsked?: () => void,
+): Promise<{ found: Scene; asked: string[]; close: () => void }> {
   const asked: string[] = [];
   const server = createServer((request, response) => {
     asked.push(request.url ?? "");
+    if (onAsked) return onAsked();
     response.end("def hello(name): return 'hello ' + name\n");
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -51,6 +57,10 @@ async function scene(withUv: boolean): Promise<{ found: Scene; asked: string[]; 
     "home/.skillet/skills/x/SKILL.md": skillText("x"),
     // What was fetched is known by the script: each test has its own.
     "home/.skillet/skills/x/scripts/go.py": `${SCRIPT}# ${randomUUID()}\n`,
+    ...(onAsked && {
+      "home/.skillet/skills/y/SKILL.md": skillText("y"),
+      "home/.skillet/skills/y/scripts/go.py": SCRIPT,
+    }),
     "home/.skillet/skills/x/scripts/tool.sh": "uvx ruff check; echo $?",
     "home/.skillet/skills/x/port": String(port),
     "home/.skillet/config.toml": `[sandbox]\npython_index = ["127.0.0.1:${port}"]\n`,
@@ -92,6 +102,23 @@ describe("a Python script that declares its packages (an executable of the tests
     expect(asked).toHaveLength(2);
   });
 
+  it("[S-27] can be run for the first time twice at once", async () => {
+    const { found } = await scene(true);
+    const runs = Array.from({ length: 4 }, (_, index) => run(found, "go.py", [`${index}`]));
+    const results = await Promise.all(runs);
+    expect(results.map(({ stdout }) => stdout)).toEqual(["hello 0\n", "hello 1\n", "hello 2\n", "hello 3\n"]);
+  });
+
+  it("[S-27] is not fetched any more by `packages build` once that is interrupted", async () => {
+    const controller = new AbortController();
+    const { found, asked } = await scene(true, () => controller.abort());
+    const env = { HOME: join(found.root, "home") };
+    const { code, stdout, stderr } = await skillet(["packages", "build"], { env, signal: controller.signal });
+    expect([code, stdout, asked.length]).toEqual([1, "", 1]);
+    expect(stderr.match(/was called off package-aborted/g)).toHaveLength(1);
+    expect(stderr).not.toContain("python-packages");
+  });
+
   it("[S-27] is refused with a clear word where there is no uv, and so is uvx", async () => {
     const { found } = await scene(false);
     expect((await run(found, "go.py")).refusals).toMatchObject([
@@ -118,5 +145,89 @@ describe("a Python script that declares its packages (an executable of the tests
     const [refusal] = (await run(found, "go.py")).refusals;
     expect(refusal).toMatchObject({ code: "python-packages", fix: expect.stringContaining("python_index") });
     expect((await run(found, "go.py")).refusals).toMatchObject([{ code: "python-packages" }]);
+  });
+});
+
+describe("what is fetched for Python scripts", () => {
+  const HOUR_MS = 60 * 60 * 1000;
+  const script = (path: string) => ({ path: `/skill/scripts/${path}`, bytes: Buffer.from(path) });
+
+  /** A sandbox of the embedder's own, which puts a text where uv would: the test says when. */
+  function fetcher(folder: string) {
+    const started: { put: (text: string) => void }[] = [];
+    const sandbox = {
+      run: ({ mounts }: { mounts: { from: string; access: string }[] }) =>
+        new Promise((resolve) => {
+          const draft = mounts.find(({ access }) => access === "read-write")?.from ?? "";
+          const put = (text: string) => {
+            writeFileSync(join(draft, "wheel"), text);
+            resolve({ exitCode: 0, ending: "exit" });
+          };
+          started.push({ put });
+        }),
+    } as unknown as Sandbox;
+    const fetch = (path: string, update = false) =>
+      fetchForScript(script(path), {
+        ...{ sandbox, folder, update, index: [], onProgress: () => {}, signal: new AbortController().signal },
+        skill: { from: folder, to: "/skill", access: "read" },
+      });
+    return { fetch, started };
+  }
+
+  const placeOf = (folder: string, path: string) => uvCommand(script(path), folder).mounts[0]?.from ?? "";
+  const textOf = (folder: string, path: string) => readFileSync(join(placeOf(folder, path), "wheel"), "utf8");
+
+  it("[S-27] is one and the same when two first runs fetch it at once, and the first stays where it is", async () => {
+    const folder = temporaryFolder();
+    const { fetch, started } = fetcher(folder);
+    const both = [fetch("go.py"), fetch("go.py")];
+    started[1]?.put("second");
+    await both[1];
+    started[0]?.put("first");
+    await both[0];
+    expect(textOf(folder, "go.py"), "a run may be reading it").toBe("second");
+    expect(readdirSync(join(folder, "python"))).toHaveLength(1);
+  });
+
+  it("[S-27] is replaced by an update, and what was there is left to those who read it for an hour", async () => {
+    const folder = temporaryFolder();
+    const { fetch, started } = fetcher(folder);
+    for (const [index, text] of ["old", "new"].entries()) {
+      const fetched = fetch("go.py", index > 0);
+      started[index]?.put(text);
+      if (index > 0) utimesSync(placeOf(folder, "go.py"), 0, 0); // Fetched long ago.
+      await fetched;
+    }
+    expect(textOf(folder, "go.py")).toBe("new");
+    const [old = ""] = readdirSync(join(folder, "python")).filter((name) => name.includes("."));
+    const aside = join(folder, "python", old);
+    expect(readFileSync(join(aside, "wheel"), "utf8")).toBe("old");
+    expect(leftOvers(folder)).toEqual([]);
+    utimesSync(aside, new Date(), new Date(Date.now() - 2 * HOUR_MS));
+    expect(leftOvers(folder)).toEqual([aside]);
+    const another = fetch("other.py");
+    started[2]?.put("other");
+    await another;
+    expect(existsSync(aside)).toBe(false);
+  });
+
+  it("[S-27] is pruned by script, without what somebody is fetching", async () => {
+    const folder = temporaryFolder();
+    const { fetch, started } = fetcher(folder);
+    for (const [index, path] of ["kept.py", "gone.py"].entries()) {
+      const fetched = fetch(path);
+      started[index]?.put(path);
+      await fetched;
+    }
+    const fetching = fetch("coming.py");
+    expect(unusedFetched(folder, [script("kept.py")])).toEqual([placeOf(folder, "gone.py")]);
+    removeFetched([...unusedFetched(folder, [script("kept.py")]), ...leftOvers(folder)]);
+    started[2]?.put("coming");
+    await fetching;
+    expect(["kept.py", "gone.py", "coming.py"].map((path) => isFetched(script(path), folder))).toEqual([
+      true,
+      false,
+      true,
+    ]);
   });
 });

@@ -34,6 +34,20 @@ describeWithBubblewrap("bubblewrap", () => {
     end();
   });
 
+  it("[Q-14] tells the operator what code asked for that is not open", async () => {
+    const { run } = sceneFor(await openSandbox({ settings: SANDBOX_DEFAULTS, home }));
+    const ask = ["/usr/bin/curl", "-s", "http://other.example/", "http://other.example/"] as const;
+    const ran = await run(ask, { network: [{ host: "127.0.0.1", port: 1 }] });
+    expect(ran.notices).toEqual([
+      {
+        code: "network-closed",
+        message: "it asked for other.example:80, which is not open",
+        fix: 'add "other.example:80" to network under [skills.<name>] in config.toml, if it may',
+      },
+    ]);
+    expect(await run(["/bin/true"])).not.toHaveProperty("notices");
+  });
+
   it("[Q-01] lets no variable of the code's act on bubblewrap, which is outside", async () => {
     const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
     const ran = await sceneFor(sandbox).run(["/bin/true"], { env: { LD_DEBUG: "files" } });

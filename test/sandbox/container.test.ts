@@ -37,6 +37,9 @@ fs.appendFileSync(file("calls"), JSON.stringify({ args, env: process.env, variab
 if (fs.existsSync(file("down"))) {
   console.error("Cannot connect to the daemon\\nSee help");
   process.exit(args[0] === "run" ? 125 : 1);
+} else if (args[0] === "rm" && fs.existsSync(file("stuck"))) {
+  console.error("Error: device or resource busy\\nSee help");
+  process.exit(1);
 } else if (args[0] === "rm") {
   if (!fs.existsSync(file(args[2]))) { console.error("Error: No such container: " + args[2]); process.exit(1); }
   const pid = Number(fs.readFileSync(file(args[2])));
@@ -61,8 +64,8 @@ interface Call {
   mode: string;
 }
 
-function scene(options: { isDown?: boolean } = {}) {
-  const folder = temporaryFolder({ docker: CLIENT, ...(options.isDown ? { down: "" } : {}) });
+function scene(options: { is?: "down" | "stuck" } = {}) {
+  const folder = temporaryFolder({ docker: CLIENT, ...(options.is ? { [options.is]: "" } : {}) });
   const temporary = temporaryFolder();
   const program = join(folder, "docker");
   chmodSync(program, 0o755);
@@ -137,6 +140,20 @@ describe("what a container's client is told (no engine was there to hear it)", (
     expect(JSON.stringify(podman)).not.toContain("secret");
   });
 
+  it("[Q-13] names the user of the run where the caller may become it, and never root", () => {
+    const userOf = (user?: number) => {
+      const told = containerArguments(
+        { ...given, ...(user === undefined ? {} : { user }) },
+        { ...names, by: "docker" },
+      );
+      return told[told.indexOf("--user") + 1];
+    };
+    const own = process.getuid?.() ?? 0;
+    expect([userOf(), userOf(0)]).toEqual(["65534:65534", "65534:65534"]);
+    expect(userOf(4321)).toBe(own === 0 ? "4321:4321" : "65534:65534");
+    if (own !== 0) expect(userOf(own)).toBe(`${own}:${process.getgid?.()}`);
+  });
+
   it("[Q-13] refuses a path that could not be one", () => {
     const mounts = [{ from: "/a\nb", to: "/skill", access: "read" as const }];
     expect(() => containerArguments({ ...given, mounts }, { ...names, by: "docker" })).toThrow("has a line break");
@@ -205,6 +222,20 @@ describe("a run in a container (by a client of the test's own: a real engine was
     expect(calls().at(-1)?.args.slice(0, 2)).toEqual(["rm", "--force"]);
   });
 
+  it("[Q-15, Q-16] gives the result of a run whose container could not be removed, and says which one is left", async () => {
+    const { sandbox, calls } = scene({ is: "stuck" });
+    const result = await run(sandbox, command({ argv: ["/bin/sh", "-c", "echo done; exit 3"] }));
+    expect(result).toMatchObject({ ending: "exit", exitCode: 3, stdout: "done\n" });
+    const name = calls()[0]?.args[6];
+    expect(result.notices).toEqual([
+      {
+        code: "sandbox-left",
+        message: `the container ${name} could not be removed: Error: device or resource busy`,
+        fix: `run \`docker rm --force ${name}\``,
+      },
+    ]);
+  });
+
   it("[Q-14] reaches what is open through the mounted socket, and nothing else", async () => {
     const server = createServer((_, response) => response.end("hello"));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -214,14 +245,18 @@ describe("a run in a container (by a client of the test's own: a real engine was
     const curl = (at: number) =>
       command({ argv: ["/usr/bin/curl", "-s", `http://127.0.0.1:${at}/`], network: [{ host: "127.0.0.1", port }] });
     expect(await run(sandbox, curl(port))).toMatchObject({ exitCode: 0, stdout: "hello" });
-    expect((await run(sandbox, curl(1))).stdout).toContain('add "127.0.0.1:1" to network');
+    const refused = await run(sandbox, curl(1));
+    expect(refused.stdout).toContain('add "127.0.0.1:1" to network');
+    expect(refused.notices).toMatchObject([
+      { code: "network-closed", message: expect.stringContaining("127.0.0.1:1") },
+    ]);
     expect(calls()[0]?.args.join(" ")).toMatch(
       /--mount type=bind,source=\S+proxy\.sock,target=\/run\/skillet\/network\.sock,readonly /,
     );
   });
 
   it("[Q-13] is refused with what the client says when it does not start, and leaves nothing", async () => {
-    const { sandbox, left } = scene({ isDown: true });
+    const { sandbox, left } = scene({ is: "down" });
     await expect(run(sandbox, command({ argv: ["true"] }))).rejects.toMatchObject({
       code: "sandbox-start",
       message: "The container could not be started: Cannot connect to the daemon",

@@ -215,7 +215,7 @@ sleep 60`;
 /** What a run could leave in this process and on this machine. */
 function leftovers(): Record<string, unknown> {
   const folders = ["", "memory", "pids", "unified"].map((name) => join("/sys/fs/cgroup", name)).filter(existsSync);
-  const own = new RegExp(`^skillet-${process.pid}-`);
+  const own = new RegExp(`^skillet-\\d+-${process.pid}-`);
   const open = readdirSync("/proc/self/fd").map(linkOf);
   return {
     cgroups: folders.flatMap((folder) => readdirSync(folder)).filter((name) => own.test(name)),

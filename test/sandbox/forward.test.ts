@@ -5,7 +5,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Server } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { FORWARDER, forwarded, NETWORK_SOCKET, proxyVariables } from "../../src/sandbox/forward.ts";
+import { forwarded, NETWORK_SOCKET, refusalNotices } from "../../src/sandbox/forward.ts";
 import { openProxy } from "../../src/sandbox/network.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
@@ -33,7 +33,7 @@ const hello: RequestListener = (request, response) => {
 
 /** Servers of the host's on its loopback interface: two that are open for a sandbox without a network, and one that is not. */
 async function scene() {
-  const folder = temporaryFolder({ "forward.cjs": FORWARDER });
+  const folder = temporaryFolder();
   chmodSync(folder, 0o755);
   const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
   const kind = ["-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
@@ -48,7 +48,7 @@ async function scene() {
     ...(user.uid === undefined ? {} : { owner: user }),
   });
   onTestFinished(() => proxy.close());
-  const run = (argv: readonly [string, ...string[]], script?: string): Promise<Ran> => {
+  const run = (argv: readonly [string, ...string[]]): Promise<Ran> => {
     const mounts = [
       "--ro-bind",
       process.execPath,
@@ -59,12 +59,8 @@ async function scene() {
       "--ro-bind",
       cert,
       "/cert.pem",
-      "--ro-bind",
-      join(folder, "forward.cjs"),
-      "/forward.cjs",
     ];
-    const command = forwarded(argv, { node: NODE, ...(script === undefined ? {} : { script }) });
-    return inBubblewrap([...mounts, "--", ...command]);
+    return inBubblewrap([...mounts, "--", ...forwarded(argv, { node: NODE })]);
   };
   return { run, plain, closed, tls };
 }
@@ -142,11 +138,6 @@ describe.skipIf(!existsSync("/usr/bin/bwrap"))("a sandbox without a network, wit
     ] as [string, ...string[]][]) {
       expect(await run(argv), argv.join(" ")).toMatchObject({ code: 0, output: expect.stringContaining("hello") });
     }
-    expect(await run([...curl, `http://127.0.0.1:${plain}/`], "/forward.cjs")).toEqual({
-      code: 0,
-      signal: null,
-      output: "hello",
-    });
   });
 
   it("[Q-14] reaches nothing else: not by another port, host or redirect, and not directly", async () => {
@@ -185,8 +176,12 @@ describe.skipIf(!existsSync("/usr/bin/bwrap"))("a sandbox without a network, wit
         .split("\n")
         .map((line) => line.split(/=(.*)/s).slice(0, 2)),
     );
-    const port = Number(variables["HTTP_PROXY"].split(":")[2]);
-    expect(variables).toEqual({ PATH: "/usr/bin:/bin", MINE: "1", PWD: expect.any(String), ...proxyVariables(port) });
+    const address = expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/);
+    expect(variables).toEqual({
+      ...{ PATH: "/usr/bin:/bin", MINE: "1", PWD: expect.any(String), NODE_USE_ENV_PROXY: "1" },
+      ...{ HTTP_PROXY: address, HTTPS_PROXY: address, ALL_PROXY: address, NO_PROXY: "" },
+      ...{ http_proxy: address, https_proxy: address, all_proxy: address, no_proxy: "" },
+    });
   });
 
   it.each([
@@ -224,11 +219,43 @@ describe("the forwarder", () => {
   });
 
   it("[Q-14] is one text that needs nothing but Node", () => {
-    expect(() => new Function("require", "process", "__filename", FORWARDER)).not.toThrow();
-    expect([...FORWARDER.matchAll(/require\("([^"]+)"\)/g)].map(([, name]) => name)).toEqual([
+    const [, , , text = ""] = forwarded(["/bin/true"], { node: NODE });
+    expect(() => new Function("require", "process", text)).not.toThrow();
+    expect([...text.matchAll(/require\("([^"]+)"\)/g)].map(([, name]) => name)).toEqual([
       "node:child_process",
       "node:os",
       "node:net",
     ]);
+  });
+});
+
+describe("what was asked for and refused", () => {
+  it("[Q-14] is told to the operator, who learns why", () => {
+    const { notices, onRefused } = refusalNotices();
+    const endpoint = { host: "other.example", port: 443 };
+    for (const reason of ["closed", "private", "unresolved", "closed"] as const) onRefused({ endpoint, reason });
+    expect(notices).toEqual([
+      {
+        code: "network-closed",
+        message: "it asked for other.example:443, which is not open",
+        fix: 'add "other.example:443" to network under [skills.<name>] in config.toml, if it may',
+      },
+      {
+        code: "network-closed",
+        message: "it asked for other.example:443, which stands for an address that is not public",
+        fix: "add that address by its number to network under [skills.<name>] in config.toml, if it may",
+      },
+      {
+        code: "network-closed",
+        message: "it asked for other.example:443, which could not be looked up",
+        fix: "check the name, and that this machine can look up names",
+      },
+    ]);
+  });
+
+  it("[Q-14] is told once each, and ten times at most", () => {
+    const { notices, onRefused } = refusalNotices();
+    for (let port = 1; port <= 1000; port++) onRefused({ endpoint: { host: "a.example", port }, reason: "closed" });
+    expect(notices).toHaveLength(10);
   });
 });

@@ -110,7 +110,7 @@ describe("the proxy of a run", () => {
     async (addresses) => {
       const port = await listening(createServer(hello));
       const { send, refusals } = await proxyFor([{ host: "api.example.com", port }], { lookup: async () => addresses });
-      const line = `not opened: "api.example.com:${port}" has no public address; the operator can add`;
+      const line = `not opened: "api.example.com:${port}" cannot be looked up or has no public address; the operator can add`;
       expect(await send(connectTo(`api.example.com:${port}`))).toContain(`HTTP/1.1 403 ${line}`);
       expect(await send(get(`http://API.example.com.:${port}/`))).toMatch(
         new RegExp(`^HTTP/1.1 403 Forbidden[^]*\n${line}`),

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -9,7 +9,8 @@ import { bareSandbox } from "../../src/sandbox/bare.ts";
 import { openSandbox } from "../../src/sandbox/open.ts";
 import { sandboxFolder } from "../../src/sandbox/places.ts";
 import { processesWith } from "../../src/sandbox/probe-host.ts";
-import { type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
+import { isLookedAround, type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
+import { temporaryFolder } from "../support/folder.ts";
 import { describeWithBubblewrap } from "./contract.ts";
 
 describeWithBubblewrap("the probes", () => {
@@ -85,6 +86,20 @@ describeWithBubblewrap("the probes", () => {
     }
   });
 
+  it("[Q-13] run with the image's own Node where code sees the programs of an image", async () => {
+    const started = new Set<string>();
+    const own: Sandbox = {
+      ...sandbox,
+      system: "own",
+      run: (command, options) => {
+        started.add(command.argv[0]);
+        return sandbox.run(command, options);
+      },
+    };
+    expect(isLookedAround(await probeSandbox(own, { home }))).toBe(true);
+    expect([...started].sort()).toEqual(["/bin/sh", "node"]);
+  });
+
   it("[Q-13] run nothing where there is no isolation", async () => {
     const bare = bareSandbox();
     let runs = 0;
@@ -109,8 +124,25 @@ describeWithBubblewrap("the probes", () => {
       const all = lines.filter((line) => /^[✓✗·]/.test(line)).length;
       expect(lines.at(-1)).toMatch(new RegExp(`^${held} of ${all} promises hold`));
       expect(code).toBe(lines.some((line) => line.startsWith("✗")) ? 1 : 0);
-      expect(lines.filter((line) => line.length > 80)).toEqual([]);
+      expect(lines.filter((line) => line.length > 80 || /Q-\d/.test(line))).toEqual([]);
       expect(lines[0]).toMatch(/^Sandbox {2}strong, by bubblewrap \d/);
+    });
+
+    it("[Q-13] are not fine where the program that looks around could not be run", async () => {
+      // A client whose image has a shell and no Node, and which answers for the rest.
+      const client = `#!/bin/sh
+case "$*" in
+  *"--entrypoint node"*) echo "{"; exit 127 ;;
+  *"i=0; while"*) echo 20 ;;
+  *seccomp*) printf 'nonewprivs 1\\nseccomp 2\\nend\\n' ;;
+esac
+`;
+      const program = join(temporaryFolder({ docker: client }), "docker");
+      chmodSync(program, 0o755);
+      const { code, lines } = await card({ engine: "docker", program, image: "x" });
+      expect(lines.filter((line) => line.startsWith("✗"))).toEqual([]);
+      expect(lines.join("\n")).toContain("the image has to have node");
+      expect(code).toBe(1);
     });
 
     it("[Q-13] say that nothing is kept apart where the operator wants it so", async () => {

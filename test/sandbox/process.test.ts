@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { getEventListeners } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import type { OutputStream } from "../../src/host/sandbox.ts";
 import { bareSandbox } from "../../src/sandbox/bare.ts";
 import { type Program, runProcess } from "../../src/sandbox/process.ts";
@@ -105,6 +105,58 @@ describe("a process", () => {
     await expect(run({ file: "/no/such/program", args: [] })).rejects.toMatchObject({
       code: "sandbox-start",
       fix: expect.stringContaining("skillet doctor"),
+    });
+  });
+
+  it("[Q-16] goes on to its end whatever errors there are on the way", async () => {
+    const failing: Program["pipes"] = [
+      (_, child) => setTimeout(() => child.emit("error", new Error("kill EPERM")), 50),
+    ];
+    expect(await run(shell("sleep 0.2; echo done", { pipes: failing }))).toMatchObject({
+      exitCode: 0,
+      stdout: "done\n",
+    });
+  });
+
+  it("[Q-16] is started also where there is no folder for temporary files, and told why it can have no input", async () => {
+    const before = process.env["TMPDIR"];
+    onTestFinished(() => {
+      if (before === undefined) delete process.env["TMPDIR"];
+      else process.env["TMPDIR"] = before;
+    });
+    process.env["TMPDIR"] = "/no/such/folder";
+    const all = await Promise.all(Array.from({ length: 20 }, () => run(shell("echo done"))));
+    expect(all.map(({ stdout }) => stdout)).toEqual(Array(20).fill("done\n"));
+    await expect(run(shell("cat", { stdin: "x" }))).rejects.toMatchObject({
+      code: "sandbox-start",
+      fix: expect.stringContaining("TMPDIR"),
+    });
+  });
+
+  it("[Q-16] does not end its host where there are no descriptors for its pipes", () => {
+    const script = `import { openSync, closeSync, readdirSync } from "node:fs";
+      const pipes = await import(${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/pipes.ts"))});
+      const held = [];
+      pipes.warmPipes();
+      try { for (;;) held.push(openSync("/dev/null", "r")); } catch {}
+      closeSync(held.pop()); // One end of a pipe can be opened, and not the other.
+      setTimeout(() => {
+        const count = held.length;
+        for (const fd of held) closeSync(fd);
+        console.log("alive", count > 0);
+      }, 300);`;
+    const node = [process.execPath, "--input-type=module", "-e", script];
+    expect(spawnSync("/bin/sh", ["-c", 'ulimit -n 64; exec "$@"', "sh", ...node], { encoding: "utf8" })).toMatchObject({
+      stdout: "alive true\n",
+      status: 0,
+    });
+  });
+
+  it("[Q-13] without a sandbox is refused when it would lose packages", async () => {
+    const command = { argv: ["/bin/true"] as const, env: {}, folder: "/", mounts: [], network: [], root: "/layer" };
+    const limits = { seconds: 5, output: 1, memory: 1, processes: 1, disk: 1 };
+    await expect(bareSandbox().run({ ...command, limits }, { onOutput: () => true })).rejects.toMatchObject({
+      code: "sandbox-packages",
     });
   });
 

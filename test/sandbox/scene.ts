@@ -56,7 +56,7 @@ export function sceneFor(sandbox: Sandbox): Scene {
   };
   return {
     sandbox,
-    node: sandbox.mapsPaths ? "/opt/skillet/bin/node" : process.execPath,
+    node: sandbox.system === "own" ? "node" : sandbox.mapsPaths ? "/opt/skillet/bin/node" : process.execPath,
     run,
     shell: (text, { args = [], ...options } = {}) => run(["/bin/sh", "-c", text, "sh", ...args], options),
     folder(files = {}, isWritable = false) {

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Command, type Mount, seenPath } from "../../src/host/sandbox.ts";
 import { seatbeltProfile, seatbeltSandbox } from "../../src/sandbox/seatbelt.ts";
+import { failedPromise } from "../../src/sandbox/self-test.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { describeSandbox } from "./contract.ts";
 
@@ -179,7 +180,8 @@ describe("a run under a profile (by a program of the test's own: there is no mac
     const { folder, own, run } = scene();
     const network = [{ host: "127.0.0.1", port }];
     const script = `echo $HTTP_PROXY; curl -s http://127.0.0.1:${port}/; curl -s http://127.0.0.1:1/`;
-    const { output } = await run({ argv: ["/bin/sh", "-c", script], network });
+    const { output, notices } = await run({ argv: ["/bin/sh", "-c", script], network });
+    expect(notices).toMatchObject([{ message: "it asked for 127.0.0.1:1, which is not open" }]);
     const [, proxy, said] = /^http:\/\/127\.0\.0\.1:(\d+)\n([\s\S]*)$/.exec(output) ?? [];
     expect(said).toBe('hellonot opened: the operator can add "127.0.0.1:1" to network in config.toml\n');
     expect(readFileSync(join(folder, "profile"), "utf8")).toContain(
@@ -194,6 +196,15 @@ describe("a run under a profile (by a program of the test's own: there is no mac
     expect(await run({ argv: ["/bin/sh", "-c", "sleep 60 & wait"], limits })).toMatchObject({ ending: "timeout" });
     await expect(run({ root: "/layer" })).rejects.toMatchObject({ code: "sandbox-packages" });
     expect(readdirSync(own)).toEqual([]);
+  });
+
+  it("[Q-13] is not believed where code can write to the system, nor where it does not start", async () => {
+    const { sandbox, folder } = scene();
+    expect(await failedPromise(sandbox)).toMatch(/^code /); // The test's own program keeps nothing apart.
+    writeFileSync(join(folder, "sandbox-exec"), "#!/bin/sh\nexit 71\n");
+    expect(await failedPromise(sandbox)).toBe("its test ended with exit, exit 71");
+    writeFileSync(join(folder, "sandbox-exec"), "#!/bin/sh\necho end\n");
+    expect(await failedPromise(sandbox)).toBeUndefined();
   });
 });
 

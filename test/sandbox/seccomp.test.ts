@@ -98,12 +98,15 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     }
   });
 
-  it.runIf(name === "x64")("[Q-13] refuses the x32 numbers of every call", () => {
-    for (const number of [0, 41, 56, 101, 165, 272, 512, 547]) {
-      expect(judge(filter, { machine, number: 0x40000000 + number })).toBe(ENOSYS);
-    }
-    expect(judge(filter, { machine, number: -1 })).toBe(ENOSYS);
-  });
+  // Only this machine has such numbers.
+  if (name === "x64") {
+    it("[Q-13] refuses the x32 numbers of every call", () => {
+      for (const number of [0, 41, 56, 101, 165, 272, 512, 547]) {
+        expect(judge(filter, { machine, number: 0x40000000 + number })).toBe(ENOSYS);
+      }
+      expect(judge(filter, { machine, number: -1 })).toBe(ENOSYS);
+    });
+  }
 
   it("lets ordinary calls pass, and unknown ones", () => {
     for (const [call, numbers] of Object.entries(ORDINARY)) {

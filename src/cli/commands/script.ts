@@ -71,7 +71,7 @@ function listScripts(io: Io, skill: Skill, asJson: boolean): number {
 async function printed(io: Io, run: ReturnType<typeof runScript>, asJson: boolean): Promise<ScriptResult> {
   const progress = printer(io.stderr, io.env);
   for await (const event of run) {
-    if (event.type === "packages-built") progress.line`${progress.dim(event.text)}`;
+    if (event.type === "packages-built") progress.line`${progress.dim("·")} ${event.text}`;
     else if (event.type === "script-printed" && !asJson) io[event.stream].write(forTerminal(event.text));
   }
   return run;

@@ -32,9 +32,10 @@ export async function asBuilder<Value>(
 
 function acquire(file: string, { signal, onWait }: BuilderOptions): Promise<() => Promise<void>> {
   return new Promise((resolve, reject) => {
-    // It ends, and with it the lock, when its input closes.
-    const holder = spawn(toolPath("flock"), [file, "/bin/sh", "-c", "echo; exec cat"], {
+    // It ends, and with it the lock, when its input closes: a Ctrl-C at the terminal is for the build alone.
+    const holder = spawn(toolPath("flock"), ["--no-fork", file, "/bin/sh", "-c", "echo; exec cat"], {
       env: PLAIN,
+      detached: true,
       stdio: ["pipe", "pipe", "ignore"],
     });
     const closed = new Promise<void>((ended) => holder.on("close", () => ended()));

@@ -52,14 +52,37 @@ export function setKey(lock: Pick<LayerLock, "suite" | "arch" | "base" | "names"
   return hashOf(JSON.stringify([lock.suite, lock.arch, lock.base, lock.names])).slice(0, 32);
 }
 
-/** The lock in a folder that was built, or nothing. */
+/** The lock in a folder that was built, or nothing where what is there is none. */
 export function readLock(folder: string): LayerLock | undefined {
   try {
-    return JSON.parse(readFileSync(join(folder, "lock.json"), "utf8")) as LayerLock;
+    const lock: unknown = JSON.parse(readFileSync(join(folder, "lock.json"), "utf8"));
+    return isLayerLock(lock) ? lock : undefined;
   } catch {
     return undefined;
   }
 }
+
+function isLayerLock(value: unknown): value is LayerLock {
+  const lock = recordOf(value);
+  const { base, names, packages } = lock;
+  return (
+    lock["kind"] === "layer" &&
+    areTexts(lock["suite"], lock["arch"], base ?? "") &&
+    Array.isArray(names) &&
+    areTexts(...names) &&
+    Array.isArray(packages) &&
+    packages
+      .map(recordOf)
+      .every(
+        ({ name, version, arch, sha256, size, path }) =>
+          areTexts(name, version, arch, sha256, path) && typeof size === "number",
+      )
+  );
+}
+
+const recordOf = (value: unknown) =>
+  (typeof value === "object" && value !== null ? value : {}) as Partial<Record<string, unknown>>;
+const areTexts = (...values: unknown[]) => values.every((value) => typeof value === "string");
 
 /** Refuses debs that are not, byte for byte, those of the lock. */
 export async function verifyDebs(packages: readonly LockedPackage[], folder: string): Promise<void> {

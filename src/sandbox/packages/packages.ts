@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { systemProgram } from "../../host/programs.ts";
 import { SkillError } from "../../shared/error.ts";
 import { byText } from "../../shared/text.ts";
@@ -12,6 +12,7 @@ import { buildLayer, findLayer, type BuildOptions as LayerOptions, layerLock, un
 import { type HostLock, type LayerLock, type LockedPackage, readLock } from "./lock.ts";
 import { packageSet } from "./name.ts";
 import type { Places } from "./place.ts";
+import { progressOf } from "./progress.ts";
 import { rangeOf } from "./range.ts";
 import { removeTree } from "./tree.ts";
 
@@ -93,7 +94,7 @@ export async function buildPackages(
     const built = options.update ? undefined : layerOf(names, places, debian); // By whom we waited for.
     if (built) return { kind: "layer", ...built };
     const apt = await openUpdated(places.own, debian, options);
-    const shared = { place: places.own, range, apt, signal, onLine: progressOf(say) };
+    const shared = { place: places.own, range, apt, signal, onLine: progressOf(say, debian.arch) };
     const base = (!options.update && findBases(places, debian)[0]) || (await newBase(debian, { ...shared, say }));
     say(`resolving ${names.join(", ")}`);
     const lock = await layerLock({ ...debian, base: base.id, names }, base, { apt, signal });
@@ -132,30 +133,43 @@ export function listLayers(places: Places): LayerSummary[] {
   );
 }
 
-/** Removes from the own place every layer of other sets, those that newer ones replaced, and bases that nothing stands on. */
-export async function pruneLayers(
-  places: Places,
-  keepSets: readonly (readonly string[])[],
-): Promise<{ removed: LayerSummary[]; bases: string[] }> {
+export interface Unused {
+  layers: LayerSummary[];
+  /** Their ids. */
+  bases: string[];
+}
+
+/** What of the own place is not for these sets: layers of others and those that newer ones replaced, and bases that nothing stands on. */
+export function unusedLayers(places: Places, keepSets: readonly (readonly string[])[]): Unused {
   const { own } = places;
-  if (!existsSync(own)) return { removed: [], bases: [] };
   const kept = new Set(keepSets.map((names) => packageSet(names).join(" ")));
+  const layers = listLayers(places).filter(
+    ({ names, isOwn, isCurrent }) => isOwn && (!isCurrent || !kept.has(names.join(" "))),
+  );
+  const gone = new Set(layers.map(({ root }) => dirname(root)));
+  const staying = namesIn(join(own, "layers")).map((name) => join(own, "layers", name));
+  const used = new Set(staying.filter((folder) => !gone.has(folder)).map((folder) => readLock(folder)?.base));
+  const debian = debianHere();
+  const current = debian && linkTarget(join(own, "bases", `${debian.suite}-${debian.arch}`));
+  const bases = namesIn(join(own, "bases")).filter(
+    (id) => linkTarget(join(own, "bases", id)) === undefined && id !== current && !used.has(id),
+  );
+  return { layers, bases };
+}
+
+/** Removes what is not for these sets, and says what that was. */
+export async function pruneLayers(places: Places, keepSets: readonly (readonly string[])[]): Promise<Unused> {
+  const { own } = places;
+  if (!existsSync(own)) return { layers: [], bases: [] };
   return asBuilder(own, { range: rangeOf }, async () => {
-    const layers = listLayers(places).filter(({ isOwn }) => isOwn);
-    const removed = layers.filter(({ names, isCurrent }) => !isCurrent || !kept.has(names.join(" ")));
-    for (const { root } of removed) await removeTree(join(root, ".."), rangeOf);
+    const unused = unusedLayers(places, keepSets);
+    for (const { root } of unused.layers) await removeTree(dirname(root), rangeOf);
     for (const key of namesIn(join(own, "sets"))) {
       const target = linkTarget(join(own, "sets", key));
       if (target === undefined || !existsSync(join(own, "layers", target))) rmSync(join(own, "sets", key));
     }
-    const debian = debianHere();
-    const current = debian && linkTarget(join(own, "bases", `${debian.suite}-${debian.arch}`));
-    const used = new Set(namesIn(join(own, "layers")).map((name) => readLock(join(own, "layers", name))?.base));
-    const bases = namesIn(join(own, "bases")).filter(
-      (id) => linkTarget(join(own, "bases", id)) === undefined && id !== current && !used.has(id),
-    );
-    for (const id of bases) await removeTree(join(own, "bases", id), rangeOf);
-    return { removed, bases };
+    for (const id of unused.bases) await removeTree(join(own, "bases", id), rangeOf);
+    return unused;
   });
 }
 
@@ -190,16 +204,6 @@ function requireRoom(place: string): void {
 
 const MIB = 1024 * 1024;
 const LEAST_ROOM = 256 * MIB;
-
-/** The lines of apt and dpkg that say how far it is. */
-function progressOf(say: (text: string) => void): (line: string) => void {
-  return (line) => {
-    const fetched = /^Get:(\d+) \S+ \S+ \S+ (\S+)/.exec(line);
-    if (fetched) say(`fetching ${fetched[2]} (${fetched[1]})`);
-    const setUp = /^Setting up (\S+)/.exec(line)?.[1];
-    if (setUp !== undefined) say(`setting up ${setUp}`);
-  };
-}
 
 interface BaseOptions extends LayerOptions {
   say(text: string): void;

@@ -4,6 +4,7 @@ import { userInfo } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { SkillError } from "../../shared/error.ts";
 import { isRoot } from "../places.ts";
+import { killGroup } from "../process.ts";
 import { seccompFilter } from "../seccomp.ts";
 import { PLAIN, type Result, type RunOptions, resultOf, run, toolPath } from "./run.ts";
 
@@ -34,7 +35,7 @@ export function rangeOf(): Range {
     if (row) return row.start;
     throw new SkillError("package-range", {
       message: `the user ${userName() ?? uid} has no range of ${SIZE} ids in /etc/subuid and /etc/subgid to build system packages with`,
-      fix: "`skillet doctor --fix` adds one, or root builds for everybody: `sudo skillet packages build`",
+      fix: `${userName() === undefined ? "" : "`skillet doctor --fix` adds one, or "}root builds for everybody: \`sudo skillet packages build\``,
     });
   };
   const rows = (self: number, start: number): Row[] => [
@@ -44,10 +45,10 @@ export function rangeOf(): Range {
   return { builder: undefined, uids: rows(uid, mine(uids)), gids: rows(gid, mine(gids)) };
 }
 
-/** The name of this user, if it has no range and could be given one. */
-export function userWithoutRange(): string | undefined {
+/** The name of this user, if it has no range; its number, if it has no name either and so can be given none. */
+export function userWithoutRange(): string | number | undefined {
   if (isRoot() || ["/etc/subuid", "/etc/subgid"].every((file) => given(file).some(isMine))) return undefined;
-  return userName();
+  return userName() ?? process.getuid?.();
 }
 
 function isMine({ who, count }: Given): boolean {
@@ -79,16 +80,19 @@ export async function runInRange(
   const child = spawn(toolPath("bwrap"), args, {
     env: { ...PLAIN, HOME: "/root", ...options.env },
     cwd: "/",
+    // What bwrap forks waits for its ids before it dies with its parent: only the group reaches it.
+    detached: true,
     stdio: ["ignore", "pipe", "pipe", "pipe", "pipe", "pipe"],
     ...builder,
   });
   const result = resultOf(child, options);
+  result.catch(() => {}); // Called off while the ids are mapped: it is asked for below.
   const calls = (child.stdio as readonly unknown[])[5] as Writable;
   calls.on("error", () => {}).end(filter);
   try {
-    await mapIds(child, options.range);
+    await mapIds(child, options);
   } catch (error) {
-    child.kill("SIGKILL");
+    killGroup(child);
     const { tail } = await result;
     throw new SkillError("package-sandbox", {
       message: `the sandbox for building system packages cannot be started: ${tail || (error as Error).message}`,
@@ -100,7 +104,8 @@ export async function runInRange(
 }
 
 /** bwrap waits until somebody with the right to do so has said which ids it has. */
-async function mapIds(child: ChildProcess, { builder, uids, gids }: Range): Promise<void> {
+async function mapIds(child: ChildProcess, { range, signal }: RunOptions & { range: Range }): Promise<void> {
+  const { builder, uids, gids } = range;
   const pid = await childPid(child.stdio[3] as Readable);
   const go = child.stdio[4] as Writable;
   go.on("error", () => {}); // It died: its own words say why.
@@ -109,7 +114,7 @@ async function mapIds(child: ChildProcess, { builder, uids, gids }: Range): Prom
     writeFileSync(`/proc/${pid}/uid_map`, text(uids));
   } else {
     const map = async (program: string, rows: readonly Row[]) => {
-      const { code, tail } = await run(program, [String(pid), ...rows.flat().map(String)]);
+      const { code, tail } = await run(program, [String(pid), ...rows.flat().map(String)], { signal });
       if (code !== 0) throw new Error(tail);
     };
     await map("newgidmap", gids);

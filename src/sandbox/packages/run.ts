@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import type { Readable } from "node:stream";
 import { systemProgram } from "../../host/programs.ts";
 import { SkillError } from "../../shared/error.ts";
+import { killGroup } from "../process.ts";
 
 export interface Result {
   code: number | null;
@@ -23,6 +25,7 @@ export const PLAIN: Readonly<Record<string, string>> = { PATH, LC_ALL: "C", DEBI
 export async function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<Result> {
   const child = spawn(toolPath(program), args, {
     env: { ...PLAIN, ...options.env },
+    detached: true,
     stdio: ["ignore", "pipe", "pipe"],
   });
   return resultOf(child, options);
@@ -37,23 +40,26 @@ export function toolPath(program: string): string {
   });
 }
 
-/** What came of a process. Rejects when it cannot be started or is called off; nothing of it is left then. */
+/**
+ * What came of a process. Rejects when it cannot be started or is called off; nothing of it is left then.
+ * Contract: it leads its group, so that what it started ends with it.
+ */
 export function resultOf(child: ChildProcess, { signal, onLine }: RunOptions): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const stop = () => child.kill("SIGKILL");
+    const stop = () => killGroup(child);
     if (signal?.aborted) stop();
     signal?.addEventListener("abort", stop, { once: true });
     let stdout = "";
     let tail = "";
-    const read = (chunk: string) => {
-      tail = (tail + chunk).slice(-LONGEST_TAIL);
-      for (const line of chunk.split("\n")) if (line.trim() !== "") onLine?.(line);
-    };
-    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+    child.stdout?.on("data", (chunk: string) => {
       stdout += chunk;
-      read(chunk);
     });
-    child.stderr?.setEncoding("utf8").on("data", read);
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on("data", (chunk: string) => {
+        tail = (tail + chunk).slice(-LONGEST_TAIL);
+      });
+      if (stream) eachLine(stream, (line) => line.trim() !== "" && onLine?.(line));
+    }
     child.on("error", (error) => finish(() => reject(error)));
     child.on("close", (code) =>
       finish(() => (signal?.aborted ? reject(calledOff(signal)) : resolve({ code, stdout, tail: tail.trim() }))),
@@ -66,6 +72,19 @@ export function resultOf(child: ChildProcess, { signal, onLine }: RunOptions): P
 }
 
 const LONGEST_TAIL = 4096;
+
+/** Gives the lines of a stream, each whole, however they come in. The stream is text from then on. */
+export function eachLine(stream: Readable, onLine: (line: string) => void): void {
+  let rest = "";
+  stream.setEncoding("utf8").on("data", (chunk: string) => {
+    const lines = (rest + chunk).split(/\r?\n/);
+    rest = lines.pop() ?? "";
+    for (const line of lines) onLine(line);
+  });
+  stream.on("end", () => {
+    if (rest !== "") onLine(rest);
+  });
+}
 
 export function calledOff(signal: AbortSignal): SkillError {
   return new SkillError("package-aborted", {

@@ -26,6 +26,7 @@ import {
   type Places,
   planPackages,
   pruneLayers,
+  unusedLayers,
 } from "../../../src/sandbox/packages/packages.ts";
 import { rangeOf } from "../../../src/sandbox/packages/range.ts";
 import { removeTree } from "../../../src/sandbox/packages/tree.ts";
@@ -218,8 +219,10 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     const own = () => listLayers(where).filter(({ isOwn }) => isOwn);
     expect(own().map(({ names }) => names)).toEqual(expect.arrayContaining([[first], [second]]));
     expect(own().every(({ isCurrent, bytes, built }) => isCurrent && bytes > 0 && built !== "")).toBe(true);
-    const { removed } = await pruneLayers(where, [[second]]);
-    expect(removed.map(({ names }) => names)).toEqual([[first]]);
+    const unused = unusedLayers(where, [[second]]);
+    expect(unused.layers.map(({ names }) => names)).toEqual([[first]]);
+    expect(own(), "looking changes nothing").toHaveLength(2);
+    expect(await pruneLayers(where, [[second]])).toEqual(unused);
     expect(own().map(({ names }) => names)).toEqual([[second]]);
     expect(readdirSync(join(where.own, "sets"))).toHaveLength(1);
     expect(findRoot([first], { own: where.own, shared: undefined }).kind).toBe("missing");

@@ -6,9 +6,15 @@ const missing = (...programs: string[]): ToolState[] =>
 
 describe("the tools of the system", () => {
   it("asks for newuidmap of an ordinary user only", () => {
-    const programs = (isRoot: boolean) => toolStates(isRoot).map(({ tool }) => tool.program);
+    const programs = (isRoot: boolean) => toolStates({ isRoot, manager: "apt-get" }).map(({ tool }) => tool.program);
     expect(programs(true)).toEqual(["bwrap", "prlimit", "apt-get"]);
     expect(programs(false)).toContain("newuidmap");
+  });
+
+  it.each(["dnf", "pacman", "apk", undefined] as const)("does not ask for apt-get where %s installs", (manager) => {
+    const programs = toolStates({ isRoot: false, manager }).map(({ tool }) => tool.program);
+    expect(programs).toEqual(["bwrap", "prlimit", "newuidmap"]);
+    expect(planFix(missing("apt-get"), { manager, isRoot: true, hasSudo: true })).toEqual({ commands: [], left: [] });
   });
 
   it("plans nothing when nothing is missing", () => {
@@ -38,13 +44,10 @@ describe("the tools of the system", () => {
     expect(planFix(missing(), machine).commands).toEqual([
       ["sudo", "usermod", "--add-subuids", "524288-589823", "--add-subgids", "524288-589823", "--", "ann"],
     ]);
+    expect(planFix(missing(), { ...machine, userWithoutRange: 12345 }).commands, "usermod takes names").toEqual([]);
   });
 
   it("says what no command can bring", () => {
-    expect(planFix(missing("apt-get"), { manager: "dnf", isRoot: true, hasSudo: true })).toEqual({
-      commands: [],
-      left: ["apt-get"],
-    });
     expect(planFix(missing("bwrap"), { manager: "apt-get", isRoot: false, hasSudo: false })).toEqual({
       commands: [],
       left: ["bwrap"],

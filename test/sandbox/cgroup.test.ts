@@ -1,0 +1,29 @@
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { sweep } from "../../src/sandbox/cgroup.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+const GONE = 2 ** 30; // Larger than any number of a process.
+
+describe.runIf(process.platform === "linux")("a cgroup, seen from another namespace than its processes'", () => {
+  it("[Q-15] ends nothing of the host's own, which is what 0 would mean", () => {
+    const folder = temporaryFolder({ "cgroup.procs": "0\n0\n" });
+    const script = `const { killAll } = await import(${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/cgroup.ts"))});
+      killAll(${JSON.stringify(folder)});
+      console.log("alive");`;
+    // A group of its own, should it be killed.
+    const node = [process.execPath, "--input-type=module", "-e", script];
+    expect(spawnSync("setsid", ["--wait", ...node], { encoding: "utf8" }).stdout).toBe("alive\n");
+  });
+
+  it("[Q-15] is left to its host, and one of a host that died is removed", () => {
+    const own = /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0];
+    const names = [`skillet-1-${GONE}-1`, `skillet-${own}-${GONE}-1`, `skillet-${own}-${process.pid}-1`, "other"];
+    const folder = temporaryFolder();
+    for (const name of names) mkdirSync(join(folder, name));
+    sweep(folder);
+    expect(readdirSync(folder).sort()).toEqual([names[3], names[0], names[2]].sort());
+  });
+});

@@ -1,0 +1,78 @@
+import { spawnSync } from "node:child_process";
+import { chmodSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { systemProgram } from "../../../src/host/programs.ts";
+import { toolStates } from "../../../src/sandbox/system.ts";
+import { ORDINARY_USER } from "../../support/as-user.ts";
+import { skillet } from "../../support/command.ts";
+import { temporaryFolder } from "../../support/folder.ts";
+import { debian, isRoot } from "./place.ts";
+
+const BIN = join(import.meta.dirname, "../../../src/cli/bin.ts");
+const id = String(ORDINARY_USER);
+const drop = ["setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"];
+const canDrop = isRoot && spawnSync(drop[0] ?? "", [...drop.slice(1), "test", "-r", BIN]).status === 0;
+const hasTools = debian && toolStates({ isRoot: false, manager: "apt-get" }).every(({ path }) => path !== undefined);
+
+/** Calls it as somebody without a range of ids, on a machine with a sudo that does nothing but end like this. */
+function fixAsUser(name: string | undefined, sudoEndsWith: number) {
+  const account = name === undefined ? "" : `${name}:x:${id}:${id}::/:/bin/sh\n`;
+  const folder = temporaryFolder({
+    passwd: `${readFileSync("/etc/passwd", "utf8")}${account}`,
+    subuid: "",
+    "bin/sudo": `#!/bin/sh\nexit ${sudoEndsWith}\n`,
+    // The user and the sudo are there for this process alone.
+    "as-user.sh": `set -e; cd "$1"; shift
+mount --bind passwd /etc/passwd; mount --bind subuid /etc/subuid; mount --bind subuid /etc/subgid; mount --bind bin /usr/local/bin
+exec "$@"\n`,
+  });
+  for (const path of ["", "bin", "bin/sudo"]) chmodSync(join(folder, path), 0o755);
+  const command = [process.execPath, "--no-warnings", "-e", `import(${JSON.stringify(BIN)}).then((cli) => cli.run())`];
+  const args = [
+    "-m",
+    "sh",
+    join(folder, "as-user.sh"),
+    folder,
+    ...drop,
+    ...command,
+    "skillet",
+    "doctor",
+    "--fix",
+    "-y",
+  ];
+  const env = { PATH: "/usr/bin:/bin:/usr/sbin:/sbin", HOME: folder };
+  const { status, stderr } = spawnSync("unshare", args, { env, encoding: "utf8", timeout: 15_000 });
+  return { status, stderr };
+}
+
+describe("skillet doctor --fix", () => {
+  it.skipIf(!isRoot || !hasTools)("says that all is there, and that uv is not where it is not", async () => {
+    const bare = await skillet(["doctor", "--fix"]);
+    expect([bare.code, bare.stderr]).toEqual([0, expect.stringContaining("✓ everything is there")]);
+    const hint = "uv is not there: Python scripts that declare packages need it";
+    expect(bare.stderr.includes(hint)).toBe(systemProgram("uv") === undefined);
+    const home = temporaryFolder({ ".local/bin/uv": "" });
+    expect((await skillet(["doctor", "--fix"], { env: { HOME: home } })).stderr).not.toContain("uv is not there");
+  });
+
+  it.skipIf(!canDrop || !hasTools)("does not say that all is there when a command failed", () => {
+    const { status, stderr } = fixAsUser("ann", 1);
+    expect(stderr).toMatch(/✗ this command failed: sudo usermod .* ann\n/);
+    expect([status, stderr]).toEqual([1, expect.not.stringContaining("everything is there")]);
+  });
+
+  it.skipIf(!canDrop || !hasTools)("does not say so either when the user still has no range of ids", () => {
+    const { status, stderr } = fixAsUser("ann", 0);
+    expect(stderr).toContain("✗ user ann has no range of ids in /etc/subuid and /etc/subgid");
+    expect([status, stderr]).toEqual([1, expect.not.stringContaining("everything is there")]);
+  });
+
+  it.skipIf(!canDrop || !hasTools)("says that a user without a name can be given none", () => {
+    const { status, stderr } = fixAsUser(undefined, 0);
+    expect(stderr).toContain(
+      `user ${id} has no name here, so no range of ids can be given to it: let root build packages`,
+    );
+    expect([status, stderr]).toEqual([1, expect.not.stringMatching(/everything is there|usermod/)]);
+  });
+});

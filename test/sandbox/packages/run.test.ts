@@ -1,0 +1,105 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { describe, expect, it } from "vitest";
+import { asBuilder } from "../../../src/sandbox/packages/builder.ts";
+import { readLock } from "../../../src/sandbox/packages/lock.ts";
+import { progressOf } from "../../../src/sandbox/packages/progress.ts";
+import { rangeOf, runInRange } from "../../../src/sandbox/packages/range.ts";
+import { eachLine, run } from "../../../src/sandbox/packages/run.ts";
+import { hostPrograms } from "../../../src/sandbox/packages/tree.ts";
+import { processesWith } from "../../../src/sandbox/probe-host.ts";
+import { temporaryFolder } from "../../support/folder.ts";
+import { canBuild } from "./place.ts";
+
+const noneLeft = (mark: string) => expect.poll(() => processesWith(mark), { timeout: 2000, interval: 20 }).toEqual([]);
+
+describe.skipIf(!canBuild)("a program in a range of ids", { timeout: 10_000 }, () => {
+  it("[Q-18] that cannot have its ids is an error at once, and nothing of it goes on", async () => {
+    const mark = randomUUID();
+    const range = { ...rangeOf(), uids: [[0, 0, 0]] as const };
+    await expect(runInRange(hostPrograms(), ["/bin/sleep", "60", mark], { range })).rejects.toMatchObject({
+      code: "package-sandbox",
+    });
+    await noneLeft(mark);
+  });
+
+  it.each([0, 1, 2, 4, 8, 16, 32])("[Q-18] that is called off after %s ms ends, and all of it", async (ms) => {
+    const mark = randomUUID();
+    const signal = AbortSignal.timeout(ms);
+    const argv = ["/bin/sh", "-c", "sleep 60", mark];
+    await expect(runInRange(hostPrograms(), argv, { range: rangeOf(), signal })).rejects.toMatchObject({
+      code: "package-aborted",
+    });
+    await noneLeft(mark);
+  });
+
+  it("[Q-18] leaves no holder of the lock, whenever who waits for it is called off", async () => {
+    const place = join(temporaryFolder(), "packages");
+    for (let ms = 0; ms < 12; ms++) {
+      const signal = AbortSignal.timeout(ms);
+      await asBuilder(place, { range: rangeOf, signal }, async () => {}).catch(() => {});
+    }
+    await noneLeft(place);
+    expect(await asBuilder(place, { range: rangeOf }, async () => "built")).toBe("built");
+  });
+});
+
+describe("a program of the system", () => {
+  it("ends with all that it started when it is called off", { timeout: 10_000 }, async () => {
+    const mark = randomUUID();
+    const controller = new AbortController();
+    const running = run("sh", ["-c", `sh -c 'echo up; sleep 60' ${mark} & wait`], {
+      signal: controller.signal,
+      onLine: () => controller.abort(),
+    });
+    await expect(running).rejects.toMatchObject({ code: "package-aborted" });
+    await noneLeft(mark);
+  });
+
+  it("gives whole lines, however they come in", async () => {
+    const lines: string[] = [];
+    const onLine = (line: string) => void lines.push(line);
+    await run("sh", ["-c", "printf 'Get:1 he'; sleep 0.1; printf 'llo\\n\\nlast'"], { onLine });
+    expect(lines).toEqual(["Get:1 hello", "last"]);
+    const stream = new PassThrough();
+    eachLine(stream, onLine);
+    for (const piece of ["a\r", "\nb", "c\n"]) stream.write(piece);
+    stream.end();
+    await expect.poll(() => lines.slice(2)).toEqual(["a", "bc"]);
+  });
+});
+
+describe("the progress of a build", () => {
+  it.each([
+    ["Get:1 http://deb.debian.org/debian bookworm/main amd64 hello amd64 2.10-3 [53.1 kB]", "fetching hello 2.10-3"],
+    ["Get:12 http://a.example/ubuntu noble/universe amd64 cowsay all 3.03 [18 kB]", "fetching cowsay 3.03"],
+    ["Get:1 file:/srv/debs ./ hello 2.10-3 [53.1 kB]", "fetching hello 2.10-3"],
+    ["Get:1 https://flat.example/x  hello 2.10-3", "fetching hello 2.10-3"],
+    ["Setting up libjq1:amd64 (1.6-2.1) ...", "setting up libjq1 1.6-2.1"],
+  ])("names package and version of %j", (line, text) => {
+    const said: string[] = [];
+    progressOf((what) => said.push(what), "amd64")(line);
+    expect(said).toEqual([text]);
+  });
+
+  it("says nothing of other lines", () => {
+    const said: string[] = [];
+    const read = progressOf((what) => said.push(what), "amd64");
+    for (const line of ["Get:1 http://x", "Get:", "Reading package lists...", "Fetched 53.1 kB in 0s"]) read(line);
+    expect(said).toEqual([]);
+  });
+});
+
+describe("the lock of a layer", () => {
+  const lock = { kind: "layer", suite: "bookworm", arch: "amd64", base: "b", names: ["jq"], packages: [] };
+  const folderOf = (value: unknown) => temporaryFolder({ "lock.json": JSON.stringify(value) });
+
+  it("is read where it is one, and is nothing where it is not", () => {
+    expect(readLock(folderOf(lock))).toEqual(lock);
+    const wrong = [{ names: "jq" }, { names: [1] }, { packages: [{ name: "jq" }] }, { packages: 1 }, { base: 1 }];
+    for (const change of [...wrong, { kind: "host" }, { suite: undefined }])
+      expect(readLock(folderOf({ ...lock, ...change })), JSON.stringify(change)).toBeUndefined();
+    for (const value of [null, 1, [], "x"]) expect(readLock(folderOf(value))).toBeUndefined();
+  });
+});
