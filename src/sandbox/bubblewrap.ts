@@ -28,7 +28,7 @@ export interface BubblewrapOptions {
 
 /** Linux: namespaces of its own for everything, made by bubblewrap, and a filter for system calls. */
 export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
-  const filters = { counted: seccompFilter(), uncounted: seccompFilter(process.arch, false) };
+  const filters = { counted: seccompFilter(), uncounted: seccompFilter(process.arch, { isCounted: false }) };
   let canDivide = true;
   const run = async (command: Command, runOptions: RunOptions): Promise<Outcome> => {
     const cgroup = canDivide ? makeCgroup(command.limits) : undefined;

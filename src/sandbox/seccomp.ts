@@ -105,12 +105,20 @@ const MACHINES: Readonly<Record<string, { column: 0 | 1; audit: number }>> = {
   arm64: { column: 1, audit: 0xc00000b7 },
 };
 
+export interface FilterOptions {
+  /** False where no cgroup counts the memory that no limit of a process does: it is refused then. */
+  isCounted?: boolean;
+  /** True where set-id programs may be made: in a system that is being built, from which they are taken again. */
+  allowsSetId?: boolean;
+}
+
 /**
  * The filter that the kernel runs at every system call of a sandbox, as classic BPF; undefined for a machine that it is not known
  * for. It keeps what namespaces do not: AF_VSOCK ignores them, a terminal takes typed input, and a new user namespace opens the
- * parts of the kernel that were written for root. Without a cgroup (`isCounted` is false) it refuses what no limit counts.
+ * parts of the kernel that were written for root.
  */
-export function seccompFilter(architecture: string = process.arch, isCounted = true): Buffer | undefined {
+export function seccompFilter(architecture: string = process.arch, options: FilterOptions = {}): Buffer | undefined {
+  const { isCounted = true, allowsSetId = false } = options;
   const machine = MACHINES[architecture];
   if (!machine) return undefined;
   const numberOf = (name: string) => SYSTEM_CALLS[name]?.[machine.column] ?? -1;
@@ -128,7 +136,7 @@ export function seccompFilter(architecture: string = process.arch, isCounted = t
       answer(refuse(EPERM)),
       answer(ALLOW),
     ]),
-    ...Object.entries(MODES).flatMap(([name, { mode, flags }]) =>
+    ...Object.entries(allowsSetId ? {} : MODES).flatMap(([name, { mode, flags }]) =>
       numberOf(name) === -1 ? [] : call(numberOf(name), withoutSetId(mode, flags)),
     ),
     // The first process of a sandbox can be written to through /proc, and must not be made to outlive its host.

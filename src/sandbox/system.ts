@@ -12,8 +12,6 @@ export interface Tool {
   program: string;
   /** What cannot be done without it. */
   purpose: string;
-  /** Who needs it: everybody, or only an ordinary user. */
-  by: "all" | "user";
   /** The package it is in. A system whose manager has none has no use for it. */
   packages: Partial<Record<Manager, string>>;
 }
@@ -22,25 +20,21 @@ export const TOOLS: readonly Tool[] = [
   {
     program: "bwrap",
     purpose: "runs the code of skills in a sandbox",
-    by: "all",
     packages: { "apt-get": "bubblewrap", dnf: "bubblewrap", pacman: "bubblewrap", apk: "bubblewrap" },
   },
   {
     program: "prlimit",
     purpose: "bounds memory and processes where no cgroup can be had",
-    by: "all",
     packages: { "apt-get": "util-linux", dnf: "util-linux", pacman: "util-linux", apk: "util-linux-misc" },
   },
   {
     program: "newuidmap",
     purpose: "lets an ordinary user build the system packages of skills",
-    by: "user",
     packages: { "apt-get": "uidmap", dnf: "shadow-utils", pacman: "shadow", apk: "shadow-subids" },
   },
   {
     program: "apt-get",
     purpose: "finds and fetches the system packages of skills (Debian, Ubuntu)",
-    by: "all",
     packages: { "apt-get": "apt" },
   },
 ];
@@ -52,9 +46,10 @@ export interface ToolState {
 
 /** Every tool that this user needs on this Linux, and where it is. */
 export function toolStates(machine: Pick<Machine, "isRoot" | "manager"> = thisMachine()): ToolState[] {
-  return TOOLS.filter((tool) => (tool.by === "all" || !machine.isRoot) && isOfUse(tool, machine.manager)).map(
-    (tool) => ({ tool, path: systemProgram(tool.program) }),
-  );
+  return TOOLS.filter((tool) => isOfUse(tool, machine.manager)).map((tool) => ({
+    tool,
+    path: systemProgram(tool.program),
+  }));
 }
 
 /** Where the manager is not known, a tool that all of them have. */

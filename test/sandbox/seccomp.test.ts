@@ -178,6 +178,13 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     }
   });
 
+  it("lets a system be built with the set-id programs that are taken from it again", () => {
+    const building = seccompFilter(name, { allowsSetId: true }) ?? Buffer.alloc(0);
+    const args = [0n, 0o4755n, 0n];
+    expect(judge(building, { machine, number: numberOf("fchmod"), args })).toBe(ALLOWED);
+    expect(judge(filter, { machine, number: numberOf("fchmod"), args })).toBe(EPERM);
+  });
+
   it("[Q-13] lets code open and make files, and none with a set-id bit", () => {
     const calls = [
       { numbers: [2, -1], flags: 1 },

@@ -5,12 +5,6 @@ const missing = (...programs: string[]): ToolState[] =>
   TOOLS.map((tool) => ({ tool, path: programs.includes(tool.program) ? undefined : `/usr/bin/${tool.program}` }));
 
 describe("the tools of the system", () => {
-  it("asks for newuidmap of an ordinary user only", () => {
-    const programs = (isRoot: boolean) => toolStates({ isRoot, manager: "apt-get" }).map(({ tool }) => tool.program);
-    expect(programs(true)).toEqual(["bwrap", "prlimit", "apt-get"]);
-    expect(programs(false)).toContain("newuidmap");
-  });
-
   it.each(["dnf", "pacman", "apk", undefined] as const)("does not ask for apt-get where %s installs", (manager) => {
     const programs = toolStates({ isRoot: false, manager }).map(({ tool }) => tool.program);
     expect(programs).toEqual(["bwrap", "prlimit", "newuidmap"]);
