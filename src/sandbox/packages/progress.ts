@@ -1,8 +1,11 @@
-/** Says how far it is, from the lines of apt and dpkg. */
+/** Says how far it is, from the lines of apt and dpkg. Each thing once: what was fetched is got again from where it was put. */
 export function progressOf(say: (text: string) => void, arch: string): (line: string) => void {
+  const said = new Set<string>();
   return (line) => {
     const text = fetched(line, arch) ?? setUp(line);
-    if (text !== undefined) say(text);
+    if (text === undefined || said.has(text)) return;
+    said.add(text);
+    say(text);
   };
 }
 
