@@ -1,5 +1,4 @@
 import { type Dirent, existsSync, lstatSync, readdirSync, realpathSync, renameSync, statSync } from "node:fs";
-
 import { join, relative } from "node:path";
 import { userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";

@@ -34,7 +34,7 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     const cgroup = canDivide ? makeCgroup(command.limits) : undefined;
     const filter = cgroup ? filters.counted : filters.uncounted;
     if (!filter) throw unknownMachine();
-    const started: Parts["started"] = { status: "", isTooLarge: false };
+    const started: Parts["started"] = { status: "", isInside: false, isTooLarge: false };
     let said = "";
     try {
       const outcome = await runProcess(
@@ -56,7 +56,8 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
         const isolation = { level: "strong", by: "bubblewrap", bounds: "process" } as const;
         return { ...outcome, ...OUT_OF_MEMORY, isolation };
       }
-      if (outcome.ending === "exit" && !started.status.includes("exit-code")) throw notStarted(said);
+      if (outcome.ending === "exit" && !started.isInside && !started.status.includes("exit-code"))
+        throw notStarted(said);
       const bounds = cgroup ? "tree" : "process";
       return named(outcome, cgroup, { level: "strong", by: "bubblewrap", bounds });
     } finally {
@@ -85,8 +86,8 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
 interface Parts {
   filter: Buffer;
   cgroup: Cgroup | undefined;
-  /** What bubblewrap says of the process, and whether that took too much where there is no group. */
-  started: { status: string; isTooLarge: boolean; first?: number | undefined; unwatch?: () => void };
+  /** What bubblewrap says of the process, whether all was ready for it, and whether it took too much where there is no group. */
+  started: { status: string; isInside: boolean; isTooLarge: boolean; first?: number | undefined; unwatch?: () => void };
 }
 
 function programFor(command: Command, options: BubblewrapOptions, { filter, cgroup, started }: Parts): Program {
@@ -96,6 +97,7 @@ function programFor(command: Command, options: BubblewrapOptions, { filter, cgro
   };
   // Not before: until bubblewrap is done, the folders of its process are the host's, with all the files in them.
   const onInside = (child: ChildProcess) => {
+    started.isInside = true;
     if (cgroup) return;
     started.unwatch = watchMemory(
       () => started.first,
