@@ -38,6 +38,7 @@ export async function overview({ io, options }: Context<object>): Promise<number
   next.push([`${skillet} new my-skill`, "make a skill of your own"]);
   next.push([`${skillet} check`, "check the skills of this workspace"]);
   next.push([`${skillet} doctor`, "where skills are looked for, and what is wrong"]);
+  next.push([`${skillet} doctor --sandbox`, "how their scripts are kept apart, tried on this machine"]);
   out.line`\n${out.bold("Next")}`;
   const widest = Math.max(...next.map(([command]) => command.length));
   for (const [command, what] of next) out.line`  ${out.cyan(command.padEnd(widest))}  ${what}`;
