@@ -100,6 +100,13 @@ describe("architecture", () => {
     expect(own.filter((path) => /process\.exit\(/.test(textOf(path)))).toEqual([]);
   });
 
+  it("starts processes only where they are kept apart", () => {
+    const starting = imports.filter(({ to }) => to === "node:child_process").map(({ from }) => from);
+    expect(starting.length).toBeGreaterThan(0);
+    expect(starting.filter((from) => !from.startsWith("sandbox/"))).toEqual([]);
+    expect(files.filter((path) => !path.startsWith("sandbox/") && /child_process/.test(textOf(path)))).toEqual([]);
+  });
+
   it("compares paths only in the one guard", () => {
     const wrong = files.filter(
       (path) => path !== "shared/inside.ts" && /startsWith\([^)]*(?:\bsep\b|[rR]oot|[fF]older)/.test(textOf(path)),

@@ -35,31 +35,37 @@ export const isEnabled: Policy = (skill, host) => {
   };
 };
 
-/** One row a rule: the rule, and whether it is for code only. */
-const POLICIES: readonly [policy: Policy, isForCode: boolean][] = [
-  [isEnabled, false],
-  [fitsSystem, true],
-  [isTrusted, true],
-  [hasVariables, true],
+/** One row a rule: whether it stops everything or code alone, and whether a skill that it denies is left out of lists. */
+const POLICIES: readonly { denies: Policy; stops: "everything" | "code"; isLeftOut: boolean }[] = [
+  { denies: isEnabled, stops: "everything", isLeftOut: true },
+  { denies: fitsSystem, stops: "code", isLeftOut: true },
+  { denies: isTrusted, stops: "code", isLeftOut: false },
+  { denies: hasVariables, stops: "code", isLeftOut: false },
 ];
 
-/** The first thing that speaks against using the skill: enough to hide it. */
-export function firstDenial(skill: Skill, host: Host, purpose: Purpose = "load"): Denial | undefined {
-  for (const [policy, isForCode] of POLICIES) {
-    const denial = isForCode && purpose === "load" ? undefined : policy(skill, host);
-    if (denial) return denial;
-  }
-  return undefined;
+const STOPS_LOADING = POLICIES.filter(({ stops }) => stops === "everything");
+const LEAVES_OUT = POLICIES.filter(({ isLeftOut }) => isLeftOut);
+
+/** The first thing that speaks against giving the skill to anybody: enough to hide it. */
+export function firstDenial(skill: Skill, host: Host): Denial | undefined {
+  return first(STOPS_LOADING, skill, host);
 }
 
 /** Why a skill is not there for anybody here. What only waits for a word or a value of the user's is there. */
 export function unavailability(skill: Skill, host: Host): Denial | undefined {
-  return isEnabled(skill, host) ?? fitsSystem(skill, host);
+  return first(LEAVES_OUT, skill, host);
 }
 
 /** Everything that speaks against using the skill, at once. */
 export function denials(skill: Skill, host: Host, purpose: Purpose = "load"): Denial[] {
-  return POLICIES.flatMap(([policy, isForCode]) =>
-    isForCode && purpose === "load" ? [] : (policy(skill, host) ?? []),
-  );
+  const rows = purpose === "load" ? STOPS_LOADING : POLICIES;
+  return rows.flatMap(({ denies }) => denies(skill, host) ?? []);
+}
+
+function first(rows: typeof POLICIES, skill: Skill, host: Host): Denial | undefined {
+  for (const { denies } of rows) {
+    const denial = denies(skill, host);
+    if (denial) return denial;
+  }
+  return undefined;
 }

@@ -81,7 +81,7 @@ export const SYSTEM_CALLS: Readonly<Record<string, readonly [x64: number, arm64:
 };
 
 /** Memory that no limit of a process counts: refused where there is no cgroup to count it. */
-export const UNCOUNTED: Readonly<Record<string, readonly [x64: number, arm64: number]>> = {
+const UNCOUNTED: Readonly<Record<string, readonly [x64: number, arm64: number]>> = {
   memfd_create: [319, 279],
   memfd_secret: [447, 447],
   shmget: [29, 194],

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { systemProgram } from "../host/programs.ts";
 import { userWithoutRange } from "./packages/range.ts";
 import { eachLine, PLAIN } from "./packages/run.ts";
@@ -108,6 +108,13 @@ const INSTALL: Record<Manager, (packages: readonly string[]) => string[][]> = {
   pacman: (packages) => [["pacman", "-S", "--needed", "--noconfirm", ...packages]],
   apk: (packages) => [["apk", "add", ...packages]],
 };
+
+/** What a program of the system says that its version is. */
+export function versionOf(program: string | undefined): string | undefined {
+  if (program === undefined) return undefined; // It is macOS's own.
+  const { stdout } = spawnSync(program, ["--version"], { encoding: "utf8", env: {} });
+  return /\d+(?:\.\d+)+/.exec(stdout ?? "")?.[0];
+}
 
 /** Runs the commands one after the other. Contract: the first that failed, or nothing when all went well. */
 export async function applyFix(

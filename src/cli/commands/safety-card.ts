@@ -1,10 +1,10 @@
-import { spawnSync } from "node:child_process";
 import type { Discovered } from "../../host/discover.ts";
 import { systemProgram } from "../../host/programs.ts";
 import type { Outcome, Sandbox } from "../../host/sandbox.ts";
 import { openSandbox } from "../../sandbox/open.ts";
 import { isRoot, NOBODY } from "../../sandbox/places.ts";
 import { isLookedAround, type ProbeResult, probeSandbox } from "../../sandbox/probes.ts";
+import { versionOf } from "../../sandbox/system.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
@@ -67,12 +67,6 @@ async function boundsOf(sandbox: Sandbox): Promise<Card["bounds"]> {
   const limits = { seconds: 10, output: 1024, memory: 128 * 1024 * 1024, processes: 32, disk: 1024 * 1024 };
   const command = { argv: ["/bin/true"] as const, env: {}, folder: "/", mounts: [], network: [], limits };
   return (await sandbox.run(command, { onOutput: () => true })).isolation.bounds;
-}
-
-function versionOf(program: string | undefined): string | undefined {
-  if (program === undefined) return undefined; // It is macOS's own.
-  const { stdout } = spawnSync(program, ["--version"], { encoding: "utf8", env: {} });
-  return /\d+(?:\.\d+)+/.exec(stdout ?? "")?.[0];
 }
 
 function userOf(level: Card["level"]): string {

@@ -2,7 +2,7 @@ import { SkillError } from "../../shared/error.ts";
 import { byText, oneLine } from "../../shared/text.ts";
 import { isPackageName } from "../../skill/needs.ts";
 
-export const MOST_PACKAGES = 32;
+const MOST_PACKAGES = 32;
 
 /** The names of a skill's `packages` as a set: each once, in order. Throws at one that apt would not take as a plain name. */
 export function packageSet(names: readonly string[]): string[] {
