@@ -1,5 +1,9 @@
 import type { Skill } from "../skill/skill.ts";
-import type { ToolResult } from "../skill/tool.ts";
+import type { Tool, ToolResult } from "../skill/tool.ts";
+import type { Caller } from "./caller.ts";
+import type { Listen } from "./events.ts";
+import type { Grants } from "./grants.ts";
+import type { Model, SdkModel } from "./models.ts";
 import type { Sandbox } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import type { System } from "./system.ts";
@@ -25,6 +29,20 @@ export interface Host {
   system?: System;
   /** Where values such as `env:NAME` are taken from; nowhere when left out. */
   env?: Readonly<Record<string, string | undefined>>;
+  /** Models by alias, before those of the settings: of the AI SDK, or of your own making. The one called `default` is the default. */
+  models?: Readonly<Record<string, Model | SdkModel>>;
+  /** Tools for runs, beside those that are built in. */
+  tools?: readonly Tool[];
+  /** Whether tools that are built in are offered to runs: `bash`, `read_file`, … True when left out. */
+  hasBuiltInTools?: boolean;
+  /** On whose behalf skills are loaded and used. */
+  caller?: Caller;
+  /** Which skill's values were given to which copy of it. Any copy gets them, when left out. */
+  grants?: Grants;
+  /** Which capabilities there are for this caller. None, when left out. */
+  capabilities?: { isVisible(id: string, caller: Caller | undefined): boolean };
+  /** Called with everything that happens. What it throws is nobody's problem but its own. */
+  onEvent?: Listen;
   /** How skills that ask to run on their own (`context: fork`) are run. */
   use?: UseSkill;
 }

@@ -18,7 +18,8 @@ export interface SandboxSettings {
   network: readonly string[];
   /** Where Python packages are fetched from, as `host:port`. */
   pythonIndex: readonly string[];
-  workspace: WorkspaceAccess;
+  /** What code sees of the workspace. Without it: nothing, but for the tools of a run in the user's own workspace. */
+  workspace?: WorkspaceAccess;
   /** In bytes. */
   memory: number;
   processes: number;
@@ -40,7 +41,6 @@ const MIB = 1024 * 1024;
 export const SANDBOX_DEFAULTS: SandboxSettings = {
   network: [],
   pythonIndex: ["pypi.org:443", "files.pythonhosted.org:443"],
-  workspace: "none",
   memory: 512 * MIB,
   processes: 128,
   disk: 64 * MIB,

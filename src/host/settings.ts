@@ -5,6 +5,8 @@ import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { expandPath, type Surroundings } from "../source/locations.ts";
 import { readConfig } from "./config-file.ts";
 import type { OneSkill, Values } from "./keys.ts";
+import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
+import type { ModelSettings, Price } from "./models.ts";
 import {
   SANDBOX_DEFAULTS,
   type SandboxSettings,
@@ -20,6 +22,8 @@ export interface SkillSettings {
   /** What its sandbox may reach and see, over what holds for all. */
   network?: readonly string[];
   workspace?: WorkspaceAccess;
+  /** Whether commands in its instructions are run, over what holds for all. */
+  dynamicCommands?: boolean;
   /** UPPER_CASE keys, with their exact names: values for the variables that the skill declares. */
   variables: ReadonlyMap<string, string>;
 }
@@ -38,6 +42,19 @@ export interface Settings {
   disclosure: DisclosureSettings;
   sandbox: SandboxSettings;
   scripts: ScriptLimits;
+  /** By alias, in the order they are written in. */
+  models: ReadonlyMap<string, ModelSettings>;
+  /** By the model's name at its provider. */
+  prices: ReadonlyMap<string, Price>;
+  tools: ToolSettings;
+  limits: RunLimits;
+}
+
+export interface ToolSettings {
+  /** Tools that no run is given. */
+  disabled: readonly string[];
+  /** Whether commands in instructions (an exclamation mark before code) are run when a trusted skill is loaded or used. */
+  dynamicCommands: boolean;
 }
 
 /** How much a model is told; what is left out has its default. */
@@ -56,6 +73,10 @@ export const NO_SETTINGS: Settings = {
   disclosure: {},
   sandbox: SANDBOX_DEFAULTS,
   scripts: SCRIPT_DEFAULTS,
+  models: new Map(),
+  prices: new Map(),
+  tools: { disabled: [], dynamicCommands: false },
+  limits: RUN_DEFAULTS,
 };
 
 export interface LoadedSettings {
@@ -82,6 +103,10 @@ export async function loadSettings(around: Surroundings): Promise<LoadedSettings
       sources,
       disclosure: mergeDisclosure(user.values.disclosure, workspace?.values.disclosure ?? {}),
       sandbox: { ...SANDBOX_DEFAULTS, ...user.values.sandbox },
+      models: new Map(),
+      prices: new Map(),
+      tools: { disabled: [], dynamicCommands: false },
+      limits: RUN_DEFAULTS,
       scripts: lower({ ...SCRIPT_DEFAULTS, ...user.values.scripts }, workspace?.values.scripts ?? {}),
     },
     diagnostics: [

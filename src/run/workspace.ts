@@ -52,7 +52,7 @@ export interface OpenWorkspace {
 /** The workspace as the settings give it to a skill's code: not at all, to read, or to write. */
 export function openWorkspace(skill: Skill, host: Host, home: string): OpenWorkspace {
   const { settings, workspace } = host;
-  const access = settings.skills.get(skill.name)?.workspace ?? settings.sandbox.workspace;
+  const access = settings.skills.get(skill.name)?.workspace ?? settings.sandbox.workspace ?? "none";
   if (access === "none" || workspace === undefined) return { mounts: [], close: () => [] };
   const folder = real([workspace])[0];
   if (folder === undefined) {

@@ -7,9 +7,9 @@ import { denials, firstDenial } from "../policy/policy.ts";
 import { shortHash } from "../shared/hash.ts";
 import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
+import { safely } from "../skill/safely.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
-import { safely } from "./result.ts";
 import { sessionTools } from "./tools.ts";
 
 /** What is kept of a loaded skill: enough to go on after a conversation was shortened or stored. */

@@ -5,12 +5,11 @@ import type { Host } from "../host/host.ts";
 import { inLine } from "../shared/prompt.ts";
 import { grouped } from "../shared/text.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
+import type { Parameters, Values } from "../skill/parameters.ts";
 import type { Skill } from "../skill/skill.ts";
-import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
+import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
 import { judge } from "./judge.ts";
-import { type Parameters, readInput, schemaOf, type Values } from "./parameters.ts";
 import { resourceText } from "./resource.ts";
-import { safely } from "./result.ts";
 import type { State } from "./session.ts";
 
 const SKILL = { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } as const;
@@ -127,16 +126,7 @@ function tool<P extends Parameters>(
   parameters: P,
   run: (values: Values<P>, options: CallOptions) => Promise<ToolResult>,
 ): Tool {
-  return {
-    name,
-    description,
-    category: "skills",
-    inputSchema: schemaOf(parameters),
-    async execute(input, options = {}) {
-      const values = readInput(parameters, input);
-      return "refusal" in values ? (values.refusal as ToolResult) : safely(() => run(values as Values<P>, options));
-    },
-  };
+  return makeTool({ name, description, category: "skills", parameters }, run);
 }
 
 /** Whole while that fits what a model may be told; then briefly; then as many as fit, and how many more there are. */

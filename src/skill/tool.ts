@@ -1,4 +1,6 @@
 import type { Data } from "./data.ts";
+import { type Parameters, readInput, schemaOf, type Values } from "./parameters.ts";
+import { safely } from "./safely.ts";
 
 /** What a call came to. A refusal or failure is such a result, never an exception. */
 export interface ToolResult {
@@ -7,6 +9,8 @@ export interface ToolResult {
   isError: boolean;
   /** Why not, to branch on. */
   code?: string;
+  /** How many times a sub-agent asked its model, where one did the work. */
+  iterations?: number;
 }
 
 export interface CallOptions {
@@ -17,9 +21,28 @@ export interface CallOptions {
 export interface Tool {
   readonly name: string;
   readonly description: string;
-  readonly category: "skills";
+  /** `skills` for the tools of skills, `workspace` for those that work on files and start programs; an embedder's own has its own. */
+  readonly category: string;
   /** JSON Schema of its input. */
   readonly inputSchema: Data;
   /** Contract: never throws. What takes long ends with the signal. */
   execute(input: unknown, options?: CallOptions): Promise<ToolResult>;
+}
+
+/** A tool from a table of its parameters. Wrong input and what goes wrong in `run` are results. */
+export function makeTool<P extends Parameters>(
+  head: { name: string; description: string; category: string; parameters: P },
+  run: (values: Values<P>, options: CallOptions) => Promise<ToolResult>,
+): Tool {
+  const { name, description, category, parameters } = head;
+  return {
+    name,
+    description,
+    category,
+    inputSchema: schemaOf(parameters),
+    async execute(input, options = {}) {
+      const values = readInput(parameters, input);
+      return "refusal" in values ? (values.refusal as ToolResult) : safely(() => run(values as Values<P>, options));
+    },
+  };
 }

@@ -1,5 +1,5 @@
-import type { Data } from "../skill/data.ts";
-import type { ToolResult } from "../skill/tool.ts";
+import type { Data } from "./data.ts";
+import type { ToolResult } from "./tool.ts";
 
 /** One parameter of a tool. */
 export interface Parameter {

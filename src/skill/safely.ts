@@ -1,7 +1,7 @@
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
-import type { ToolResult } from "../skill/tool.ts";
+import type { ToolResult } from "./tool.ts";
 
 /** What goes wrong while a call is answered is a result like any other: what a skill throws when it cannot be read, or a host. */
 export async function safely(work: () => ToolResult | Promise<ToolResult>): Promise<ToolResult> {

@@ -1,0 +1,61 @@
+import type { Caller } from "./caller.ts";
+import type { Usage } from "./models.ts";
+import type { Isolation, Notice } from "./sandbox.ts";
+
+/** How a run ended. */
+export const STOPS = [
+  "answer",
+  "complete",
+  "failed",
+  "refused",
+  "max-steps",
+  "timeout",
+  "budget",
+  "aborted",
+  "error",
+] as const;
+export type Stop = (typeof STOPS)[number];
+
+/** What happens, as plain data, named noun-verb. No value of a secret is in any of it. */
+export type SkillEvent =
+  | { type: "skill-matched"; skills: readonly string[]; tier: string; caller?: Caller }
+  | { type: "skill-loaded"; skill: string; source: string; caller?: Caller }
+  | RunEvent;
+
+/** What happens in a run. `run` says in which: those of skills that a skill called are among them. */
+export type RunEvent = { run: string; skill: string } & (
+  | {
+      type: "run-started";
+      source: string;
+      model: string;
+      tools: readonly string[];
+      /** 1 for a run that no other run started. */
+      depth: number;
+      /** The run that started it. */
+      parent?: string;
+      caller?: Caller;
+      limits: { iterations: number; seconds: number; tokens?: number };
+    }
+  | ({ type: "run-warned" } & Notice)
+  | { type: "run-refused"; refusals: readonly Notice[]; parent?: string; caller?: Caller }
+  | { type: "packages-built"; text: string }
+  | { type: "text-said"; step: number; text: string }
+  | { type: "model-retried"; step: number; reason: string }
+  | { type: "step-ended"; step: number; ms: number; usage: Usage; cost?: number; calls: number }
+  | { type: "tool-called"; step: number; tool: string; input: unknown }
+  | { type: "tool-blocked"; step: number; tool: string; code: string; message: string }
+  | { type: "tool-ended"; step: number; tool: string; isError: boolean; code?: string; ms: number; characters: number }
+  | {
+      type: "run-ended";
+      stop: Stop;
+      isError: boolean;
+      iterations: number;
+      ms: number;
+      usage: Usage;
+      cost?: number;
+      isolation?: Isolation;
+      caller?: Caller;
+    }
+);
+
+export type Listen = (event: SkillEvent) => void;
