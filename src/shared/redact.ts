@@ -15,17 +15,39 @@ export const SHORTEST_SECRET = 4;
 
 /** The text with `[NAME]` in place of every secret, however it is spelled. */
 export function redact(text: string, secrets: Secrets): string {
-  const redactor = openRedactor(secrets);
-  const bytes = Buffer.from(text);
-  const shown = Buffer.concat([redactor.push(bytes), redactor.end()]);
-  return shown.equals(bytes) ? text : shown.toString();
+  return openHiding(secrets).text(text);
+}
+
+/** One stream. */
+export function openRedactor(secrets: Secrets): Redactor {
+  return openHiding(secrets).stream();
+}
+
+/** The same secrets for many texts and streams: what they look like is worked out once. */
+export interface Hiding {
+  text(text: string): string;
+  stream(): Redactor;
+}
+
+export function openHiding(secrets: Secrets): Hiding {
+  const forms = formsOf(secrets);
+  if (forms.length === 0) {
+    return { text: (text) => text, stream: () => ({ push: viewOf, end: () => Buffer.alloc(0) }) };
+  }
+  const automaton = openAutomaton(forms);
+  return {
+    text(text) {
+      const redactor = openScan(automaton);
+      const bytes = Buffer.from(text);
+      const shown = Buffer.concat([redactor.push(bytes), redactor.end()]);
+      return shown.equals(bytes) ? text : shown.toString();
+    },
+    stream: () => openScan(automaton),
+  };
 }
 
 /** The leftmost match first, and of those the longest. Only bytes that can still become a match are held back. */
-export function openRedactor(secrets: Secrets): Redactor {
-  const forms = formsOf(secrets);
-  if (forms.length === 0) return { push: viewOf, end: () => Buffer.alloc(0) };
-  const { follow, isOpen, foundIn } = openAutomaton(forms);
+function openScan({ follow, isOpen, foundIn, age }: ReturnType<typeof openAutomaton>): Redactor {
   const read = openReader();
 
   // What is held begins where the match under way began; its first `hidden` symbols belong to the match before it.
@@ -33,13 +55,17 @@ export function openRedactor(secrets: Secrets): Redactor {
   let hidden = 0;
   let reached = ROOT;
   let match: { item: Item; end: number } | undefined;
+  let reachedAt = age();
 
   function scan(symbols: Uint16Array, isEnd: boolean): Buffer {
     const pieces: Buffer[] = [];
     let start = 0;
     let shown = hidden;
-    let state = reached;
-    for (let at = held.length; ; at = start) {
+    // Another stream may have made the automaton forget its states: then what is held is followed again.
+    const isForgotten = reachedAt !== age();
+    let state = isForgotten ? ROOT : reached;
+    if (isForgotten) match = undefined;
+    for (let at = isForgotten ? 0 : held.length; ; at = start) {
       while (at < symbols.length && state !== DEAD) {
         state = follow(state, symbols[at++] ?? 0);
         const item = foundIn(state);
@@ -60,6 +86,7 @@ export function openRedactor(secrets: Secrets): Redactor {
     held = symbols.slice(start);
     hidden = Math.max(0, shown - start);
     reached = state;
+    reachedAt = age();
     if (match) match.end -= start;
     return Buffer.concat(pieces);
   }
@@ -132,6 +159,7 @@ function openAutomaton(forms: readonly Form[]) {
   const states = [none, none, { ...none, items: forms.flatMap((form) => entering(form, 0)) }];
   const numbers = new Map<string, number>();
   let table = new Uint16Array(16 * SYMBOLS);
+  let forgotten = 0;
 
   function step(from: number, symbol: number): number {
     const character = String.fromCharCode(symbol);
@@ -149,6 +177,7 @@ function openAutomaton(forms: readonly Form[]) {
     const isFull = known === undefined && states.length === MOST_STATES;
     if (isFull) {
       states.length = ROOT + 1;
+      forgotten++;
       numbers.clear();
       table.fill(0);
     }
@@ -163,6 +192,8 @@ function openAutomaton(forms: readonly Form[]) {
     follow: (state: number, symbol: number) => table[state * SYMBOLS + symbol] || step(state, symbol),
     isOpen: (state: number) => states[state]?.items.length !== 0,
     foundIn: (state: number) => states[state]?.found,
+    /** Numbers of states hold while it stays the same. */
+    age: () => forgotten,
   };
 }
 

@@ -135,7 +135,9 @@ function show(out: Printer, { skill, copy, before, changes }: Subject, { around,
     ["toolsets", manifest.toolsets],
     [
       "workspace",
-      [settings.skills.get(skill.name)?.workspace ?? settings.sandbox.workspace].filter((access) => access !== "none"),
+      [settings.skills.get(skill.name)?.workspace ?? settings.sandbox.workspace ?? "none"].filter(
+        (access) => access !== "none",
+      ),
     ],
     ["network", [...settings.sandbox.network, ...(settings.skills.get(skill.name)?.network ?? [])]],
   ];
