@@ -5,13 +5,16 @@ import { match } from "./match.mjs";
 import * as discoverReport from "./report.mjs";
 import * as sandboxReport from "./sandbox/report.mjs";
 import { sandbox } from "./sandbox.mjs";
+import * as useReport from "./use/report.mjs";
+import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
-  --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50
+  --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
   --no-peers               leave out the programs of others, which are installed on the first run
   --queries FOLDER         match only: also measure how well, by the tools.json and queries.csv in there
+  --before FOLDER          use only: another checkout of skillet, built, whose start is measured beside this one's
   --json                   print the results as JSON
   --help                   this text
 `;
@@ -19,6 +22,7 @@ const BENCHES = {
   discover: { measure: discover, ...discoverReport },
   match: { measure: match, ...matchReport },
   sandbox: { measure: sandbox, ...sandboxReport },
+  use: { measure: use, ...useReport },
 };
 
 try {
@@ -50,6 +54,7 @@ function read(args) {
       runs: { type: "string", default: "7" },
       peers: { type: "boolean", default: true },
       queries: { type: "string" },
+      before: { type: "string" },
       json: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
@@ -62,6 +67,7 @@ function read(args) {
     runs: positive(values.runs, "--runs"),
     withPeers: values.peers,
     queries: values.queries,
+    before: values.before,
     isJson: values.json,
     isHelp: values.help,
   };

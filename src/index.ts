@@ -23,8 +23,27 @@ export {
   openMatcher,
   type Reason,
 } from "./catalog/match.ts";
+export type { Caller } from "./host/caller.ts";
 export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
-export type { Host, UseSkill } from "./host/host.ts";
+export { type RunEvent, type SkillEvent, STOPS, type Stop } from "./host/events.ts";
+export { type Grants, openGrants } from "./host/grants.ts";
+export type { Host } from "./host/host.ts";
+export type { RunLimits } from "./host/limits.ts";
+export type {
+  CallResult,
+  Message,
+  Model,
+  ModelReply,
+  ModelRequest,
+  ModelSettings,
+  Price,
+  Provider,
+  SdkModel,
+  Task,
+  ToolCall,
+  ToolOffer,
+  Usage,
+} from "./host/models.ts";
 export {
   type Command,
   type Ending,
@@ -53,8 +72,12 @@ export { openSystem, type System } from "./host/system.ts";
 export { type Change, openTrust, type Standing, type Trust, type TrustedSkill } from "./host/trust.ts";
 export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
 export { type Denial, denials, type Policy, type Purpose, unavailability } from "./policy/policy.ts";
+export { type Check, planUse, type UsePlan } from "./run/plan-use.ts";
+export { type RunResult, wrapResult } from "./run/result.ts";
 export { runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./run/script.ts";
 export type { Run } from "./run/start-run.ts";
+export { type UseRequest, useSkill } from "./run/use.ts";
+export { type Conversation, type ConverseOptions, converse, type SendOptions } from "./session/converse.ts";
 export {
   type ActiveSkill,
   type By,

@@ -33,6 +33,12 @@ const ONLY: Record<string, RegExp> = {
   re2js: /^catalog\/patterns\.ts$/,
   stemmer: /^catalog\/terms\.ts$/,
   ai: /^(?:ai|model|run)\//,
+  "@ai-sdk/anthropic": /^model\/providers\.ts$/,
+  "@ai-sdk/openai": /^model\/providers\.ts$/,
+  "@ai-sdk/openai-compatible": /^model\/providers\.ts$/,
+  ajv: /^run\/input\.ts$/,
+  "ajv/dist/2020.js": /^run\/input\.ts$/,
+  "ajv-formats": /^run\/input\.ts$/,
 };
 
 interface Import {

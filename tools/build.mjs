@@ -12,6 +12,8 @@ const shell = process.platform === "win32";
 
 /** Packages that most starts do without: each a file of its own beside the command's. */
 const APART = { "js-yaml": "yaml.cjs", "smol-toml": "toml.cjs", re2js: "re2.cjs" };
+/** Packages that are taken from where they are installed: what they do takes far longer than loading them. */
+const INSTALLED = ["chokidar", "ai", "@ai-sdk/*", "ajv", "ajv-formats"];
 
 const shared = {
   absWorkingDir: root,
@@ -48,7 +50,7 @@ await build({
   ...shared,
   entryPoints: ["src/cli/bin.ts"],
   outfile: "dist/cli.cjs",
-  external: ["chokidar"],
+  external: INSTALLED,
   define: { "import.meta.dirname": "__dirname", SKILLET_VERSION: JSON.stringify(version) },
   plugins: [startsFast],
 });

@@ -21,6 +21,11 @@ const COMMANDS = [
   "packages prune",
   "trust",
   "doctor",
+  "config",
+  "config get",
+  "config set",
+  "config unset",
+  "config path",
   "skill list",
   "skill validate",
 ];
@@ -83,8 +88,9 @@ known one. A file that cannot be read as TOML is said with its line, and default
 |---|---|---|---|
 ${rows.join("\n")}
 
-\`*\` stands for the name of a skill or a source, \`UPPER_CASE\` for the exact name of a variable. A workspace cannot switch on what you
-switched off.
+\`*\` stands for a name: of a skill, a source, a model's alias, a model at its provider, or a namespace of capabilities. \`UPPER_CASE\` is the
+exact name of a variable. A workspace cannot switch on what you switched off, and what it sets as a number counts only where it is lower.
+\`skillet config\` shows what holds and where it is written; \`skillet config set KEY VALUE\` writes it.
 
 \`\`\`toml
 [skills.research]
@@ -93,6 +99,19 @@ model = "fast"
 PERPLEXITY_API_KEY = "…"              # or "env:NAME", a variable of yours; or "file:PATH", a file's text
 network = ["api.perplexity.ai:443"]  # what its scripts may reach
 workspace = "read"                   # whether they see the workspace
+
+[models.fast]
+provider = "anthropic"
+model = "claude-haiku-4-5"
+api_key = "env:ANTHROPIC_API_KEY"
+
+[prices."claude-haiku-4-5"]          # dollars for a million tokens
+input = 1.0
+output = 5.0
+
+[limits]
+max_iterations = 20
+tokens = 200000
 
 [scripts]
 timeout_seconds = 120

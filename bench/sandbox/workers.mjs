@@ -3,7 +3,7 @@ import { chownSync, mkdirSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
 
 const NOBODY = 65534;
-const file = join(import.meta.dirname, "worker.mjs");
+const own = join(import.meta.dirname, "worker.mjs");
 export const isRoot = process.getuid?.() === 0;
 
 /** Who asks for sandboxes: the caller, and where that is root an ordinary user too, for whom other things are possible. */
@@ -13,14 +13,14 @@ export const USERS = [
 ];
 
 /** Gives `work` what asks a new process; ends it whatever comes. */
-export async function withWorker({ place, user, say, flags = [] }, work) {
+export async function withWorker({ place, user, say, flags = [], file = own, cwd = "/", env = {} }, work) {
   const home = mkdtempSync(join(place, "worker-"));
   const temporary = join(home, "tmp");
   mkdirSync(temporary);
   if (user) for (const path of [home, temporary]) chownSync(path, user.uid, user.gid);
   const child = spawn(process.execPath, [...flags, file, home], {
-    env: { PATH: process.env.PATH, HOME: home, TMPDIR: temporary, LANG: "C.UTF-8", ...proxies() },
-    cwd: "/",
+    env: { PATH: process.env.PATH, HOME: home, TMPDIR: temporary, LANG: "C.UTF-8", ...proxies(), ...env },
+    cwd,
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     ...user,
   });

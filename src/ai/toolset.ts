@@ -14,10 +14,12 @@ export type SkillToolName =
   | "search_skills"
   | "load_skill"
   | "read_skill_resource"
+  | "run_skill_script"
   | "validate_skill"
   | "lint_skill";
 
-export type SkillTools = Record<SkillToolName, Tool<unknown, ToolResult>>;
+/** `use_skill` is there where the host says which models its sub-agents have. */
+export type SkillTools = Record<SkillToolName, Tool<unknown, ToolResult>> & { use_skill?: Tool<unknown, ToolResult> };
 
 export interface SkillToolset {
   /** The session's tools, for `generateText`, `streamText` and agents; yours go beside them: `{ ...skills.tools, mine }`. */

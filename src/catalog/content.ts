@@ -9,6 +9,8 @@ export interface ContentOptions {
   arguments?: string | undefined;
   /** The skill's folder as the model sees it, where that differs from the real one. */
   folder?: string | undefined;
+  /** What the commands in the instructions printed, in their order, where they were run. */
+  printed?: readonly string[] | undefined;
 }
 
 /**
@@ -16,20 +18,51 @@ export interface ContentOptions {
  * Throws a SkillError when they cannot be read.
  */
 export function skillContent(skill: Skill, options: ContentOptions = {}): string {
+  return [instructionsOf(skill, options), ...notes(skill)].join("\n");
+}
+
+/** The same for a sub-agent, which has what the skill declares. */
+export function usedContent(skill: Skill, options: ContentOptions = {}): string {
+  return instructionsOf(skill, options, { addsUnused: false });
+}
+
+function instructionsOf(skill: Skill, options: ContentOptions, how: { addsUnused?: boolean } = {}): string {
   const { manifest, origin } = skill;
   const folder = options.folder ?? origin.folder;
   const body = skill.body();
-  const text = substitute(body, {
+  const { printed, arguments: given } = options;
+  const hasCommands = dynamicCommands(body).length > 0;
+  const text = substitute(hasCommands && printed ? withMarks(body) : body, {
     names: manifest.arguments,
-    ...(options.arguments === undefined ? {} : { arguments: options.arguments }),
+    ...(given === undefined ? {} : { arguments: given.replaceAll("\0", "\ufffd") }),
     ...(folder === undefined ? {} : { folder }),
+    ...how,
   });
   return [
-    inTag("skill_content", { name: skill.name }, text),
+    inTag("skill_content", { name: skill.name }, withPrinted(text, printed)),
     ...fileLines(skill),
     ...scriptLines(skill),
-    ...notes(skill, body),
+    ...(hasCommands && !printed ? ["[The commands in !`…` were not run; their output is not in the text]"] : []),
   ].join("\n");
+}
+
+// `!` and a command in backticks, or a fenced block whose language is `!`.
+const DYNAMIC = /(?<=^|\s)!`([^`\n]+)`|^```![^\S\n]*\n([\s\S]*?)^```[^\S\n]*$/gm;
+
+/** The commands that instructions want to be run when they are read. */
+export function dynamicCommands(body: string): string[] {
+  return [...body.matchAll(DYNAMIC)].map(([, inline, block]) => (inline ?? block ?? "").trim());
+}
+
+/** Commands as numbers, while arguments are put in. */
+function withMarks(body: string): string {
+  let index = 0;
+  return body.replaceAll("\0", "\ufffd").replace(DYNAMIC, () => `\0${index++}\0`);
+}
+
+/** What was printed is put in last: it is looked at neither for commands nor for placeholders. */
+function withPrinted(text: string, printed: readonly string[] = []): string {
+  return printed.length === 0 ? text : text.replace(/\0(\d+)\0/g, (_, index) => printed[Number(index)] ?? "");
 }
 
 const MOST_FILES = 100;
@@ -74,7 +107,7 @@ const LEFT_OUT: readonly [label: string, declared: (skill: Skill) => readonly (s
   ["toolsets", ({ manifest }) => manifest.toolsets],
 ];
 
-function notes(skill: Skill, body: string): string[] {
+function notes(skill: Skill): string[] {
   const left = LEFT_OUT.flatMap(([label, declared]) => {
     const values = declared(skill).flatMap((value) => (value === undefined ? [] : inLine(value, 120)));
     return values.length === 0 ? [] : `${label} (${values.join(", ")})`;
@@ -86,8 +119,5 @@ function notes(skill: Skill, body: string): string[] {
       "[The skill asks to run on its own (context: fork); there is nobody to run it here, so follow it yourself]",
     );
   }
-  if (DYNAMIC.test(body)) found.push("[The commands in !`…` were not run; their output is not in the text]");
   return found;
 }
-
-const DYNAMIC = /(?:^|\s)!`[^`\n]+`|^```!/m;

@@ -43,6 +43,12 @@ export class PatternIndex<T> {
   }
 }
 
+/** One pattern that is tried in linear time. Throws for what that cannot be done with: looking around, references back. */
+export function openPattern(pattern: string): { test(text: string): boolean } {
+  const engine = RE2JS.compile(pattern);
+  return { test: (text) => engine.test(text) };
+}
+
 // What was judged compiles. Should the two ever differ, a trigger is lost and not the conversation.
 function compile(pattern: string): RE2JS | undefined {
   try {

@@ -1,7 +1,7 @@
 import { fstatSync, writeSync } from "node:fs";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
-import type { Stream } from "./io.ts";
+import { INTERRUPTED, type Interrupted, type Stream } from "./io.ts";
 import { main } from "./main.ts";
 
 /** The process around `main`: its streams, its signals, its exit code. */
@@ -11,7 +11,7 @@ export function run(): void {
     stderr: output(2),
     env: process.env,
     cwd: process.cwd(),
-    ...(isTerminal(0) ? (isTerminal(2) ? { ask } : {}) : { stdin }),
+    ...(isTerminal(0) ? (isTerminal(2) ? { ask, askHidden, read } : {}) : { stdin }),
     interrupted,
   };
   main(process.argv.slice(2), io).then((code) => {
@@ -20,7 +20,7 @@ export function run(): void {
 }
 
 // Only a command that waits asks for it: the others end at a signal as any program does.
-function interrupted(): Promise<void> {
+function interrupted(until?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     onReaderGone = resolve;
     for (const name of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const) {
@@ -30,6 +30,7 @@ function interrupted(): Promise<void> {
         setTimeout(() => process.off(name, onSignal), AGAIN_MS).unref();
       };
       process.on(name, onSignal);
+      until?.addEventListener("abort", () => process.off(name, onSignal), { once: true });
     }
   });
 }
@@ -45,6 +46,35 @@ async function ask(question: string): Promise<string> {
   const answer = await Promise.race([lines.question(question), gone]);
   lines.close();
   return answer;
+}
+
+async function askHidden(question: string): Promise<string> {
+  const { createInterface } = process.getBuiltinModule("node:readline/promises");
+  const { Writable } = process.getBuiltinModule("node:stream");
+  process.stderr.write(question);
+  const silent = new Writable({ write: (_part, _encoding, done) => done() });
+  const lines = createInterface({ input: process.stdin, output: silent, terminal: true });
+  const gone = new Promise<string>((resolve) => lines.once("close", () => resolve("")));
+  const answer = await Promise.race([lines.question(""), gone]);
+  lines.close();
+  process.stderr.write("\n");
+  return answer;
+}
+
+function read(prompt: string, history: readonly string[]): Promise<string | Interrupted | undefined> {
+  const { createInterface } = process.getBuiltinModule("node:readline");
+  const lines = createInterface({ input: process.stdin, output: process.stderr, history: [...history] });
+  return new Promise((resolve) => {
+    const end = (answer: string | Interrupted | undefined) => {
+      resolve(answer);
+      lines.close();
+    };
+    lines.once("line", end);
+    lines.once("SIGINT", () => end(INTERRUPTED));
+    lines.once("close", () => resolve(undefined));
+    lines.setPrompt(prompt);
+    lines.prompt();
+  });
 }
 
 const LARGEST_INPUT = 16 * 1024 * 1024;

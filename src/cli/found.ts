@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import type { Caller } from "../host/caller.ts";
 import { type Discovered, discover, surroundings } from "../host/discover.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Diagnostic } from "../skill/diagnostic.ts";
@@ -8,13 +9,24 @@ import type { Source } from "../source/source.ts";
 import { type Io, type Printer, printer, type Safe } from "./io.ts";
 import type { CommonOptions } from "./program.ts";
 
+/** For commands that can be asked on behalf of another chat. */
+export interface CallerOptions {
+  chatType?: string;
+  chatId?: string;
+}
+
 /** Discovers for a command: in its workspace, with the environment it was given. */
 export async function discoverFor(
   io: Io,
-  options: CommonOptions,
+  options: CommonOptions & CallerOptions,
   sources: readonly Source[] = [],
 ): Promise<Discovered> {
-  return discover({ workspace: workspaceOf(io, options), env: io.env, sources });
+  return discover({ workspace: workspaceOf(io, options), env: io.env, sources, caller: callerOf(options) });
+}
+
+/** Who sits at a terminal is alone with it. */
+export function callerOf({ chatType = "private", chatId = "terminal" }: CallerOptions): Caller {
+  return { chatType, chatId };
 }
 
 export function surroundingsFor(io: Io, options: CommonOptions): Surroundings {

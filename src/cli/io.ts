@@ -16,11 +16,19 @@ export interface Io {
   cwd: string;
   /** Asks whoever sits at the terminal. Not there where nobody does. */
   ask?(question: string): Promise<string>;
+  /** The same, and what is typed is not shown. */
+  askHidden?(question: string): Promise<string>;
+  /** One line of a dialogue, with the lines before it to go back to. Nothing when whoever sits there is done. Not there where nobody sits. */
+  read?(prompt: string, history: readonly string[]): Promise<string | Interrupted | undefined>;
   /** All that is piped in. Not there where nothing is. */
   stdin?(): Promise<string>;
-  /** Resolves when a command that would go on for ever is to end. */
-  interrupted?(): Promise<void>;
+  /** Resolves when a command that would go on for ever is to end; or never, once nobody cares any more. */
+  interrupted?(until?: AbortSignal): Promise<void>;
 }
+
+/** Ctrl-C in place of a line. */
+export const INTERRUPTED = Symbol("interrupted");
+export type Interrupted = typeof INTERRUPTED;
 
 /** Whether whoever sits at the terminal says yes. Where nobody does, nobody has. */
 export async function isAgreed(io: Io, question: string): Promise<boolean> {
@@ -33,6 +41,18 @@ export function interruption(io: Io): AbortSignal {
   const controller = new AbortController();
   io.interrupted?.().then(() => controller.abort());
   return controller.signal;
+}
+
+/** Work that Ctrl-C ends, without ending the program. */
+export async function interruptible<T>(io: Io, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const done = new AbortController();
+  const controller = new AbortController();
+  io.interrupted?.(done.signal).then(() => controller.abort());
+  try {
+    return await work(controller.signal);
+  } finally {
+    done.abort();
+  }
 }
 
 /** Text that has been made safe for a terminal, with the colours of ours that are in it. */

@@ -3,7 +3,10 @@ import { packageVersion } from "../package.ts";
 import { reveal } from "../shared/hidden.ts";
 import { nearest } from "../shared/text.ts";
 import { PROFILES } from "../skill/diagnostic.ts";
+import { CONFIG } from "./config-command.ts";
+import { examples } from "./examples.ts";
 import type { Io } from "./io.ts";
+import { CHAT, RUN } from "./use-commands.ts";
 
 /** Options that every command takes. */
 export interface CommonOptions {
@@ -16,7 +19,7 @@ export interface Context<Options> {
   args: string[];
 }
 type Run = (context: Context<never>) => Promise<number>;
-interface Entry {
+export interface Entry {
   define(command: Command): Command;
   /** What a command does is imported only when it is called. */
   load?(): Promise<Run>;
@@ -145,6 +148,8 @@ const COMMANDS: Record<string, Entry> = {
         ),
     load: async () => (await import("./commands/new.ts")).newSkill,
   },
+  run: RUN,
+  chat: CHAT,
   script: {
     define: (command) =>
       command
@@ -203,6 +208,12 @@ const COMMANDS: Record<string, Entry> = {
         .argument("[path]", "a workspace, a skill's folder, or a skill's name; the workspace when left out")
         .addOption(new Option("-l, --list", "show what has been trusted").conflicts("revoke"))
         .option("--revoke", "take it back")
+        .addOption(
+          new Option(
+            "--secrets <name>",
+            "give a skill's values to the copy found now, and no longer to another",
+          ).conflicts(["list", "revoke"]),
+        )
         .option("-y, --yes", "trust it without asking; needed where there is no terminal")
         .addHelpText(
           "after",
@@ -211,6 +222,7 @@ const COMMANDS: Record<string, Entry> = {
             "skillet trust skills/deploy",
             "skillet trust --list",
             "skillet trust --revoke skills/deploy",
+            "skillet trust --secrets research",
           ),
         ),
     load: async () => (await import("./commands/trust.ts")).trust,
@@ -230,6 +242,7 @@ const COMMANDS: Record<string, Entry> = {
         ),
     load: async () => (await import("./commands/doctor.ts")).doctor,
   },
+  config: CONFIG,
   skill: {
     define: (command) => command.description("the same under other names: skill list, skill validate"),
     commands: {
@@ -311,8 +324,4 @@ function common(command: Command): Command {
   return command
     .option("-C, --workspace <folder>", "the workspace (else $AGENT_WORKSPACE_ROOT, else the current folder)")
     .option("--json", "print JSON");
-}
-
-function examples(...lines: string[]): string {
-  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`;
 }

@@ -1,29 +1,40 @@
 import { readFileSync, statSync } from "node:fs";
 import { codeOf, reason } from "../shared/inside.ts";
-import { oneLine } from "../shared/text.ts";
+import { count, oneLine } from "../shared/text.ts";
 import type { Finding } from "../skill/diagnostic.ts";
-import { fits, KEYS, nearestKey, type Owner, TYPES, type Values } from "./keys.ts";
-import { lineOfKey } from "./toml-lines.ts";
+import { nearestKey, rowOf } from "./find-key.ts";
+import { TYPES } from "./key-types.ts";
+import type { Key } from "./keys.ts";
+import { lineFinder, statementsOf } from "./toml-lines.ts";
+
+export type Owner = "user" | "workspace";
 
 /** A configuration file as it was read. */
 export interface Config {
   path: string;
   exists: boolean;
-  values: Values;
+  entries: Entry[];
   findings: Finding[];
 }
 
+/** A value that may be set, by whom and where. */
+export interface Entry {
+  parts: readonly string[];
+  value: unknown;
+  row: Key;
+  owner: Owner;
+  file: string;
+  line: number;
+}
+
 const LARGEST_CONFIG = 1024 * 1024;
+/** Whoever made a workspace can write any number of keys, and each that is meant for another is looked up. */
+const MOST_FINDINGS = 100;
 
 /** Reads one file. Never throws: what is wrong is a finding. */
 export async function readConfig(path: string, owner: Owner): Promise<Config> {
-  const config: Config = {
-    path,
-    exists: false,
-    values: { skills: new Map(), sources: new Map(), disclosure: {}, sandbox: {}, scripts: {} },
-    findings: [],
-  };
-  const { findings, values } = config;
+  const config: Config = { path, exists: false, entries: [], findings: [] };
+  const { findings, entries } = config;
   let text: string;
   try {
     const stats = statSync(path);
@@ -40,69 +51,93 @@ export async function readConfig(path: string, owner: Owner): Promise<Config> {
     }
     return config;
   }
-  const { parse, TomlError } = await import("smol-toml");
-  try {
-    const say = (parts: readonly string[], finding: Finding) =>
-      findings.push({ ...finding, line: lineOfKey(text, parts), column: 1 });
-    for (const [parts, value] of leaves(parse(text))) readKey(parts, value, { owner, values, say });
-  } catch (error) {
-    const where = error instanceof TomlError ? { line: error.line, column: error.column } : {};
-    const why = error instanceof Error ? (error.message.split("\n")[0] ?? "") : String(error);
-    findings.push({
-      code: "config-syntax",
-      message: `is not valid TOML: ${why.replace(/^Invalid TOML document: /, "")}`,
-      ...where,
-    });
+  const read = (await openToml())(text);
+  if ("problem" in read) {
+    findings.push(read.problem);
+    return config;
   }
-  for (const [name, { path: folder }] of values.sources) {
-    if (folder !== undefined) continue;
-    findings.push({
-      code: "config-source",
-      message: `[sources.${oneLine(name, 64)}] has no path`,
-      line: lineOfKey(text, ["sources", name]),
-    });
+  const lineOf = lineFinder(statementsOf(text));
+  let unsaid = 0;
+  for (const [parts, value] of read.leaves) {
+    const line = lineOf(parts);
+    if (findings.length >= MOST_FINDINGS && !rowOf(parts)) {
+      unsaid++;
+      continue;
+    }
+    const judged = judge(parts, value, owner);
+    if ("code" in judged) findings.push({ ...judged, line, column: 1 });
+    else entries.push({ parts, value, row: judged, owner, file: path, line });
   }
-  if ([...values.skills.values()].some((skill) => skill.variables.size > 0) && isReadableByOthers(path)) {
+  if (unsaid > 0)
+    findings.push({ code: "config-unknown", message: `holds ${count(unsaid, "more key")} that are not known` });
+  findings.push(...sourcesWithoutPath(entries, lineOf));
+  if (entries.some(({ row }) => row.isSecret) && isReadableByOthers(path)) {
     findings.push({
       code: "config-readable",
-      message: "holds values of skills and can be read by other users",
+      message: "holds secrets and can be read by other users",
       fix: `chmod 600 ${path}`,
     });
   }
   return config;
 }
 
-interface Reading {
-  owner: Owner;
-  values: Values;
-  say(parts: readonly string[], finding: Finding): void;
+export type Leaf = readonly [parts: readonly string[], value: unknown];
+
+/** What reads TOML: every value with the names that lead to it, or what is wrong. Loaded only where there is some. */
+export async function openToml(): Promise<(text: string) => { leaves: Leaf[] } | { problem: Finding }> {
+  const { parse, TomlError } = await import("smol-toml");
+  return (text) => {
+    try {
+      return { leaves: [...leaves(parse(text))] };
+    } catch (error) {
+      const where = error instanceof TomlError ? { line: error.line, column: error.column } : {};
+      const why = error instanceof Error ? (error.message.split("\n")[0] ?? "") : String(error);
+      const message = `is not valid TOML: ${why.replace(/^Invalid TOML document: /, "")}`;
+      return { problem: { code: "config-syntax", message, ...where } };
+    }
+  };
 }
 
-function readKey(parts: readonly string[], value: unknown, { owner, values, say }: Reading): void {
-  const shown = `"${oneLine(parts.join("."), 120)}"`;
-  const row = KEYS.findLast(({ path }) => fits(path, parts));
+/** The row of a key, when it may be set to this; else why not. */
+export function judge(parts: readonly string[], value: unknown, owner: Owner): Key | Finding {
+  const shown = `"${oneLine(dotted(parts), 120)}"`;
+  const row = rowOf(parts);
   const meant = row ? undefined : nearestKey(parts);
-  const isMeantForWorkspace =
-    meant !== undefined && KEYS.some(({ path, isForWorkspace }) => isForWorkspace && fits(path, meant.split(".")));
-  if (owner === "workspace" && !row?.isForWorkspace && !isMeantForWorkspace) {
-    say(parts, { code: "config-refused", message: `${shown} may not be set by a workspace` });
-    return;
-  }
+  const isForWorkspace = (row ?? rowOf(meant ?? []))?.workspace !== undefined;
+  if (owner === "workspace" && !isForWorkspace)
+    return { code: "config-refused", message: `${shown} may not be set by a workspace` };
   if (!row) {
-    say(parts, {
-      code: "config-unknown",
-      message: `${shown} is not a known key`,
-      ...(meant ? { meant, fix: `did you mean "${meant}"?` } : {}),
-    });
-    return;
+    const message = `${shown} is not a known key`;
+    if (!meant) return { code: "config-unknown", message };
+    return { code: "config-unknown", message, meant: dotted(meant), fix: `did you mean "${dotted(meant)}"?` };
   }
   const type = TYPES[row.type];
-  if (!type.is(value)) say(parts, { code: "config-type", message: `${shown} must be ${type.say}` });
-  else row.set(values, parts[1] ?? "", value, parts.at(-1) ?? "");
+  if (!type.is(value)) return { code: "config-type", message: `${shown} must be ${type.say}` };
+  const narrow = owner === "workspace" && row.workspaceType ? TYPES[row.workspaceType] : type;
+  if (!narrow.is(value))
+    return { code: "config-refused", message: `${shown} must be ${narrow.say} where a workspace sets it` };
+  return row;
+}
+
+/** A key as it is written: a name that is more than letters, digits, `_` and `-` stands in quotes. */
+export function dotted(parts: readonly string[]): string {
+  return parts.map((part) => (/^[\w-]+$/.test(part) ? part : JSON.stringify(part))).join(".");
+}
+
+function sourcesWithoutPath(entries: readonly Entry[], lineOf: (parts: readonly string[]) => number): Finding[] {
+  const sources = Map.groupBy(
+    entries.filter(({ parts }) => parts[0] === "sources"),
+    ({ parts }) => parts[1] ?? "",
+  );
+  return [...sources].flatMap(([name, said]) => {
+    if (said.some(({ parts }) => parts[2] === "path")) return [];
+    const line = lineOf(["sources", name]);
+    return [{ code: "config-source", message: `[sources.${oneLine(name, 64)}] has no path`, line }];
+  });
 }
 
 /** Every value with the names that lead to it. An empty table leads to none. */
-function* leaves(table: object, above: readonly string[] = []): Generator<[string[], unknown]> {
+function* leaves(table: object, above: readonly string[] = []): Generator<Leaf> {
   for (const [key, value] of Object.entries(table)) {
     const parts = [...above, key];
     if (isTable(value)) yield* leaves(value, parts);

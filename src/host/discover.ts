@@ -1,9 +1,15 @@
 import { join, resolve } from "node:path";
 import { type Catalog, openCatalog } from "../catalog/catalog.ts";
+import { nearest, oneLine } from "../shared/text.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
+import { declaredVariables } from "../skill/needs.ts";
+import type { Skill } from "../skill/skill.ts";
 import { directorySource } from "../source/directory.ts";
 import { type Location, locations, type Surroundings } from "../source/locations.ts";
 import type { Source } from "../source/source.ts";
+import type { Caller } from "./caller.ts";
+import type { Entry } from "./config-file.ts";
+import { type Grants, openGrants } from "./grants.ts";
 import { skilletHome, userHome } from "./home.ts";
 import { type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
 import { openSystem, type System } from "./system.ts";
@@ -18,6 +24,8 @@ export interface DiscoverOptions {
   sources?: readonly Source[];
   /** Keep an index under `~/.skillet/cache`, so that the next start reads only what changed. True when left out. */
   index?: boolean;
+  /** On whose behalf; nobody's in particular when left out. */
+  caller?: Caller;
 }
 
 export interface Discovered {
@@ -27,7 +35,9 @@ export interface Discovered {
   home: string;
   env: Surroundings["env"];
   trust: Trust;
+  grants: Grants;
   system: System;
+  caller?: Caller;
   /** What is wrong with the configuration files. */
   configuration: LoadedSettings;
   around: Surroundings;
@@ -53,7 +63,9 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
     home: around.skilletHome,
     env: around.env,
     trust: openTrust(around.skilletHome, places),
+    grants: openGrants(around.skilletHome),
     system: openSystem(configuration.settings.sandbox),
+    ...(options.caller ? { caller: options.caller } : {}),
     configuration,
     around,
     locations: places,
@@ -70,16 +82,37 @@ function indexFolderOf(around: Surroundings): string {
   return join(around.skilletHome, "cache", "scan");
 }
 
-/** Variables that are set for a skill which does not declare them. */
-export function undeclaredVariables(found: Discovered): Diagnostic[] {
-  const file = found.configuration.files[0]?.path ?? "config.toml";
-  return [...found.settings.skills].flatMap(([name, { variables }]) => {
-    const skill = found.catalog.find(name);
-    const undeclared = skill ? [...variables.keys()].filter((key) => !skill.manifest.env.includes(key)) : [];
-    const findings = undeclared.map((key) => ({
-      code: "config-undeclared" as const,
-      message: `[skills.${name}] sets ${key}, which the skill does not declare; it is not given to it`,
-    }));
-    return diagnose(findings, file);
+/** What is configured for a skill that is not there, and variables for one that does not declare them. */
+export function undeclaredSettings({ configuration, catalog }: Discovered): Diagnostic[] {
+  const ofSkills = configuration.entries.filter(({ parts }) => parts[0] === "skills" && parts[1] !== "defaults");
+  const bySkill = Map.groupBy(ofSkills, ({ parts }) => parts[1] ?? "");
+  const diagnostics: Diagnostic[] = [];
+  for (const [name, entries] of bySkill) {
+    if (diagnostics.length >= MOST_FINDINGS) break;
+    const skill = catalog.find(name);
+    diagnostics.push(
+      ...(skill
+        ? undeclaredVariables(skill, entries)
+        : entries.slice(0, 1).flatMap((entry) => unknownSkill(entry, catalog))),
+    );
+  }
+  return diagnostics;
+}
+
+const MOST_FINDINGS = 100;
+
+function undeclaredVariables(skill: Skill, entries: readonly Entry[]): Diagnostic[] {
+  const declared = declaredVariables(skill);
+  return entries.flatMap(({ parts: [, name = "", key = ""], row, file, line }) => {
+    if (!row.isSecret || declared.includes(key)) return [];
+    const message = `[skills.${name}] sets ${key}, which the skill does not declare; it is not given to it`;
+    return diagnose([{ code: "config-undeclared", message, line }], file);
   });
+}
+
+function unknownSkill({ parts: [, name = ""], file, line }: Entry, catalog: Catalog): Diagnostic[] {
+  const meant = nearest(name, catalog.names());
+  const fix = meant === undefined ? {} : { fix: `did you mean ${meant}?`, meant };
+  const message = `[skills.${oneLine(name, 64)}] is about a skill that is not here`;
+  return diagnose([{ code: "config-skill", message, line, ...fix }], file);
 }

@@ -1,9 +1,75 @@
+import { join } from "node:path";
+import { packageRoot } from "../package.ts";
+import { isInside } from "../shared/inside.ts";
+import { isData } from "../skill/data.ts";
 import type { Skill } from "../skill/skill.ts";
+import { openLedger } from "./ledger.ts";
+import { placeOf } from "./trust.ts";
+
+/** One copy of a skill: the source it is from, and its folder or file there. */
+export interface Owner {
+  source: string;
+  place: string;
+}
 
 /** Which copy of a skill its values were given to: that of one source is not that of another. */
 export interface Grants {
   /** The copy that has them; nothing while none does. */
-  ownerOf(name: string): { source: string; place: string } | undefined;
+  ownerOf(name: string): Owner | undefined;
+  /** Whether this copy is that one. */
+  isOwner(skill: Skill, owner: Owner): boolean;
   /** Gives them to this copy from now on. Throws a SkillError when it cannot be written down. */
   grant(skill: Skill): void;
+  /** Gives them to this copy while none has them, and says which has them now. Throws a SkillError as `grant` does. */
+  claim(skill: Skill): Owner;
+  /** Why nobody is given anything: what was written down cannot be read. */
+  problem(): string | undefined;
+}
+
+/** What the user has written down, or what came about by first use. */
+export function openGrants(skilletHome: string): Grants {
+  const ledger = openLedger({
+    file: join(skilletHome, "grants.json"),
+    isEntry: isGrant,
+    unreadable: {
+      code: "grants-unreadable",
+      fix: "mend it, or remove it to start anew: then the first copy that is used gets its values",
+    },
+  });
+  return {
+    ownerOf: (name) => ledger.entries()[name],
+    isOwner: (skill, owner) => {
+      const { source, place } = ownerFrom(skill);
+      return place === owner.place && (place !== "" || source === owner.source);
+    },
+    grant: (skill) =>
+      ledger.change((skills) => {
+        skills[skill.name] = { ...ownerFrom(skill), at: new Date().toISOString() };
+      }),
+    claim: (skill) =>
+      ledger.change((skills) => {
+        const owner = skills[skill.name] ?? { ...ownerFrom(skill), at: new Date().toISOString() };
+        skills[skill.name] = owner;
+        return owner;
+      }),
+    problem: () => {
+      const problem = ledger.problem();
+      return problem === undefined ? undefined : `${ledger.file} cannot be read: ${problem}`;
+    },
+  };
+}
+
+/** Skills in code have no place but their source, and what comes with this package is the same wherever that is put. */
+function ownerFrom(skill: Skill): Owner {
+  const { scope, source } = skill.origin;
+  const place = placeOf(skill);
+  return { source, place: scope === "bundled" && isInside(packageRoot, place) ? "" : place };
+}
+
+interface Grant extends Owner {
+  at: string;
+}
+
+function isGrant(entry: unknown): entry is Grant {
+  return isData(entry) && ["source", "place", "at"].every((key) => typeof entry[key] === "string");
 }

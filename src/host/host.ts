@@ -1,5 +1,5 @@
 import type { Skill } from "../skill/skill.ts";
-import type { Tool, ToolResult } from "../skill/tool.ts";
+import type { Tool } from "../skill/tool.ts";
 import type { Caller } from "./caller.ts";
 import type { Listen } from "./events.ts";
 import type { Grants } from "./grants.ts";
@@ -8,9 +8,6 @@ import type { Sandbox } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import type { System } from "./system.ts";
 import type { Trust } from "./trust.ts";
-
-/** Hands a task to a sub-agent that follows the skill, and gives back its answer. */
-export type UseSkill = (request: { skill: Skill; arguments?: string }) => Promise<ToolResult>;
 
 /** What the embedding program decides. */
 export interface Host {
@@ -43,6 +40,4 @@ export interface Host {
   capabilities?: { isVisible(id: string, caller: Caller | undefined): boolean };
   /** Called with everything that happens. What it throws is nobody's problem but its own. */
   onEvent?: Listen;
-  /** How skills that ask to run on their own (`context: fork`) are run. */
-  use?: UseSkill;
 }

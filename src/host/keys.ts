@@ -1,158 +1,142 @@
-import { isAbsolute } from "node:path";
-import { nearest } from "../shared/text.ts";
-import { LEVELS } from "./sandbox.ts";
-import {
-  ENGINES,
-  type SandboxSettings,
-  type ScriptLimits,
-  WORKSPACE_ACCESS,
-  type WorkspaceAccess,
-} from "./sandbox-settings.ts";
-import type { DisclosureSettings } from "./settings.ts";
+import { DEFAULTS } from "../catalog/defaults.ts";
+import { type RULES, TYPES } from "./key-types.ts";
+import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
+import type { ModelSettings, Price } from "./models.ts";
+import { SANDBOX_DEFAULTS, type SandboxSettings, SCRIPT_DEFAULTS, type ScriptLimits } from "./sandbox-settings.ts";
+import type { DisclosureSettings, ProviderSettings } from "./settings.ts";
+import { entryOf, type OneSkill, type Values } from "./values.ts";
 
-export type Owner = "user" | "workspace";
-
-export interface Values {
-  skills: Map<string, OneSkill>;
-  defaults?: readonly string[];
-  sources: Map<string, { path?: string; recursive?: boolean }>;
-  disclosure: DisclosureSettings;
-  sandbox: Partial<SandboxSettings>;
-  scripts: Partial<ScriptLimits>;
-}
-export interface OneSkill {
-  enabled?: boolean;
-  network?: readonly string[];
-  workspace?: WorkspaceAccess;
-  model?: string;
-  allowChatIds?: readonly string[];
-  variables: Map<string, string>;
-}
-
-interface Key {
+export interface Key {
   /** `*` stands for any name, `UPPER_CASE` for a variable. */
   path: string;
   type: keyof typeof TYPES;
   means: string;
   set: SetKey;
-  /** A workspace may set it too. */
-  isForWorkspace: boolean;
+  /** What holds where nobody says anything, where that is one value everywhere. */
+  default?: unknown;
+  /** A workspace may set it too, by this rule. */
+  workspace?: keyof typeof RULES;
+  /** What a workspace may set it to, where that is less than the user may. */
+  workspaceType?: keyof typeof TYPES;
+  isSecret?: true;
 }
-/** Contract: `value` is of the row's type, `name` the key's second part, `last` its last. */
-type SetKey = (values: Values, name: string, value: unknown, last: string) => unknown;
-
-// What is exactly a host is judged where it is opened: that takes more than a start should load.
-const ENDPOINT = /^(?:[^\s:/@[\]]+|\[[\da-f:.]+\]):\d{1,5}$/i;
-
-export const TYPES = {
-  text: { is: (value: unknown) => typeof value === "string", say: 'text in quotes, "…"' },
-  flag: { is: (value: unknown) => typeof value === "boolean", say: "true or false" },
-  number: {
-    is: (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 0,
-    say: "a whole number",
-  },
-  texts: {
-    is: (value: unknown) => Array.isArray(value) && value.every((item) => typeof item === "string"),
-    say: 'a list of texts, ["…"]',
-  },
-  size: {
-    is: (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 1,
-    say: "a whole number above 0",
-  },
-  endpoints: {
-    is: (value: unknown) => Array.isArray(value) && value.every((item) => ENDPOINT.test(item)),
-    say: 'a list of hosts with their ports, ["api.example.com:443"]',
-  },
-  path: {
-    is: (value: unknown) => typeof value === "string" && isAbsolute(value),
-    say: 'a whole path in quotes, "/…"',
-  },
-  access: oneOf(WORKSPACE_ACCESS),
-  engine: oneOf(ENGINES),
-  level: oneOf(LEVELS),
-};
-
-function oneOf(choices: readonly string[]) {
-  return {
-    is: (value: unknown) => choices.includes(value as string),
-    say: choices.map((choice) => `"${choice}"`).join(", "),
-  };
-}
+/** Contract: `value` is of the row's type; `parts` fit its path. */
+type SetKey = (values: Values, value: unknown, parts: readonly string[]) => unknown;
+type Rest = Omit<Key, "path" | "type" | "means" | "set">;
 
 const MIB = 1024 * 1024;
 
 /** Every key of the configuration, one row each. */
 export const KEYS: readonly Key[] = [
-  key("skills.*.enabled", "flag", "whether the skill is there at all", "workspace", (values, name, enabled) =>
-    Object.assign(skillOf(values, name), { enabled }),
-  ),
-  key(
-    "skills.*.model",
+  skillKey("enabled", "flag", "whether the skill is there at all", "enabled", {
+    workspace: "not what is switched off",
+  }),
+  skillKey(
+    "model",
     "text",
-    "the model for it, in place of the skill's own choice",
-    "workspace",
-    (values, name, model) => Object.assign(skillOf(values, name), { model }),
+    "the model for it, in place of the skill's own choice; a workspace names an alias",
+    "model",
+    {
+      workspace: "always",
+      workspaceType: "alias",
+    },
   ),
-  key("skills.*.allow_chat_ids", "texts", "the only chats that may use it", "user", (values, name, ids) =>
-    Object.assign(skillOf(values, name), { allowChatIds: ids }),
-  ),
+  skillKey("allow_chat_ids", "texts", "the only chats that may use it; `[]` lets all", "allowChatIds"),
   key(
     "skills.*.UPPER_CASE",
     "text",
     "the value of a variable that the skill declares under `env`",
-    "user",
-    (values, name, value, last) => skillOf(values, name).variables.set(last, String(value)),
+    ({ skills }, value, [, name, last = ""]) => skillOf(skills, name).variables.set(last, String(value)),
+    { isSecret: true },
   ),
-  key(
-    "skills.*.network",
-    "endpoints",
-    "what its sandbox may reach besides, as `host:port`",
-    "user",
-    (values, name, network) => Object.assign(skillOf(values, name), { network }),
+  skillKey("network", "endpoints", "what its sandbox may reach besides, as `host:port`", "network"),
+  skillKey("workspace", "access", "whether its sandbox sees the workspace", "workspace"),
+  skillKey(
+    "dynamic_commands",
+    "flag",
+    "whether commands in its instructions are run, once it is trusted",
+    "dynamicCommands",
   ),
-  key("skills.*.workspace", "access", "whether its sandbox sees the workspace", "user", (values, name, workspace) =>
-    Object.assign(skillOf(values, name), { workspace }),
-  ),
+  ...providerKeys("skills.*.capability_provider", ({ skills }, [, name]) => {
+    const skill = skillOf(skills, name);
+    skill.provider ??= {};
+    return skill.provider;
+  }),
   key(
     "skills.defaults.allow_chat_ids",
     "texts",
     "the same for every skill that has none of its own",
-    "user",
-    (values, _, ids) => Object.assign(values, { defaults: ids }),
+    ({ defaults }, allowChatIds) => Object.assign(defaults, { allowChatIds }),
+    { default: [] },
   ),
-  key("sources.*.path", "text", "a further folder of skills; `~` is your home folder", "user", (values, name, path) =>
-    Object.assign(sourceOf(values, name), { path }),
+  key("sources.*.path", "text", "a further folder of skills; `~` is your home folder", ({ sources }, path, [, name]) =>
+    Object.assign(
+      entryOf(sources, name, () => ({})),
+      { path },
+    ),
   ),
   key(
     "sources.*.recursive",
     "flag",
     "whether to look below folders that are no skills",
-    "user",
-    (values, name, recursive) => Object.assign(sourceOf(values, name), { recursive }),
+    ({ sources }, recursive, [, name]) =>
+      Object.assign(
+        entryOf(sources, name, () => ({})),
+        { recursive },
+      ),
+  ),
+  modelKey("provider", "provider", "who has the model that this alias stands for", "provider"),
+  modelKey("model", "text", "its name there", "model"),
+  modelKey("base_url", "address", "where it is asked, for a server of your own", "baseUrl"),
+  modelKey(
+    "api_key",
+    "text",
+    'the key, `"env:NAME"` or `"file:PATH"`; without it, the variable that the provider names',
+    "apiKey",
+    { isSecret: true },
+  ),
+  modelKey("timeout_seconds", "size", "how long one answer may take", "seconds"),
+  modelKey("retries", "number", "how often it is asked again after a failure that may pass", "retries"),
+  modelKey("max_tokens", "size", "how much it may say at once", "maxTokens"),
+  priceKey("input", "dollars for a million tokens that a model of this name reads"),
+  priceKey("output", "and that it writes"),
+  priceKey("cached", "and that its provider had kept; as `input`"),
+  key(
+    "tools.disabled",
+    "texts",
+    "tools that no run is given",
+    ({ tools }, disabled) => Object.assign(tools, { disabled }),
+    { default: [] },
   ),
   key(
-    "disclosure.max_skills",
-    "number",
-    "how many skills' full instructions a query brings at most; 3",
-    "workspace",
-    (values, _, maxSkills) => Object.assign(values.disclosure, { maxSkills }),
+    "tools.dynamic_commands",
+    "flag",
+    "whether commands in the instructions of trusted skills are run",
+    ({ tools }, dynamicCommands) => Object.assign(tools, { dynamicCommands }),
+    { default: false },
   ),
-  key(
-    "disclosure.budget",
-    "number",
-    "how many tokens a model is told of skills at most; 20000",
-    "workspace",
-    (values, _, budget) => Object.assign(values.disclosure, { budget }),
-  ),
-  key("disclosure.asks", "texts", "further queries that ask what there is", "workspace", (values, _, asks) =>
-    Object.assign(values.disclosure, { asks }),
-  ),
-  key(
-    "disclosure.shortlist",
+  limitKey("max_iterations", "how often a skill that says nothing of it asks its model", "iterations"),
+  limitKey("most_iterations", "how often one that does may ask at most", "mostIterations"),
+  limitKey("timeout_seconds", "how long a run may take, with all that it calls", "seconds"),
+  limitKey("nesting", "how deep skills may call skills; 1: not at all", "nesting"),
+  limitKey("tokens", "how many tokens a run may use, with all that it calls; no bound without it", "tokens"),
+  limitKey("tool_timeout_seconds", "how long one call of a tool may take", "toolSeconds"),
+  limitKey("tool_output", "how many characters of a tool's output a model gets", "toolOutput"),
+  disclosureKey("max_skills", "number", "how many skills' full instructions a query brings at most", "maxSkills", {
+    workspace: "only less",
+    default: DEFAULTS.maxSkills,
+  }),
+  disclosureKey("budget", "number", "how many tokens a model is told of skills at most", "budget", {
+    workspace: "only less",
+    default: DEFAULTS.budget,
+  }),
+  disclosureKey("asks", "texts", "further queries that ask what there is", "asks", { workspace: "always" }),
+  disclosureKey(
+    "shortlist",
     "flag",
     "whether up to five skills that fit by their words are named when none is triggered",
-    "workspace",
-    (values, _, shortlist) => Object.assign(values.disclosure, { shortlist }),
+    "shortlist",
+    { workspace: "always" },
   ),
   sandboxKey(
     "level",
@@ -162,83 +146,118 @@ export const KEYS: readonly Key[] = [
   sandboxKey("engine", "engine", "what keeps code apart; `bubblewrap`, and `seatbelt` on macOS"),
   sandboxKey("image", "text", "what a container of docker or podman is made from"),
   sandboxKey("program", "path", "the program that is called as docker or podman; the system's own"),
-  sandboxKey("network", "endpoints", "what every sandbox may reach, as `host:port`; nothing"),
+  sandboxKey("network", "endpoints", "what every sandbox may reach, as `host:port`", SANDBOX_DEFAULTS.network),
   sandboxKey(
     "python_index",
     "endpoints",
-    "where the Python packages of scripts are fetched from; `pypi.org:443` and `files.pythonhosted.org:443`",
+    "where the Python packages of scripts are fetched from",
+    SANDBOX_DEFAULTS.pythonIndex,
     (pythonIndex: string[]) => ({ pythonIndex }),
   ),
-  sandboxKey("workspace", "access", "whether every sandbox sees the workspace; `none`"),
-  sandboxKey("memory_mib", "size", "how much memory a run may use; 512", (mib: number) => ({ memory: mib * MIB })),
-  sandboxKey("processes", "size", "how many processes a run may have; 128"),
-  sandboxKey("disk_mib", "size", "how much a run may write to each folder of its own; 64", (mib) => ({
-    disk: mib * MIB,
+  sandboxKey(
+    "workspace",
+    "access",
+    "whether every sandbox sees the workspace; `none`, and `read-write` for the tools of a run in your own",
+  ),
+  sandboxKey("memory_mib", "size", "how much memory a run may use", SANDBOX_DEFAULTS.memory / MIB, (mib: number) => ({
+    memory: mib * MIB,
   })),
-  scriptKey("timeout_seconds", "how long a script may run; 60", "seconds"),
-  scriptKey("output_bytes", "how much it may print; 1048576", "output"),
-  scriptKey("arguments", "how many arguments it may be given; 100", "arguments"),
-  scriptKey("argument_bytes", "how many bytes they may be together; 4096", "argumentBytes"),
+  sandboxKey("processes", "size", "how many processes a run may have", SANDBOX_DEFAULTS.processes),
+  sandboxKey(
+    "disk_mib",
+    "size",
+    "how much a run may write to each folder of its own",
+    SANDBOX_DEFAULTS.disk / MIB,
+    (mib: number) => ({ disk: mib * MIB }),
+  ),
+  scriptKey("timeout_seconds", "how long a script may run", "seconds"),
+  scriptKey("output_bytes", "how much it may print", "output"),
+  scriptKey("arguments", "how many arguments it may be given", "arguments"),
+  scriptKey("argument_bytes", "how many bytes they may be together", "argumentBytes"),
+  ...providerKeys("capabilities.providers.*", ({ providers }, parts) => entryOf(providers, parts[2], () => ({}))),
 ];
 
 /** The keys for people to read. */
 export function settingsTable(): { path: string; type: string; means: string; isForWorkspace: boolean }[] {
-  return KEYS.map(({ path, type, means, isForWorkspace }) => ({ path, type: TYPES[type].say, means, isForWorkspace }));
+  return KEYS.map(({ path, type, means, workspace, default: usual }) => ({
+    path,
+    type: TYPES[type].say,
+    means: usual === undefined ? means : `${means}; \`${JSON.stringify(usual)}\``,
+    isForWorkspace: workspace !== undefined,
+  }));
 }
 
-function key(path: string, type: Key["type"], means: string, owner: Owner, set: SetKey): Key {
-  return { path, type, means, set, isForWorkspace: owner === "workspace" };
+function key(path: string, type: Key["type"], means: string, set: SetKey, rest: Rest = {}): Key {
+  return { path, type, means, set, ...rest };
+}
+
+function skillKey(name: string, type: Key["type"], means: string, field: keyof OneSkill, rest: Rest = {}): Key {
+  const set: SetKey = ({ skills }, value, parts) => Object.assign(skillOf(skills, parts[1]), { [field]: value });
+  return key(`skills.*.${name}`, type, means, set, rest);
+}
+
+function skillOf(skills: Values["skills"], name: string | undefined): OneSkill {
+  return entryOf(skills, name, () => ({ variables: new Map() }));
+}
+
+function modelKey(name: string, type: Key["type"], means: string, field: keyof ModelSettings, rest: Rest = {}): Key {
+  const set: SetKey = ({ models }, value, parts) =>
+    Object.assign(
+      entryOf(models, parts[1], () => ({})),
+      { [field]: value },
+    );
+  return key(`models.*.${name}`, type, means, set, rest);
+}
+
+function priceKey(name: keyof Price, means: string): Key {
+  return key(`prices.*.${name}`, "price", means, ({ prices }, value, parts) =>
+    Object.assign(
+      entryOf(prices, parts[1], () => ({})),
+      { [name]: value },
+    ),
+  );
+}
+
+function providerKeys(
+  table: string,
+  providerIn: (values: Values, parts: readonly string[]) => ProviderSettings,
+): readonly Key[] {
+  const row = (name: string, type: Key["type"], means: string, field: keyof ProviderSettings): Key =>
+    key(`${table}.${name}`, type, means, (values, value, parts) =>
+      Object.assign(providerIn(values, parts), { [field]: value }),
+    );
+  return [
+    row("enabled", "flag", "whether this provider of capabilities is asked", "enabled"),
+    row("namespace", "text", "what its capabilities begin with, as `gog` in `gog.email`", "namespace"),
+    row("command", "command", "the program of yours that serves them", "command"),
+    row("timeout_seconds", "size", "how long it may take for an answer", "seconds"),
+  ];
+}
+
+function disclosureKey(name: string, type: Key["type"], means: string, field: keyof DisclosureSettings, rest: Rest) {
+  const set: SetKey = ({ disclosure }, value) => Object.assign(disclosure, { [field]: value });
+  return key(`disclosure.${name}`, type, means, set, rest);
 }
 
 function sandboxKey(
   name: string,
   type: Key["type"],
   means: string,
+  usual?: unknown,
   read: (value: never) => Partial<SandboxSettings> = (value) => ({ [name]: value }),
 ): Key {
-  return key(`sandbox.${name}`, type, means, "user", (values, _, value) =>
-    Object.assign(values.sandbox, read(value as never)),
-  );
+  const set: SetKey = ({ sandbox }, value) => Object.assign(sandbox, read(value as never));
+  return key(`sandbox.${name}`, type, means, set, usual === undefined ? {} : { default: usual });
 }
 
-/** A workspace may set them too: what it sets can only be lower. */
 function scriptKey(name: string, means: string, limit: keyof ScriptLimits): Key {
-  return key(`scripts.${name}`, "size", means, "workspace", (values, _, value) =>
-    Object.assign(values.scripts, { [limit]: value }),
-  );
+  const set: SetKey = ({ scripts }, value) => Object.assign(scripts, { [limit]: value });
+  return key(`scripts.${name}`, "size", means, set, { workspace: "only less", default: SCRIPT_DEFAULTS[limit] });
 }
 
-export function fits(path: string, parts: readonly string[]): boolean {
-  const wanted = path.split(".");
-  return wanted.length === parts.length && wanted.every((part, index) => fitsPart(part, parts[index] ?? ""));
-}
-
-function fitsPart(wanted: string, part: string): boolean {
-  if (wanted === "*") return true;
-  return wanted === "UPPER_CASE" ? /^[A-Z_][A-Z0-9_]*$/.test(part) : wanted === part;
-}
-
-/** The known key that differs from this one in one part only, and there only a little. */
-export function nearestKey(parts: readonly string[]): string | undefined {
-  for (const [index, part] of parts.entries()) {
-    const candidates = KEYS.map(({ path }) => path.split("."))
-      .filter((wanted) => wanted.every((other, at) => at >= index || fitsPart(other, parts[at] ?? "")))
-      .map((wanted) => wanted[index] ?? "");
-    if (candidates.some((wanted) => fitsPart(wanted, part))) continue;
-    const meant = nearest(part, new Set(candidates));
-    return meant && [...parts.slice(0, index), meant, ...parts.slice(index + 1)].join(".");
-  }
-  return undefined;
-}
-
-function skillOf(values: Values, name: string): OneSkill {
-  const skill = values.skills.get(name) ?? { variables: new Map() };
-  values.skills.set(name, skill);
-  return skill;
-}
-
-function sourceOf(values: Values, name: string): { path?: string; recursive?: boolean } {
-  const source = values.sources.get(name) ?? {};
-  values.sources.set(name, source);
-  return source;
+function limitKey(name: string, means: string, limit: keyof RunLimits): Key {
+  const set: SetKey = ({ limits }, value) => Object.assign(limits, { [limit]: value });
+  const usual = RUN_DEFAULTS[limit];
+  const rest: Rest = { workspace: "only less", ...(usual === undefined ? {} : { default: usual }) };
+  return key(`limits.${name}`, "size", means, set, rest);
 }

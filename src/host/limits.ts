@@ -10,6 +10,8 @@ export interface RunLimits {
   nesting: number;
   /** Tokens of a run with all that it calls, in and out; no bound when left out. */
   tokens?: number;
+  /** How long one call of a tool takes at most; those that start programs have a limit of their own besides. */
+  toolSeconds: number;
   /** How many characters of a tool's output a model gets. */
   toolOutput: number;
 }
@@ -19,5 +21,6 @@ export const RUN_DEFAULTS: RunLimits = {
   mostIterations: 50,
   seconds: 15 * 60,
   nesting: 3,
+  toolSeconds: 300,
   toolOutput: 12_000,
 };

@@ -1,10 +1,9 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { DEFAULTS } from "../catalog/defaults.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { expandPath, type Surroundings } from "../source/locations.ts";
-import { readConfig } from "./config-file.ts";
-import type { OneSkill, Values } from "./keys.ts";
+import { type Entry, readConfig } from "./config-file.ts";
+import { RULES } from "./key-types.ts";
 import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
 import {
@@ -14,6 +13,7 @@ import {
   type ScriptLimits,
   type WorkspaceAccess,
 } from "./sandbox-settings.ts";
+import { noValues, type Values } from "./values.ts";
 
 export interface SkillSettings {
   enabled?: boolean;
@@ -24,6 +24,8 @@ export interface SkillSettings {
   workspace?: WorkspaceAccess;
   /** Whether commands in its instructions are run, over what holds for all. */
   dynamicCommands?: boolean;
+  /** Who serves the capabilities that it declares. */
+  provider?: ProviderSettings;
   /** UPPER_CASE keys, with their exact names: values for the variables that the skill declares. */
   variables: ReadonlyMap<string, string>;
 }
@@ -48,6 +50,16 @@ export interface Settings {
   prices: ReadonlyMap<string, Price>;
   tools: ToolSettings;
   limits: RunLimits;
+  /** Who serves capabilities, by namespace. */
+  providers: ReadonlyMap<string, ProviderSettings>;
+}
+
+/** A program of the operator's that serves capabilities. */
+export interface ProviderSettings {
+  enabled?: boolean;
+  namespace?: string;
+  command?: readonly string[];
+  seconds?: number;
 }
 
 export interface ToolSettings {
@@ -77,6 +89,7 @@ export const NO_SETTINGS: Settings = {
   prices: new Map(),
   tools: { disabled: [], dynamicCommands: false },
   limits: RUN_DEFAULTS,
+  providers: new Map(),
 };
 
 export interface LoadedSettings {
@@ -86,35 +99,68 @@ export interface LoadedSettings {
   files: readonly { path: string; exists: boolean }[];
   /** True when a file could not be read, so that defaults stand in its place. */
   isBroken: boolean;
+  /** What counts, and where it is written. */
+  entries: readonly Entry[];
+  /** What a workspace says in vain: the user's own word stands against it. */
+  overruled: readonly Entry[];
 }
 
 /** Reads the user's configuration, then the few keys that a workspace may set. Never throws: what is wrong is a diagnostic. */
 export async function loadSettings(around: Surroundings): Promise<LoadedSettings> {
-  const user = await readConfig(join(around.skilletHome, "config.toml"), "user");
+  const user = await readConfig(userConfig(around), "user");
   const workspacePath = join(around.workspace, ".skillet", "config.toml");
-  const isSame = workspacePath === user.path;
-  const workspace = isSame ? undefined : await readConfig(workspacePath, "workspace");
-  const files = workspace ? [user, workspace] : [user];
-  const sources = extraSources(user.values, around);
+  const files = workspacePath === user.path ? [user] : [user, await readConfig(workspacePath, "workspace")];
+  const { entries, overruled } = merge(user.entries, files[1]?.entries ?? []);
+  const settings = settingsFrom(entries, around);
   return {
-    settings: {
-      skills: mergeSkills(user.values, workspace?.values),
-      defaults: { allowChatIds: user.values.defaults ?? [] },
-      sources,
-      disclosure: mergeDisclosure(user.values.disclosure, workspace?.values.disclosure ?? {}),
-      sandbox: { ...SANDBOX_DEFAULTS, ...user.values.sandbox },
-      models: new Map(),
-      prices: new Map(),
-      tools: { disabled: [], dynamicCommands: false },
-      limits: RUN_DEFAULTS,
-      scripts: lower({ ...SCRIPT_DEFAULTS, ...user.values.scripts }, workspace?.values.scripts ?? {}),
-    },
+    settings,
     diagnostics: [
       ...files.flatMap(({ path, findings }) => diagnose(findings, path)),
-      ...missingSources(sources, user.path),
+      ...missingSources(settings.sources, user.path),
     ],
     files: files.map(({ path, exists }) => ({ path, exists })),
     isBroken: files.some(({ findings }) => findings.some(({ code }) => code === "config-syntax")),
+    entries,
+    overruled,
+  };
+}
+
+/** The user's own configuration file. */
+export function userConfig({ skilletHome }: Surroundings): string {
+  return join(skilletHome, "config.toml");
+}
+
+function merge(user: readonly Entry[], workspace: readonly Entry[]): { entries: Entry[]; overruled: Entry[] } {
+  const entries = new Map(user.map((entry) => [idOf(entry), entry]));
+  const overruled: Entry[] = [];
+  for (const theirs of workspace) {
+    const { row, value } = theirs;
+    const ours = entries.get(idOf(theirs));
+    if (RULES[row.workspace ?? "always"](value, ours ? ours.value : row.default)) entries.set(idOf(theirs), theirs);
+    else overruled.push(theirs);
+  }
+  return { entries: [...entries.values()], overruled };
+}
+
+function idOf({ parts }: Entry): string {
+  return JSON.stringify(parts);
+}
+
+function settingsFrom(entries: readonly Entry[], around: Surroundings): Settings {
+  const values = noValues();
+  for (const { row, value, parts } of entries) row.set(values, value, parts);
+  return {
+    skills: values.skills,
+    defaults: { ...NO_SETTINGS.defaults, ...values.defaults },
+    sources: extraSources(values, around),
+    disclosure: values.disclosure,
+    sandbox: { ...SANDBOX_DEFAULTS, ...values.sandbox },
+    scripts: { ...SCRIPT_DEFAULTS, ...values.scripts },
+    models: values.models,
+    prices: values.prices,
+    tools: { ...NO_SETTINGS.tools, ...values.tools },
+    limits: { ...RUN_DEFAULTS, ...values.limits },
+    providers: values.providers,
   };
 }
 
@@ -134,34 +180,4 @@ function extraSources(values: Values, around: Surroundings): ExtraSource[] {
       { name, path: expandPath(path, around, around.skilletHome), ...(recursive === undefined ? {} : { recursive }) },
     ];
   });
-}
-
-/** The workspace's word counts, but it cannot switch on what the user switched off. */
-function mergeSkills(user: Values, workspace: Values | undefined): Map<string, SkillSettings> {
-  const merged = new Map<string, OneSkill>(user.skills);
-  for (const [name, theirs] of workspace?.skills ?? []) {
-    const ours = user.skills.get(name);
-    const skill: OneSkill = { variables: new Map(), ...ours };
-    if (theirs.enabled !== undefined && ours?.enabled !== false) skill.enabled = theirs.enabled;
-    if (theirs.model !== undefined) skill.model = theirs.model;
-    merged.set(name, skill);
-  }
-  return merged;
-}
-
-/** A workspace can ask for less than the user allows, not for more. */
-function lower(ours: ScriptLimits, theirs: Partial<ScriptLimits>): ScriptLimits {
-  const merged = { ...ours };
-  for (const key of Object.keys(ours) as (keyof ScriptLimits)[])
-    merged[key] = Math.min(ours[key], theirs[key] ?? ours[key]);
-  return merged;
-}
-
-/** A workspace can have less told than the user allows, not more. */
-function mergeDisclosure(ours: DisclosureSettings, theirs: DisclosureSettings): DisclosureSettings {
-  const merged = { ...ours, ...theirs };
-  for (const key of ["maxSkills", "budget"] as const) {
-    if (theirs[key] !== undefined) merged[key] = Math.min(theirs[key], ours[key] ?? DEFAULTS[key]);
-  }
-  return merged;
 }

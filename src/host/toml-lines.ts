@@ -1,23 +1,103 @@
-/** The line of a TOML text on which a key stands, or that of its table; 1 when it is not found. */
-export function lineOfKey(text: string, parts: readonly string[]): number {
-  const wanted = parts.join("\0");
-  let table: string[] = [];
-  let best = 1;
-  for (const [index, line] of text.split("\n").entries()) {
-    const header = /^\s*\[\[?\s*([^\]]+?)\s*\]/.exec(line)?.[1];
-    if (header !== undefined) table = names(header);
-    const key =
-      header === undefined
-        ? /^\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=/.exec(line)?.[1]
-        : undefined;
-    if (header === undefined && key === undefined) continue;
-    const here = [...table, ...(key === undefined ? [] : names(key))].join("\0");
-    if (here === wanted) return index + 1;
-    if (wanted.startsWith(`${here}\0`)) best = index + 1;
-  }
-  return best;
+/** A line of a TOML text that says something: the head of a table, or a key with its value. */
+export interface Statement {
+  /** The whole key, with its table's before it. */
+  parts: readonly string[];
+  /** How many of these are its table's. */
+  table: number;
+  isTable: boolean;
+  line: number;
+  start: number;
+  /** After its value, before what follows on its line. */
+  end: number;
+  /** Where its value begins. */
+  value: number;
 }
 
-function names(dotted: string): string[] {
-  return (dotted.match(/"[^"]*"|'[^']*'|[\w-]+/g) ?? []).map((name) => name.replace(/^["']|["']$/g, ""));
+/** What stands in a TOML text, in order. Contract: the text is valid; of another, it finds what it can. */
+export function statementsOf(text: string): Statement[] {
+  const found: Statement[] = [];
+  let table: readonly string[] = [];
+  let line = 1;
+  for (let start = 0; start < text.length; ) {
+    const head = HEAD.exec(text.slice(start, endOfLine(text, start)));
+    const key = head ? undefined : KEY.exec(text.slice(start, endOfLine(text, start)));
+    let end = endOfLine(text, start);
+    const at = { line, start };
+    if (head) {
+      table = partsOf(head[1] ?? "");
+      found.push({ ...at, parts: table, table: table.length, isTable: true, end: start + head[0].length, value: end });
+    } else if (key) {
+      const value = start + key[0].length;
+      const stop = endOfValue(text, value);
+      const parts = [...table, ...partsOf(key[1] ?? "")];
+      found.push({ ...at, parts, table: table.length, isTable: false, end: stop, value });
+      end = endOfLine(text, stop);
+    }
+    line += text.slice(start, end + 1).split("\n").length - 1;
+    start = end + 1;
+  }
+  return found;
+}
+
+/** Says on which line a key stands, or its table; 1 when neither does. */
+export function lineFinder(statements: readonly Statement[]): (parts: readonly string[]) => number {
+  const lines = new Map<string, number>();
+  for (const { parts, line } of statements) {
+    const id = JSON.stringify(parts.slice(0, DEEPEST));
+    if (!lines.has(id)) lines.set(id, line);
+  }
+  return (parts) => {
+    for (let length = Math.min(parts.length, DEEPEST); length > 0; length--) {
+      const line = lines.get(JSON.stringify(parts.slice(0, length)));
+      if (line !== undefined) return line;
+    }
+    return 1;
+  };
+}
+
+/** No key has more parts. */
+const DEEPEST = 8;
+
+const PART = /"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+/.source;
+const DOTTED = `(?:${PART})(?:[ \\t]*\\.[ \\t]*(?:${PART}))*`;
+const HEAD = new RegExp(`^[ \\t]*\\[\\[?[ \\t]*(${DOTTED})[ \\t]*\\]\\]?`);
+const KEY = new RegExp(`^[ \\t]*(${DOTTED})[ \\t]*=[ \\t]*`);
+
+function partsOf(dotted: string): string[] {
+  return (dotted.match(new RegExp(PART, "g")) ?? []).map(unquoted);
+}
+
+/** A part of a key without its quotes. */
+export function unquoted(part: string): string {
+  if (/^'.*'$/s.test(part)) return part.slice(1, -1);
+  if (!/^".*"$/s.test(part)) return part;
+  try {
+    return String(JSON.parse(part));
+  } catch {
+    return part.slice(1, -1); // `\U0001F600` and the like: it is only looked for.
+  }
+}
+
+/** Where the line ends that this place is on. */
+export function endOfLine(text: string, from: number): number {
+  const end = text.indexOf("\n", from);
+  return end === -1 ? text.length : end;
+}
+
+// One of these at a time: texts that go over lines, texts on one, remarks, brackets, and anything else.
+const TOKEN =
+  /"""(?:[^\\]|\\[\s\S])*?"""+|'''[\s\S]*?'''+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[[\]{}]|[ \t\r]+|\n|[^[\]{}"'#\s]+|["']/y;
+
+/** Where a value ends that begins here: at its line's end, unless it is a text or a list that goes on. */
+function endOfValue(text: string, from: number): number {
+  let depth = 0;
+  let end = from;
+  for (TOKEN.lastIndex = from; TOKEN.lastIndex < text.length; ) {
+    const token = TOKEN.exec(text)?.[0];
+    if (token === undefined || (depth === 0 && (token === "\n" || token.startsWith("#")))) break;
+    if (/^[[{]$/.test(token)) depth++;
+    else if (/^[\]}]$/.test(token)) depth--;
+    if (token.trim() !== "") end = TOKEN.lastIndex;
+  }
+  return end;
 }

@@ -1,12 +1,11 @@
-import { mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { SkillError } from "../shared/error.ts";
-import { codeOf, reason } from "../shared/inside.ts";
+import { realpathSync } from "node:fs";
+import { join } from "node:path";
 import { byText } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import type { Location } from "../source/locations.ts";
+import { openLedger } from "./ledger.ts";
 
 /** `own`: nobody has to be asked. Else whether the user said that its code may run. */
 export type Standing = "own" | "trusted" | "untrusted";
@@ -42,43 +41,26 @@ export interface Trust {
 
 /** The trust that the user has written down. */
 export function openTrust(skilletHome: string, locations: readonly Location[]): Trust {
-  const file = join(skilletHome, "trust.json");
   const asking = new Set(locations.filter(({ asks, sameAs }) => asks && sameAs === undefined).map(({ name }) => name));
-  let record: TrustRecord | undefined;
-  let stamp = "";
-  let looked = Number.NEGATIVE_INFINITY;
-  // Looked at again and again: what another process took back is taken back here too.
-  const read = () => {
-    if (record !== undefined && performance.now() - looked < FRESH_MS) return record;
-    looked = performance.now();
-    const now = stampOf(file);
-    if (record === undefined || now !== stamp) record = readRecord(file);
-    stamp = now;
-    return record;
-  };
-  const entryOf = (skill: Skill) => read().skills[placeOf(skill)];
+  const ledger = openLedger({
+    file: join(skilletHome, "trust.json"),
+    isEntry: isTrustedSkill,
+    unreadable: { code: "trust-unreadable", fix: "mend it, or remove it to start anew: then nothing is trusted" },
+  });
+  const entryOf = (skill: Skill) => ledger.entries()[placeOf(skill)];
   const needsWord = ({ origin }: Skill) => origin.scope === "workspace" || asking.has(origin.source);
-  const write = (change: (skills: Record<string, TrustedSkill>) => void) => {
-    whileLocked(file, () => {
-      const { problem, skills } = readRecord(file);
-      if (problem !== undefined) throw unreadable(file, problem);
-      change(skills);
-      writeRecord(file, skills);
-    });
-    record = undefined;
-  };
   return {
     standingOf: (skill) => (needsWord(skill) ? (entryOf(skill) ? "trusted" : "untrusted") : "own"),
     changesOf(skill, copy) {
       return needsWord(skill) ? compare(entryOf(skill)?.files ?? {}, marksOf(skill, copy)) : [];
     },
-    list: () => Object.entries(read().skills).sort(([a], [b]) => byText(a, b)),
+    list: () => Object.entries(ledger.entries()).sort(([a], [b]) => byText(a, b)),
     problem: () => {
-      const { problem } = read();
-      return problem === undefined ? undefined : `${file} cannot be read, so nothing is trusted: ${problem}`;
+      const problem = ledger.problem();
+      return problem === undefined ? undefined : `${ledger.file} cannot be read, so nothing is trusted: ${problem}`;
     },
     grant: (granted) =>
-      write((skills) => {
+      ledger.change((skills) => {
         for (const { skill, copy } of granted) {
           const { name } = skill;
           const at = new Date().toISOString();
@@ -86,7 +68,7 @@ export function openTrust(skilletHome: string, locations: readonly Location[]): 
         }
       }),
     revoke: (places) =>
-      write((skills) => {
+      ledger.change((skills) => {
         for (const place of places) delete skills[place];
       }),
   };
@@ -102,94 +84,9 @@ export function placeOf({ origin: { folder, file = "" } }: Skill): string {
   }
 }
 
-function stampOf(file: string): string {
-  try {
-    const { mtimeMs, size, ino } = statSync(file);
-    return `${mtimeMs}:${size}:${ino}`;
-  } catch (error) {
-    return codeOf(error);
-  }
-}
-
-interface TrustRecord {
-  skills: Record<string, TrustedSkill>;
-  /** Why the file cannot be read; nobody is trusted then. */
-  problem?: string;
-}
-
-function readRecord(file: string): TrustRecord {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (error) {
-    return codeOf(error) === "ENOENT" ? { skills: nobody() } : { skills: nobody(), problem: reason(error) };
-  }
-  try {
-    const { version, skills } = JSON.parse(text);
-    if (version !== 1 || !isData(skills)) throw new Error("it is of another version");
-    if (!Object.values(skills).every(isTrustedSkill)) throw new Error("an entry of it is none");
-    return { skills: Object.assign(nobody(), skills) };
-  } catch (error) {
-    return { skills: nobody(), problem: reason(error) };
-  }
-}
-
 function isTrustedSkill(entry: unknown): entry is TrustedSkill {
   if (!isData(entry) || !isData(entry["files"])) return false;
   return ["name", "digest", "at"].every((key) => typeof entry[key] === "string");
-}
-
-function nobody(): Record<string, TrustedSkill> {
-  return Object.create(null);
-}
-
-function writeRecord(file: string, skills: Record<string, TrustedSkill>): void {
-  const draft = `${file}.${process.pid}`;
-  try {
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(draft, `${JSON.stringify({ version: 1, skills }, null, 2)}\n`, { mode: 0o600 });
-    renameSync(draft, file);
-  } catch (error) {
-    throw new SkillError("unwritable", {
-      message: `${file} cannot be written: ${reason(error)}`,
-      fix: "check that the folder can be written to",
-      cause: error,
-    });
-  }
-}
-
-/** One process at a time: of two that read before either wrote, the later would undo the earlier, be it a grant or its end. */
-function whileLocked(file: string, work: () => void): void {
-  const lock = `${file}.lock`;
-  for (;;) {
-    try {
-      mkdirSync(dirname(file), { recursive: true });
-      mkdirSync(lock);
-      break;
-    } catch (error) {
-      if (codeOf(error) !== "EEXIST") break; // Writing says why.
-      const made = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
-      // Whoever holds it for so long was killed. How long this one waited says nothing: others may have had it in between.
-      if (Math.abs(Date.now() - made) > LONGEST_HELD_MS) rmSync(lock, { recursive: true, force: true });
-      else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
-    }
-  }
-  try {
-    work();
-  } finally {
-    rmSync(lock, { recursive: true, force: true });
-  }
-}
-
-const LONGEST_HELD_MS = 2000;
-/** Ten thousand skills are listed in less. */
-const FRESH_MS = 50;
-
-function unreadable(file: string, problem: string): SkillError {
-  return new SkillError("trust-unreadable", {
-    message: `${file} cannot be read: ${problem}`,
-    fix: "mend it, or remove it to start anew: then nothing is trusted",
-  });
 }
 
 /**

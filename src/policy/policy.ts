@@ -1,13 +1,17 @@
 import type { Host } from "../host/host.ts";
 import type { Skill } from "../skill/skill.ts";
-import { fitsSystem } from "./system.ts";
+import { seesCapabilities } from "./capabilities.ts";
+import { fitsChatId, fitsChatType } from "./chat.ts";
+import { ownsSecrets } from "./secrets.ts";
+import { fitsSystem, hasPrograms } from "./system.ts";
 import { tableOf } from "./table.ts";
+import { hasTools } from "./tools.ts";
 import { isTrusted } from "./trust.ts";
 import { hasVariables } from "./variables.ts";
 
 /**
  * Why a skill may not be used. `access`: it is hidden and refused. `system`: this machine cannot run it; it is left out where what is
- * available is listed, and running it is refused. `setup`: it is listed with what is missing, and refused.
+ * available is listed, and running it is refused. `setup`: something is missing that can be given; till then it is refused.
  */
 export interface Denial {
   code: string;
@@ -17,10 +21,10 @@ export interface Denial {
 }
 
 /** A rule that both hides and refuses. Contract: pure. */
-export type Policy = (skill: Skill, host: Host) => Denial | undefined;
+export type Policy = (skill: Skill, host: Host) => Denial | Denial[] | undefined;
 
-/** What is to be done with a skill: its text read, or its code run. */
-export type Purpose = "load" | "run";
+/** What is to be done with a skill: its text read, a script of its run, or a task handed to a sub-agent that follows it. */
+export type Purpose = "load" | "run" | "use";
 
 /** Switched off in the configuration, or bundled and off until switched on. */
 export const isEnabled: Policy = (skill, host) => {
@@ -35,37 +39,58 @@ export const isEnabled: Policy = (skill, host) => {
   };
 };
 
-/** One row a rule: whether it stops everything or code alone, and whether a skill that it denies is left out of lists. */
-const POLICIES: readonly { denies: Policy; stops: "everything" | "code"; isLeftOut: boolean }[] = [
-  { denies: isEnabled, stops: "everything", isLeftOut: true },
-  { denies: fitsSystem, stops: "code", isLeftOut: true },
-  { denies: isTrusted, stops: "code", isLeftOut: false },
-  { denies: hasVariables, stops: "code", isLeftOut: false },
+interface Row {
+  denies: Policy;
+  stops: readonly Purpose[];
+  /** Whether a skill that it denies is left out of lists. */
+  isLeftOut: boolean;
+  /** Whether it looks at what the skill says of itself: one that surely asks nothing of its host is then not looked at. */
+  isOfAsking: boolean;
+}
+
+const ALL: readonly Purpose[] = ["load", "run", "use"];
+const CODE: readonly Purpose[] = ["run", "use"];
+
+/** One row a rule. */
+const POLICIES: readonly Row[] = [
+  { denies: isEnabled, stops: ALL, isLeftOut: true, isOfAsking: false },
+  { denies: fitsChatType, stops: ALL, isLeftOut: true, isOfAsking: true },
+  { denies: fitsChatId, stops: ALL, isLeftOut: true, isOfAsking: false },
+  { denies: fitsSystem, stops: CODE, isLeftOut: true, isOfAsking: true },
+  { denies: hasTools, stops: ["use"], isLeftOut: true, isOfAsking: true },
+  { denies: hasPrograms, stops: CODE, isLeftOut: false, isOfAsking: true },
+  { denies: isTrusted, stops: CODE, isLeftOut: false, isOfAsking: false },
+  { denies: hasVariables, stops: CODE, isLeftOut: false, isOfAsking: true },
+  { denies: ownsSecrets, stops: CODE, isLeftOut: false, isOfAsking: true },
+  { denies: seesCapabilities, stops: CODE, isLeftOut: false, isOfAsking: true },
 ];
 
-const STOPS_LOADING = POLICIES.filter(({ stops }) => stops === "everything");
 const LEAVES_OUT = POLICIES.filter(({ isLeftOut }) => isLeftOut);
+const STOPPING = new Map(ALL.map((purpose) => [purpose, POLICIES.filter(({ stops }) => stops.includes(purpose))]));
 
 /** The first thing that speaks against giving the skill to anybody: enough to hide it. */
 export function firstDenial(skill: Skill, host: Host): Denial | undefined {
-  return first(STOPS_LOADING, skill, host);
+  return denied(STOPPING.get("load") ?? [], skill, host).next().value;
 }
 
 /** Why a skill is not there for anybody here. What only waits for a word or a value of the user's is there. */
 export function unavailability(skill: Skill, host: Host): Denial | undefined {
-  return first(LEAVES_OUT, skill, host);
+  return denied(LEAVES_OUT, skill, host).next().value;
 }
 
 /** Everything that speaks against using the skill, at once. */
 export function denials(skill: Skill, host: Host, purpose: Purpose = "load"): Denial[] {
-  const rows = purpose === "load" ? STOPS_LOADING : POLICIES;
-  return rows.flatMap(({ denies }) => denies(skill, host) ?? []);
+  return [...denied(STOPPING.get(purpose) ?? [], skill, host)];
 }
 
-function first(rows: typeof POLICIES, skill: Skill, host: Host): Denial | undefined {
-  for (const { denies } of rows) {
-    const denial = denies(skill, host);
-    if (denial) return denial;
+function* denied(rows: readonly Row[], skill: Skill, host: Host): Generator<Denial, undefined> {
+  let asks: boolean | undefined;
+  for (const { denies, isOfAsking } of rows) {
+    if (isOfAsking) {
+      asks ??= skill.asksOfHost?.() ?? true;
+      if (!asks) continue;
+    }
+    const found = denies(skill, host) ?? [];
+    yield* Array.isArray(found) ? found : [found];
   }
-  return undefined;
 }

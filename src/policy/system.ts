@@ -1,14 +1,14 @@
 import type { System } from "../host/system.ts";
-import { isData } from "../skill/data.ts";
+import { requirementsOf } from "../skill/needs.ts";
 import { interpreterOf, STAND_INS } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Denial, Policy } from "./policy.ts";
 
 /** This machine has what the skill says that its code needs. What a sandbox of the host's own has, the host knows. */
 export const fitsSystem: Policy = (skill, { system, sandbox }) => {
-  if (!system || skill.asksOfSystem?.() === false) return undefined;
+  if (!system) return undefined;
   const { packages, scripts } = skill.manifest;
-  const systems = systemsOf(skill);
+  const systems = requirementsOf(skill).os;
   if (systems.length > 0 && !systems.includes(system.platform)) {
     const message = `Skill '${skill.name}' is for ${systems.join(", ")}, not for ${system.platform}`;
     return denied("other-system", message, "use it there");
@@ -40,22 +40,38 @@ export const fitsSystem: Policy = (skill, { system, sandbox }) => {
   return denied("no-interpreter", message, `install ${missing}, or add its package to \`packages\` in the skill`);
 };
 
+/** The programs that a skill says it needs are there. Where it brings packages, or an image has the programs, nobody knows before. */
+export const hasPrograms: Policy = (skill, { system, sandbox }) => {
+  if (!system || sandbox || system.programs === "own" || skill.manifest.packages.length > 0) return undefined;
+  const { bins, anyBins } = requirementsOf(skill);
+  const missing = bins.filter((name) => !has(name, system));
+  const hasAny = anyBins.length === 0 || anyBins.some((name) => has(name, system));
+  return [
+    ...(missing.length > 0 ? [missingPrograms(skill, missing, missing.join(", "))] : []),
+    ...(hasAny ? [] : [missingPrograms(skill, anyBins, `one of ${anyBins.join(", ")}`)]),
+  ];
+};
+
+function missingPrograms({ name }: Skill, programs: readonly string[], what: string): Denial {
+  const isOne = programs.length === 1;
+  return {
+    code: "missing-program",
+    kind: "setup",
+    message: `Skill '${name}' needs ${what}, which ${isOne ? "is" : "are"} not installed`,
+    fix: `install ${what}, or add ${isOne ? "its package" : "the packages"} to \`packages\` in the skill`,
+  };
+}
+
+/** What every sandbox has, or says of itself that it has not. */
+const BROUGHT = new Set(["node", "uv", "uvx"]);
+
 function has(name: string, system: System): boolean {
-  return system.hasProgram(name) || system.hasProgram(STAND_INS.get(name) ?? name);
+  return BROUGHT.has(name) || system.hasProgram(name) || system.hasProgram(STAND_INS.get(name) ?? name);
 }
 
 function programFor(path: string): string | undefined {
   return interpreterOf(path, new Uint8Array())?.program;
 }
-
-/** Where a skill says under `metadata` which systems it is for, in Node's names for them. */
-function systemsOf({ manifest: { metadata } }: Skill): string[] {
-  const places = [metadata, metadata["requires"], metadata["openclaw"]];
-  const said = places.flatMap((place) => (isData(place) ? [place["os"]] : [])).flat();
-  return said.flatMap((name) => (typeof name === "string" ? (NAMES[name.toLowerCase()] ?? name.toLowerCase()) : []));
-}
-
-const NAMES: Record<string, string> = { macos: "darwin", mac: "darwin", osx: "darwin", windows: "win32" };
 
 function denied(code: string, message: string, fix: string): Denial {
   return { code, kind: "system", message, fix };

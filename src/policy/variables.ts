@@ -1,4 +1,4 @@
-import { variableProblem } from "../skill/needs.ts";
+import { declaredVariables, variableProblem } from "../skill/needs.ts";
 import type { Policy } from "./policy.ts";
 import { tableOf } from "./table.ts";
 
@@ -15,7 +15,7 @@ export const hasVariables: Policy = (skill, host) => {
     };
   }
   const values = host.settings.skills.get(skill.name)?.variables;
-  const missing = env.filter((name) => !values?.get(name));
+  const missing = declaredVariables(skill).filter((name) => !values?.get(name));
   if (missing.length === 0) return undefined;
   return {
     code: "missing-variable",

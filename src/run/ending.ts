@@ -1,12 +1,15 @@
+import type { Limits } from "../host/sandbox.ts";
 import { count } from "../shared/text.ts";
 import type { ScriptResult } from "./script.ts";
 
-/** How a script ended, in words, and the key of the limit that ended it. */
-export function sayEnding(result: ScriptResult): { said: string; key?: string } {
+type Ended = Pick<ScriptResult, "exitCode" | "signal" | "ending"> & { limits: Limits };
+
+/** How a script or a command ended, in words, and the key of the limit that ended it. */
+export function sayEnding(result: Ended): { said: string; key?: string } {
   return ENDINGS[result.ending](result);
 }
 
-const ENDINGS: Record<ScriptResult["ending"], (result: ScriptResult) => { said: string; key?: string }> = {
+const ENDINGS: Record<ScriptResult["ending"], (result: Ended) => { said: string; key?: string }> = {
   refused: () => ({ said: "not run" }),
   exit: ({ exitCode, signal }) => ({ said: signal === undefined ? `exit ${exitCode}` : `ended by ${signal}` }),
   timeout: ({ limits }) => ({

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import type { OutputStream } from "../host/sandbox.ts";
-import { openRedactor, type Secrets } from "../shared/redact.ts";
+import type { Hiding } from "../shared/redact.ts";
 
 export interface Output {
   stdout: string;
@@ -18,10 +18,10 @@ export interface Collector {
 /** Gathers what is printed: without secrets, as valid text, and at most `limit` bytes of both streams together. */
 export function collectOutput(
   limit: number,
-  secrets: Secrets,
+  hiding: Hiding,
   onText: (stream: OutputStream, text: string) => void,
 ): Collector {
-  const channels = { stdout: channel(secrets), stderr: channel(secrets) };
+  const channels = { stdout: channel(hiding), stderr: channel(hiding) };
   let room = limit;
   let isTruncated = false;
   const add = (stream: OutputStream, text: string) => {
@@ -50,10 +50,28 @@ export function collectOutput(
   };
 }
 
-function channel(secrets: Secrets) {
+/** Gathers bytes as they are, at most `limit`. */
+export function collectBytes(limit: number) {
+  const pieces: Buffer[] = [];
+  let room = limit;
+  let isTruncated = false;
+  return {
+    /** Contract: false once there is more than fits. */
+    take(bytes: Buffer): boolean {
+      isTruncated ||= bytes.length > room;
+      const kept = bytes.subarray(0, room);
+      pieces.push(Buffer.from(kept)); // The piece itself is used again for what comes next.
+      room -= kept.length;
+      return !isTruncated;
+    },
+    end: (): { bytes: Buffer; isTruncated: boolean } => ({ bytes: Buffer.concat(pieces), isTruncated }),
+  };
+}
+
+function channel(hiding: Hiding) {
   return {
     plain: openPlain(),
-    redactor: openRedactor(secrets),
+    redactor: hiding.stream(),
     decoder: new StringDecoder("utf8"),
     text: [] as string[],
   };

@@ -1,26 +1,20 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { skilletHome, userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import { systemProgram } from "../host/programs.ts";
-import { type Command, type Mount, type Sandbox, seenPath } from "../host/sandbox.ts";
-import type { SandboxSettings } from "../host/sandbox-settings.ts";
-import { openSandbox } from "../sandbox/open.ts";
-import { defaultPlaces, type Places } from "../sandbox/packages/place.ts";
-import { storeFolder } from "../sandbox/places.ts";
-import { storeSkill } from "../sandbox/store.ts";
+import { type Mount, type Sandbox, seenPath } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
-import type { Secrets } from "../shared/redact.ts";
+import type { Hiding, Secrets } from "../shared/redact.ts";
 import { interpreterOf, SKILL_FOLDER, type SkillScript, STAND_INS } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
-import { endpointsIn } from "./endpoints.ts";
+import { type Enclosure, openEnclosure, pythonFolder } from "./enclosure.ts";
 import { pythonCommand } from "./python.ts";
-import { type OpenWorkspace, openWorkspace } from "./workspace.ts";
 
 export interface Preparation {
   /** The variables that it declares, with their values. */
   secrets: Secrets;
+  hiding: Hiding;
   skill: Skill;
   script: SkillScript;
   copy: SkillCopy;
@@ -30,100 +24,27 @@ export interface Preparation {
 }
 
 export interface PreparedScript {
-  command: Omit<Command, "limits" | "stdin">;
-  sandbox: Sandbox;
-  workspace: OpenWorkspace;
+  enclosure: Enclosure;
+  argv: [string, ...string[]];
+  /** What it gets beside what all code of its skill gets. */
+  more: { env?: Readonly<Record<string, string>>; mounts?: readonly Mount[]; folder: string };
 }
 
 /** Everything that a script gets. Throws a SkillError when something of it cannot be had. */
 export async function prepareScript(host: Host, given: Preparation): Promise<PreparedScript> {
-  const { skill, script, copy, secrets } = given;
-  const home = homeOf(host);
-  const { settings } = host;
-  const network = endpointsIn([...settings.sandbox.network, ...(settings.skills.get(skill.name)?.network ?? [])]);
-  const sandbox = await sandboxOf(host);
-  if (sandbox.level === "none" && (skill.manifest.sensitive || skill.manifest.capabilities.length > 0)) {
-    throw new SkillError("isolation-too-weak", {
-      message: `Skill '${skill.name}' is sensitive or has capabilities, and nothing keeps its code apart here`,
-      fix: 'remove [sandbox] level = "none" from config.toml',
-    });
-  }
-  const root = await rootFor(skill, host, { ...given, sandbox });
-  const mount: Mount = { from: storeSkill(copy, storeFolder(home)), to: SKILL_FOLDER, access: "read" };
+  const { skill, script, copy } = given;
+  const enclosure = await openEnclosure(host, { ...given, workspace: "as-configured" });
+  const { sandbox, root, mounts } = enclosure;
+  const mount = mounts.find(({ to }) => to === SKILL_FOLDER) as Mount; // It has a script, and so a folder.
   const python = await pythonCommand(host, script, copy, { ...given, sandbox, mount, folder: pythonFolder(host) });
-  const workspace = openWorkspace(skill, host, home);
-  const mounts = [mount, ...workspace.mounts, ...(python?.mounts ?? [])];
   const path = seenPath(sandbox, mounts, `${SKILL_FOLDER}/${script.path}`);
   const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
   const argv = python?.argv ?? commandFor(path, bytes, { skill, script, sandbox, root });
   return {
-    sandbox,
-    workspace,
-    command: {
-      argv: [...argv, ...given.args] as [string, ...string[]],
-      env: { ...Object.fromEntries(secrets), ...python?.env, SKILL_DIR: seenPath(sandbox, mounts, SKILL_FOLDER) },
-      folder: SKILL_FOLDER,
-      mounts,
-      network,
-      ...(root === undefined ? {} : { root }),
-      ...(workspace.user === undefined ? {} : { user: workspace.user }),
-    },
+    enclosure,
+    argv: [...argv, ...given.args] as [string, ...string[]],
+    more: { folder: SKILL_FOLDER, ...(python ? { env: python.env, mounts: python.mounts } : {}) },
   };
-}
-
-/** What is fetched for Python scripts is kept beside the system packages. */
-export function pythonFolder(host: Host): string {
-  return placesOf(host).own;
-}
-
-function placesOf(host: Host): Places {
-  return defaultPlaces({ skilletHome: homeOf(host), env: host.env ?? {} });
-}
-
-export function homeOf({ home, env }: Host): string {
-  return home ?? skilletHome(env ?? process.env);
-}
-
-/** The sandbox that the host gives, or the one that its settings choose. */
-export async function sandboxOf(host: Host): Promise<Sandbox> {
-  if (host.sandbox) return host.sandbox;
-  const settings = host.settings.sandbox;
-  const where = { home: homeOf(host), userHome: userHome(host.env ?? process.env) };
-  const key = JSON.stringify(where);
-  const opened = OPENED.get(settings) ?? new Map<string, Sandbox>();
-  const sandbox = opened.get(key) ?? (await openSandbox({ settings, ...where }));
-  OPENED.set(settings, opened.set(key, sandbox));
-  return sandbox;
-}
-
-/** Opened once for settings and a home: what it found out of the machine is kept. */
-const OPENED = new WeakMap<SandboxSettings, Map<string, Sandbox>>();
-
-/** The system with the packages that the skill declares: found, or built now, before anything runs. */
-async function rootFor(
-  { name, manifest: { packages } }: Skill,
-  host: Host,
-  { onProgress, signal, sandbox }: Preparation & { sandbox: Sandbox },
-): Promise<string | undefined> {
-  if (packages.length === 0 || sandbox.system === "own") return undefined; // An image has them, or it has not.
-  if (sandbox.by !== "bubblewrap") {
-    throw new SkillError("packages-missing", {
-      message: `Skill '${name}' needs system packages (${packages.join(", ")}), which are brought only into a sandbox of bubblewrap`,
-      fix: "remove level and engine under [sandbox] in config.toml, or install the packages and take them out of the skill",
-    });
-  }
-  const { buildPackages, findRoot } = await import("../sandbox/packages/packages.ts");
-  const places = placesOf(host);
-  let found = findRoot(packages, places);
-  if (found.kind === "missing") {
-    await buildPackages(packages, places, { onProgress, signal });
-    found = findRoot(packages, places);
-  }
-  if (found.kind !== "missing") return found.kind === "layer" ? found.root : undefined;
-  throw new SkillError("packages-missing", {
-    message: `The packages ${packages.join(", ")} are not there`,
-    fix: found.fix,
-  });
 }
 
 interface Runner {

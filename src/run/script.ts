@@ -1,17 +1,17 @@
 import type { Host } from "../host/host.ts";
-import type { Isolation, Limits, Notice, Outcome, OutputStream } from "../host/sandbox.ts";
+import type { Isolation, Notice, Outcome, OutputStream } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
-import { placeOf } from "../host/trust.ts";
 import { denials } from "../policy/policy.ts";
-import { quoted } from "../policy/trust.ts";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
-import { redact, type Secrets, SHORTEST_SECRET } from "../shared/redact.ts";
+import { openHiding, redact, type Secrets, SHORTEST_SECRET } from "../shared/redact.ts";
 import { count, grouped, nearest } from "../shared/text.ts";
 import { findScript, type SkillScript, scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
-import { collectOutput, type Output } from "./output.ts";
+import { changed } from "./changed.ts";
+import type { Output } from "./output.ts";
+import { type CommandLimits, limitsOf } from "./script-limits.ts";
 import { type Run, startRun } from "./start-run.ts";
 import { variablesOf } from "./variables.ts";
 
@@ -44,7 +44,7 @@ export interface ScriptResult extends Output {
   ending: Outcome["ending"] | "refused";
   ms: number;
   isolation: Isolation | undefined;
-  limits: Limits & { arguments: number; argumentBytes: number };
+  limits: CommandLimits;
 }
 
 /** Runs a script of a skill in a sandbox of its own. Awaited it gives the result, iterated what is printed as it comes. */
@@ -63,11 +63,6 @@ export function runScript(given: Partial<Host>, request: ScriptRequest): Run<Scr
       return { ...nothing, refusals: [hidden(refusalFor(error), secrets)] };
     }
   }, request.signal);
-}
-
-function limitsOf({ settings: { scripts, sandbox } }: Host): ScriptResult["limits"] {
-  const { memory, processes, disk } = sandbox;
-  return { ...scripts, memory, processes, disk };
 }
 
 interface Judged {
@@ -108,27 +103,22 @@ async function execute(
   const { skill, script, secrets, args = [] } = request;
   const { prepareScript } = await import("./prepare-script.ts"); // Only who runs code loads what keeps it apart.
   const onProgress = (text: string) => emit({ type: "packages-built", text });
-  const prepared = await prepareScript(host, { ...request, args, onProgress, signal });
-  const limits = limitsOf(host);
-  const output = collectOutput(limits.output, secrets, (stream, text) =>
-    emit({ type: "script-printed", stream, text }),
-  );
+  const hiding = openHiding(secrets);
+  const { enclosure, argv, more } = await prepareScript(host, { ...request, hiding, args, onProgress, signal });
   emit({ type: "script-started", skill: skill.name, script: script.path });
-  const stdin = request.stdin === undefined ? {} : { stdin: request.stdin };
-  let planted: Notice[] = [];
-  const { notices = [], ...outcome } = await prepared.sandbox
-    .run({ ...prepared.command, ...stdin, limits }, { onOutput: output.take, signal })
-    .finally(() => {
-      planted = prepared.workspace.close();
-    });
+  const { notices = [], ...outcome } = await enclosure.run(argv, {
+    ...more,
+    ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
+    onText: (stream, text) => emit({ type: "script-printed", stream, text }),
+  });
   const isWhole = outcome.ending === "exit";
-  const warnings = [...shortSecrets(secrets), ...unkept(outcome), ...notices, ...planted];
+  const warnings = [...shortSecrets(secrets), ...unkept(outcome), ...notices];
   return {
     ...outcome,
-    ...output.end({ isCut: !isWhole }),
+    limits: limitsOf(host),
     script: script.path,
     warnings: warnings.map((notice) => hidden(notice, secrets)),
-    isError: !isWhole || outcome.exitCode !== 0 || planted.length > 0,
+    isError: !isWhole || outcome.exitCode !== 0 || enclosure.close().length > 0,
   };
 }
 
@@ -216,14 +206,4 @@ function tooMuch(what: string): SkillError {
     message: `The script was given ${what}`,
     fix: "give it less, or what is long on its standard input; the operator's limits are [scripts] in config.toml",
   });
-}
-
-function changed(skill: Skill, changes: readonly { path: string; what: string }[]): Notice {
-  const said = changes.slice(0, 10).map(({ path, what }) => `${path} ${what}`);
-  if (changes.length > 10) said.push(`and ${changes.length - 10} more`);
-  return {
-    code: "changed",
-    message: `The code of skill '${skill.name}' is not what was trusted: ${said.join(", ")}`,
-    fix: `look at it, then run: skillet trust ${quoted(placeOf(skill))}`,
-  };
 }

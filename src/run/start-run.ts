@@ -3,6 +3,14 @@ export interface Run<Event, Result> extends PromiseLike<Result>, AsyncIterable<E
   abort(): void;
 }
 
+interface Link<Event> {
+  event?: Event;
+  next?: Link<Event>;
+}
+
+/** How many events are kept for somebody who comes late. */
+const MOST_KEPT = 10_000;
+
 /** Contract of `work`: it resolves, also when it was aborted or refused. `emit` never throws. */
 export function startRun<Event, Result>(
   work: (emit: (event: Event) => void, signal: AbortSignal) => Promise<Result>,
@@ -10,14 +18,20 @@ export function startRun<Event, Result>(
 ): Run<Event, Result> {
   const controller = new AbortController();
   const signal = outer ? AbortSignal.any([outer, controller.signal]) : controller.signal;
-  const events: Event[] = [];
+  // Whoever iterates holds the place that it has come to: what all have seen is let go of. Until somebody does, the last ones are kept.
+  let last: Link<Event> = {};
+  let first: Link<Event> | undefined = last;
+  let kept = 0;
   let isOver = false;
   const waiting: (() => void)[] = [];
   const wake = () => {
     for (const resume of waiting.splice(0)) resume();
   };
   const emit = (event: Event) => {
-    events.push(event);
+    last.next = {};
+    last.event = event;
+    last = last.next;
+    if (first && ++kept > MOST_KEPT) first = first.next;
     wake();
   };
   const result = work(emit, signal).finally(() => {
@@ -30,8 +44,10 @@ export function startRun<Event, Result>(
     then: (fulfilled, rejected) => result.then(fulfilled, rejected),
     abort: () => controller.abort(),
     async *[Symbol.asyncIterator]() {
-      for (let next = 0; ; ) {
-        while (next < events.length) yield events[next++] as Event;
+      let at = first ?? last;
+      first = undefined;
+      for (;;) {
+        for (; at.next; at = at.next) yield at.event as Event;
         if (isOver) return void (await result);
         await new Promise<void>((resolve) => waiting.push(resolve));
       }

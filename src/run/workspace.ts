@@ -3,6 +3,7 @@ import { join, relative } from "node:path";
 import { userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import { type Mount, type Notice, WORKSPACE_FOLDER } from "../host/sandbox.ts";
+import type { WorkspaceAccess } from "../host/sandbox-settings.ts";
 import { isRoot } from "../sandbox/places.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside, reason } from "../shared/inside.ts";
@@ -49,10 +50,46 @@ export interface OpenWorkspace {
   close(): Notice[];
 }
 
-/** The workspace as the settings give it to a skill's code: not at all, to read, or to write. */
-export function openWorkspace(skill: Skill, host: Host, home: string): OpenWorkspace {
+/** What code gets of the workspace, and what to say where that is less than it would be. */
+export interface ChosenAccess {
+  access: WorkspaceAccess;
+  notices: readonly Notice[];
+}
+
+export interface AccessRequest {
+  skill: Skill | undefined;
+  home: string;
+  /** Where the settings say nothing: nothing, or as much of the user's own workspace as can be had. */
+  wanted: "as-configured" | "own";
+}
+
+/** What the settings give stands, and is refused where it cannot be had. */
+export function chooseAccess(host: Host, { skill, home, wanted }: AccessRequest): ChosenAccess {
+  const { settings, workspace, trust } = host;
+  const configured = (skill && settings.skills.get(skill.name)?.workspace) ?? settings.sandbox.workspace;
+  if (workspace === undefined) return { access: "none", notices: [] };
+  if (configured !== undefined || wanted === "as-configured" || trust === undefined)
+    return { access: configured ?? "none", notices: [] };
+  let why: SkillError | undefined;
+  for (const access of ["read-write", "read"] as const) {
+    try {
+      openWorkspace(host, { access, home });
+      return { access, notices: why ? [lessThan(why, "can read it but change nothing")] : [] };
+    } catch (error) {
+      if (!(error instanceof SkillError)) throw error;
+      why = error;
+    }
+  }
+  return { access: "none", notices: why ? [lessThan(why, "do not see it")] : [] };
+}
+
+function lessThan({ code, message, fix }: SkillError, what: string): Notice {
+  return { code, message: `${message}: the tools of this run ${what}`, fix: fix ?? "" };
+}
+
+/** The workspace for one command: not at all, to read, or to write. Throws a SkillError when it cannot be had. */
+export function openWorkspace(host: Host, { access, home }: { access: WorkspaceAccess; home: string }): OpenWorkspace {
   const { settings, workspace } = host;
-  const access = settings.skills.get(skill.name)?.workspace ?? settings.sandbox.workspace ?? "none";
   if (access === "none" || workspace === undefined) return { mounts: [], close: () => [] };
   const folder = real([workspace])[0];
   if (folder === undefined) {
@@ -168,7 +205,7 @@ function planted(names: readonly string[]): Notice[] {
   return [
     {
       code: "workspace-protected",
-      message: `The script made what other programs obey: ${names.join(", ")}`,
+      message: `The code made what other programs obey: ${names.join(", ")}`,
       fix: "look at it, then remove it or give it its name back",
     },
   ];

@@ -1,9 +1,16 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
 import { type DiscloseOptions, type Disclosure, disclose } from "../catalog/disclose.ts";
+import type { Caller } from "../host/caller.ts";
+import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
+import { notify } from "../host/notify.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
+import { printedForLoading } from "../run/dynamic.ts";
+import { asToolResult, type RunResult } from "../run/result.ts";
+import type { Run } from "../run/start-run.ts";
+import { type UseRequest, useSkill } from "../run/use.ts";
 import { shortHash } from "../shared/hash.ts";
 import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
@@ -29,6 +36,7 @@ export interface LoadOptions {
   arguments?: string;
   /** Give the instructions again, although they are loaded. */
   again?: boolean;
+  signal?: AbortSignal;
 }
 
 export interface SessionOptions {
@@ -52,6 +60,8 @@ export interface Session {
   disclose(query: string, options?: TellOptions): Disclosure;
   /** Puts a skill's instructions into the conversation. */
   load(name: string, options?: LoadOptions): Promise<ToolResult>;
+  /** Hands a task to a sub-agent that follows the skill. Contract: the run resolves, also when it was refused. */
+  use(request: UseRequest): Run<RunEvent, RunResult>;
   /** Forgets that it is loaded. Contract: false when it was not. */
   unload(name: string): boolean;
   /** One line that says what is loaded, for a conversation that was shortened; empty when nothing is. */
@@ -77,6 +87,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     tools,
     visible: () => state.catalog.skills.filter(state.isForModel),
     load: (name, loadOptions) => state.load(name, loadOptions),
+    use: (request) => state.start(request),
     reload: () => state.reload(),
     unload: (name) => active.delete(state.catalog.find(name)?.name ?? name),
     disclose: (query, more) => state.disclose(query, more),
@@ -113,6 +124,12 @@ export class State {
     this.#given = new Set(active.keys());
   }
 
+  /** Whether sub-agents can be had: a host that says nothing of models has none to give. */
+  get canUse(): boolean {
+    const { models, settings, env } = this.host;
+    return models !== undefined || settings.models.size > 0 || env !== undefined;
+  }
+
   readonly isVisible = (skill: Skill): boolean => firstDenial(skill, this.host)?.kind !== "access";
   readonly isForModel = (skill: Skill): boolean => isFor("model", skill) && this.isVisible(skill);
 
@@ -135,25 +152,51 @@ export class State {
   readonly refusalOf = (skill: Skill): ToolResult | undefined =>
     denialOf(skill, this.host, this.#given.has(skill.name) ? undefined : "model");
 
-  async load(name: string, { by = "model", arguments: written, again }: LoadOptions = {}): Promise<ToolResult> {
+  async load(name: string, { by = "model", arguments: written, again, signal }: LoadOptions = {}): Promise<ToolResult> {
     const skill = await this.find(name, by);
     if ("refusal" in skill) return skill.refusal;
     moveToFront(this.#recent, skill.name);
     const given = written === undefined ? {} : { arguments: written };
-    return safely(() => {
-      if (skill.manifest.context === "fork" && this.host.use) return this.host.use({ skill, ...given });
+    return safely(async () => {
+      if (skill.manifest.context === "fork" && this.canUse) {
+        return this.use({
+          skill: skill.name,
+          by,
+          ...(written === undefined ? {} : { message: written }),
+          ...(signal ? { signal } : {}),
+        });
+      }
       if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
         return alreadyLoaded(skill);
-      const content = skillContent(skill, { ...given, folder: this.host.folderOf?.(skill) });
+      const printed = await printedForLoading({ skill, host: this.host, arguments: written, signal });
+      const content = skillContent(skill, { ...given, folder: this.host.folderOf?.(skill), printed });
       this.#given.add(skill.name);
       this.#active.delete(skill.name);
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
+      notify(this.host, {
+        type: "skill-loaded",
+        skill: skill.name,
+        source: skill.origin.source,
+        ...callerOf(this.host),
+      });
       return { content, isError: false };
     });
   }
 
+  /** Hands a task to a sub-agent that follows the skill. */
+  async use(request: UseRequest): Promise<ToolResult> {
+    const found = await this.find(request.skill, request.by ?? "user");
+    if ("refusal" in found) return found.refusal;
+    moveToFront(this.#recent, found.name);
+    return asToolResult(await this.start(request));
+  }
+
+  start(request: UseRequest): Run<RunEvent, RunResult> {
+    return useSkill(this.catalog, this.host, request);
+  }
+
   disclose(query: string, more: TellOptions = {}): Disclosure {
-    const { settings, folderOf, use } = this.host;
+    const { settings, folderOf } = this.host;
     const told = disclose(this.catalog, query, {
       isLoaded: (skill) => this.#isLoaded(skill),
       ...settings.disclosure,
@@ -161,11 +204,15 @@ export class State {
       ...(folderOf ? { folderOf } : {}),
       isVisible: this.isVisible,
       recent: this.#recent,
-      canFork: use !== undefined,
+      canFork: this.canUse,
       search: "search_skills",
     });
     for (const { name } of [...told.shown, ...told.noted].reverse()) moveToFront(this.#recent, name);
     for (const { name } of told.shown) this.#given.add(name);
+    if (told.matches.length > 0) {
+      const skills = told.matches.map(({ skill }) => skill.name);
+      notify(this.host, { type: "skill-matched", skills, tier: told.tier, ...callerOf(this.host) });
+    }
     return told;
   }
 
@@ -174,6 +221,10 @@ export class State {
     const known = this.#active.get(skill.name);
     return known !== undefined && known.stamp === stampOf(skill);
   }
+}
+
+function callerOf({ caller }: Host): { caller?: Caller } {
+  return caller === undefined ? {} : { caller };
 }
 
 function stampOf(skill: Skill): string {

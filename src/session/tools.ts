@@ -1,15 +1,14 @@
-import { DEFAULTS } from "../catalog/defaults.ts";
 import { matcherOf } from "../catalog/disclose.ts";
 import { LONGEST_QUERY } from "../catalog/match.ts";
-import type { Host } from "../host/host.ts";
+import { resourceText } from "../run/resource.ts";
+import { listedSkills } from "../run/skill-list.ts";
+import { useTool } from "../run/skill-tools.ts";
 import { inLine } from "../shared/prompt.ts";
 import { grouped } from "../shared/text.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
 import type { Parameters, Values } from "../skill/parameters.ts";
-import type { Skill } from "../skill/skill.ts";
 import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
 import { judge } from "./judge.ts";
-import { resourceText } from "./resource.ts";
 import type { State } from "./session.ts";
 
 const SKILL = { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } as const;
@@ -29,7 +28,7 @@ export function sessionTools(state: State): readonly Tool[] {
   const { isForModel } = state;
   return [
     tool("list_skills", "Lists the skills there are: name, description, version and tags, as JSON.", {}, async () => {
-      return json(listed((await state.reload()).skills.filter(isForModel), state.host));
+      return json(listedSkills((await state.reload()).skills.filter(isForModel), state.host));
     }),
     tool(
       "search_skills",
@@ -67,8 +66,10 @@ export function sessionTools(state: State): readonly Tool[] {
         arguments: { type: "string", says: "what the user wrote for the skill to work on, as they wrote it" },
         again: { type: "boolean", says: "give the instructions again although the skill is loaded" },
       },
-      ({ skill, arguments: given, again }) => state.load(skill, defined({ arguments: given, again })),
+      ({ skill, arguments: given, again }, { signal }) =>
+        state.load(skill, defined({ arguments: given, again, signal })),
     ),
+    ...(state.canUse ? [useTool((request) => state.use(request))] : []),
     tool(
       "read_skill_resource",
       "Reads a file of a skill: one of those that load_skill lists.",
@@ -100,7 +101,7 @@ export function sessionTools(state: State): readonly Tool[] {
       async ({ skill, script, ...given }, options) => {
         const found = await state.find(skill, "model");
         if ("refusal" in found) return found.refusal;
-        const { scriptText } = await import("./script.ts");
+        const { scriptText } = await import("../run/script-text.ts");
         return scriptText(state.host, { skill: found, script, ...defined(given), ...options });
       },
     ),
@@ -127,28 +128,6 @@ function tool<P extends Parameters>(
   run: (values: Values<P>, options: CallOptions) => Promise<ToolResult>,
 ): Tool {
   return makeTool({ name, description, category: "skills", parameters }, run);
-}
-
-/** Whole while that fits what a model may be told; then briefly; then as many as fit, and how many more there are. */
-function listed(skills: readonly Skill[], { settings }: Host): unknown[] {
-  const room = (settings.disclosure.budget ?? DEFAULTS.budget) * 4;
-  const whole = skills.map(({ name, description, manifest }) => ({
-    name: inLine(name, 64),
-    description: inLine(manifest.whenToUse ? `${description} ${manifest.whenToUse}` : description),
-    version: manifest.version && inLine(manifest.version, 64),
-    tags: manifest.tags.slice(0, 20).map((tag) => inLine(tag, 64)),
-  }));
-  if (JSON.stringify(whole).length <= room) return whole;
-  const brief = skills.map(({ name, manifest }) => ({
-    name: inLine(name, 64),
-    description: inLine(manifest.briefDescription, 160),
-  }));
-  let used = 64;
-  const most = brief.findIndex((entry) => {
-    used += JSON.stringify(entry).length + 1;
-    return used > room;
-  });
-  return most === -1 ? brief : [...brief.slice(0, most), { more: brief.length - most, find: "search_skills" }];
 }
 
 function defined<T extends object>(values: T): { [Key in keyof T]?: NonNullable<T[Key]> } {

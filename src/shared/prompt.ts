@@ -6,7 +6,7 @@ export function inLine(text: string, limit = 1024): string {
   return reveal(oneLine(text, limit)).replace(/<(?=[a-z/!?]|[\s/<]*(?:\/|skill_))/gi, "&lt;");
 }
 
-const OURS = /<(?=[\s/]*skill_(?:content|resource|files|scripts|output))/gi;
+const OURS = /<(?=[\s/]*skill_(?:content|resource|files|scripts|output|context|input))/gi;
 
 /** Text of others between tags of ours, which it can neither close nor forge. What cannot be seen is written out, and said. */
 export function inTag(tag: string, attributes: Readonly<Record<string, string>>, written: string): string {

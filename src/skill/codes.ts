@@ -266,6 +266,11 @@ export const CODES = {
     "A variable is set for a skill that does not declare it; it is not given to the skill.",
     "add it to the skill's env:, or remove it",
   ),
+  "config-skill": row(
+    "iiiii",
+    "The configuration is about a skill that is not found here.",
+    "correct its name; one of another workspace is fine",
+  ),
   "config-source": row(
     "wwwww",
     "A source of skills in the configuration has no folder, or one that is not there.",

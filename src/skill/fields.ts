@@ -95,9 +95,28 @@ export const names: Read<readonly string[]> = (value, problem) => readItems(valu
 
 /** A list, or one text with commas or blanks between tools; what stands in parentheses belongs to its tool. */
 export const tools: Read<readonly string[]> = (value, problem) => {
-  if (typeof value === "string") return value.match(TOOL) ?? [];
+  if (typeof value === "string") return toolsIn(value);
   return readItems(value, problem, NO_SEPARATOR);
 };
+
+/** Parentheses hold also where a blank stands before them, or none closes them: a bare name would be a grant for all of the tool. */
+function toolsIn(written: string): string[] {
+  const found: string[] = [];
+  let depth = 0;
+  let isNew = true;
+  for (const [part = ""] of written.matchAll(/[\s,]+|[()]|[^\s,()]+/g)) {
+    if (depth === 0 && /^[\s,]/.test(part)) {
+      isNew = true;
+      continue;
+    }
+    if (found.length === 0 || (isNew && part !== "(")) found.push(part);
+    else found.push(found.pop() + part);
+    isNew = false;
+    if (part === "(") depth++;
+    if (part === ")") depth = Math.max(0, depth - 1);
+  }
+  return found;
+}
 
 export const capabilities: Read<readonly string[]> = (value, problem) => {
   const ids = names(value, problem);
@@ -192,8 +211,6 @@ function more(names: readonly string[]): string {
 
 const NO_SEPARATOR = /(?!)/;
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
-// No parenthesis within parentheses: thirty thousand that are never closed must not each look for their end.
-const TOOL = /[^\s,(]+(?:\([^()]*\))?/g;
 const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/;
 const WORDS = new Map([
   ["true", true],

@@ -1,17 +1,19 @@
-import type { Data } from "./data.ts";
+import { type Data, isData } from "./data.ts";
 import type { ToolResult } from "./tool.ts";
 
 /** One parameter of a tool. */
 export interface Parameter {
-  type: "string" | "number" | "boolean" | "strings";
+  type: "string" | "number" | "boolean" | "strings" | "object";
   says: string;
   isRequired?: boolean;
+  /** Whether a text without a character is one: the content of an empty file. */
+  mayBeEmpty?: boolean;
   /** Other spellings that are taken too. */
   also?: readonly string[];
   choices?: readonly string[];
 }
 export type Parameters = Readonly<Record<string, Parameter>>;
-type Types = { string: string; number: number; boolean: boolean; strings: string[] };
+type Types = { string: string; number: number; boolean: boolean; strings: string[]; object: Data };
 export type Values<P extends Parameters> = {
   [Name in keyof P]: P[Name]["isRequired"] extends true ? Types[P[Name]["type"]] : Types[P[Name]["type"]] | undefined;
 };
@@ -34,13 +36,14 @@ export function readInput<P extends Parameters>(parameters: P, input: unknown): 
   const values: Record<string, unknown> = {};
   for (const [name, parameter] of Object.entries(parameters)) {
     const spelling = [name, ...(parameter.also ?? [])].find((key) => given[key] !== undefined && given[key] !== null);
-    const value = spelling === undefined ? undefined : given[spelling];
+    const value = spelling === undefined ? undefined : parsed(parameter.type, given[spelling]);
     if (value === undefined || (value === "" && !parameter.isRequired)) {
       if (parameter.isRequired) return invalid(parameters, `"${name}" is missing`);
       continue;
     }
-    if (!isOf(parameter.type, value) || value === "" || Number.isNaN(value))
-      return invalid(parameters, `"${name}" must be a ${value === "" ? "text that is not empty" : sayType(parameter)}`);
+    const isEmpty = value === "" && !parameter.mayBeEmpty;
+    if (!isOf(parameter.type, value) || isEmpty || Number.isNaN(value))
+      return invalid(parameters, `"${name}" must be a ${isEmpty ? "text that is not empty" : sayType(parameter)}`);
     if (parameter.choices && !parameter.choices.includes(String(value)))
       return invalid(parameters, `"${name}" must be one of ${parameter.choices.join(", ")}`);
     values[name] = value;
@@ -48,8 +51,19 @@ export function readInput<P extends Parameters>(parameters: P, input: unknown): 
   return values as Values<P>;
 }
 
+/** Some models write an object as a text that holds one. */
+function parsed(type: Parameter["type"], value: unknown): unknown {
+  if (type !== "object" || typeof value !== "string") return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return value;
+  }
+}
+
 function isOf(type: Parameter["type"], value: unknown): boolean {
   if (type === "strings") return Array.isArray(value) && value.every((item) => typeof item === "string");
+  if (type === "object") return isData(value);
   return typeof value === type;
 }
 

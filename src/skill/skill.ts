@@ -37,8 +37,8 @@ export interface Skill {
   readonly origin: Origin;
   /** What its source saw while reading it. */
   readonly findings: readonly Finding[];
-  /** False when its manifest surely asks nothing of the machine: quicker than reading the manifest. */
-  asksOfSystem?(): boolean;
+  /** False when its manifest surely asks nothing that a policy looks at: quicker than reading the manifest. */
+  asksOfHost?(): boolean;
   /** The instructions: read when asked for, kept until the file changes. */
   body(): string;
   /** The files beside SKILL.md: listed when first asked for. */

@@ -1,11 +1,11 @@
 /** How other clients call the tools that exist here: one row a tool of ours. */
 const SPELLINGS: Record<string, readonly string[]> = {
-  bash: ["Bash", "shell", "run_shell_command", "run_in_terminal", "BashOutput", "KillShell", "PowerShell", "execute"],
+  bash: ["Bash", "shell", "run_shell_command", "run_in_terminal", "PowerShell", "execute"],
   read_file: ["Read", "read", "View", "NotebookRead", "read_many_files"],
   write_file: ["Write", "write", "create_file"],
   edit_file: ["Edit", "MultiEdit", "NotebookEdit", "edit", "replace", "apply_patch", "str_replace"],
   list_files: ["LS", "Glob", "glob", "list_directory", "file_search"],
-  search_files: ["Grep", "grep", "search_file_content", "grep_search", "search"],
+  grep: ["Grep", "search_files", "search_file_content", "grep_search", "search"],
   web_search: ["WebSearch", "google_web_search"],
   web_fetch: ["WebFetch", "fetch"],
   use_skill: ["Skill", "activate_skill"],
@@ -13,6 +13,9 @@ const SPELLINGS: Record<string, readonly string[]> = {
 
 /** Tools of clients that have no counterpart here but are nobody's misspelling. */
 const FOREIGN = [
+  // They look after commands that run already: whoever may use them may not run any command for that.
+  "BashOutput",
+  "KillShell",
   "Task",
   "Agent",
   "TodoWrite",
@@ -43,6 +46,13 @@ const OURS = new Map(
 );
 
 export const TOOL_NAMES: readonly string[] = [...OURS.keys(), ...FOREIGN];
+
+const FOLDED = new Map([...OURS].map(([name, ours]) => [name.toLowerCase(), ours]));
+
+/** What a tool is called here, however a client spells it: `Read` → `read_file`. A name that is nobody's stays as it is. */
+export function ourTool(name: string): string {
+  return OURS.get(name) ?? FOLDED.get(name.toLowerCase()) ?? name;
+}
 
 /** `Bash(git:*)` → `Bash`. */
 export function toolNameOf(entry: string): string {

@@ -24,6 +24,9 @@ export interface FileSkillParts {
   bodyIn?: BodyIn;
 }
 
+// Every key that a policy looks at, wherever it stands: a rule that reads another needs it here.
+const ASKING = /"(?:packages|scripts|env|requires|os|required[_-]tools|capabilities|sensitive|access)":/;
+
 export const LARGEST_RESOURCE = 8 * 1024 * 1024;
 
 /** A skill that lives in a file. A class, because ten thousand of these share what they do and keep only what differs. */
@@ -52,8 +55,8 @@ export class FileSkill implements Skill {
     return this.#manifest;
   }
 
-  asksOfSystem(): boolean {
-    return /"(?:packages|scripts|os)":/.test(this.#data);
+  asksOfHost(): boolean {
+    return ASKING.test(this.#data);
   }
 
   body(): string {

@@ -33,7 +33,7 @@ function withOrigin(skill: Skill, origin: Origin): Skill {
     },
     origin,
     findings: skill.findings,
-    asksOfSystem: () => skill.asksOfSystem?.() ?? true,
+    asksOfHost: () => skill.asksOfHost?.() ?? true,
     body: () => skill.body(),
     files: () => skill.files(),
     examples: () => skill.examples(),

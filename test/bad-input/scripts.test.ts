@@ -622,7 +622,8 @@ describe("a host without a sandbox", () => {
     const config = '[sandbox]\nlevel = "none"\n';
     for (const more of ["sensitive: true\n", "capabilities: [mail.read]\n"]) {
       const found = await scene("echo ran > ran", { more, config });
-      expect(await run(found)).toMatchObject({ ending: "refused", refusals: [{ code: "isolation-too-weak" }] });
+      const host = { ...found, caller: { chatType: "private" }, capabilities: { isVisible: () => true } };
+      expect(await run(host)).toMatchObject({ ending: "refused", refusals: [{ code: "isolation-too-weak" }] });
       expect(existsSync(join(found.root, "home/.skillet/skills/x/ran"))).toBe(false);
     }
   });

@@ -146,7 +146,7 @@ describe("skillet", () => {
   it("alone says what is here and what to do next", async () => {
     const { stdout, code } = await skillet([], { cwd: temporaryFolder(odd) });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^skillet: 2 skills for .* \(1 bundled, 1 workspace\)$/m);
+    expect(stdout).toMatch(/^skillet: 6 skills for .* \(5 bundled, 1 workspace\)$/m);
     expect(stdout).toMatch(/skillet list --all +see why 1 file did not load/);
     expect(stdout).toContain("  skillet new my-skill");
     const throughNpm = await skillet([], { env: { npm_command: "start" } });
@@ -294,7 +294,7 @@ describe("skillet doctor", () => {
     });
     const { stdout, code } = await skillet(["doctor"], { cwd: temporaryFolder(odd), env: { HOME: home } });
     expect(code).toBe(1);
-    expect(stdout).toMatch(/bundled +bundled +1 skill/);
+    expect(stdout).toMatch(/bundled +bundled +5 skills/);
     expect(stdout).toMatch(/installed +installed +1 skill/);
     expect(stdout).toMatch(/user +team +1 skill/);
     expect(stdout).toMatch(/workspace +skills +1 skill/);

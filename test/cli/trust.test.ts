@@ -245,3 +245,52 @@ describe("the code of a workspace", () => {
     for (const { stdout: text } of [await run(["trust", "--yes"]), { stdout }]) expect(text).not.toContain("\u001b");
   });
 });
+
+describe("skillet trust --secrets", () => {
+  const files = {
+    "home/.skillet/config.toml": '[skills.research]\nKEY = "sesame"\n',
+    "home/.skillet/skills/research/SKILL.md": skillText("research", { more: "env: [KEY, OTHER]\n" }),
+  };
+  const inHome = (root: string) => ({ cwd: join(root, "project"), env: { HOME: join(root, "home") } });
+
+  it("[Q-03] gives a skill's values to the copy that is found now, once somebody said so", async () => {
+    const root = temporaryFolder({ ...files, "project/readme": "" });
+    const owner = () => JSON.parse(readFileSync(join(root, "home/.skillet/grants.json"), "utf8")).skills.research.place;
+    expect((await skillet(["trust", "--secrets", "research", "--yes"], inHome(root))).code).toBe(0);
+    expect(owner()).toBe(join(root, "home/.skillet/skills/research"));
+    const copy = { "project/skills/research/SKILL.md": skillText("research", { more: "env: [KEY]\n" }) };
+    writeFiles(root, copy);
+    const headless = await skillet(["trust", "--secrets", "research"], inHome(root));
+    expect(headless.code).toBe(3);
+    expect(headless.stdout).toContain("research  KEY\n");
+    expect(headless.stdout).toContain("given to    ~/.skillet/skills/research (from ~/.skillet/skills)");
+    expect(headless.stdout).toContain("to be given skills/research (from skills)");
+    expect(headless.stderr).toContain("say --yes");
+    const no = await skillet(["trust", "--secrets", "research"], { ...inHome(root), ask: async () => "n" });
+    expect(no.code).toBe(3);
+    expect(owner(), "nothing changed").toBe(join(root, "home/.skillet/skills/research"));
+    const asked: string[] = [];
+    const ask = async (question: string) => {
+      asked.push(question);
+      return "y";
+    };
+    const yes = await skillet(["trust", "--secrets", "research"], { ...inHome(root), ask });
+    expect({ code: yes.code, asked: asked.length }).toEqual({ code: 0, asked: 1 });
+    expect(owner()).toBe(join(root, "project/skills/research"));
+    const again = await skillet(["trust", "--secrets", "research", "--json"], { ...inHome(root), ask });
+    expect(asked, "it has them already").toHaveLength(1);
+    expect(JSON.parse(again.stdout)).toMatchObject({ name: "research", variables: ["KEY"] });
+    for (const { stdout, stderr } of [headless, no, yes, again]) expect(stdout + stderr).not.toContain("sesame");
+  });
+
+  it("[Q-03] says when there is nothing to give", async () => {
+    const root = temporaryFolder({ ...files, "project/skills/plain/SKILL.md": skillText("plain") });
+    const plain = await skillet(["trust", "--secrets", "plain", "--yes"], inHome(root));
+    expect(plain).toMatchObject({ code: 1, stderr: expect.stringContaining("declares no variables") });
+    const gone = await skillet(["trust", "--secrets", "reserch", "--yes"], inHome(root));
+    expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining("did you mean research?") });
+    writeFiles(root, { "home/.skillet/grants.json": "{" });
+    const broken = await skillet(["trust", "--secrets", "research", "--yes"], inHome(root));
+    expect(broken).toMatchObject({ code: 1, stderr: expect.stringContaining("grants.json cannot be read") });
+  });
+});

@@ -1,18 +1,21 @@
 import { chmodSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { discover, undeclaredVariables } from "../../src/host/discover.ts";
+import { discover, undeclaredSettings } from "../../src/host/discover.ts";
 import { NO_SETTINGS } from "../../src/host/settings.ts";
 import { denials } from "../../src/policy/policy.ts";
+import type { Skill } from "../../src/skill/skill.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
 async function settingsOf(files: Record<string, string>) {
   const root = temporaryFolder(files);
   if (files["home/.skillet/config.toml"] !== undefined) chmodSync(join(root, "home/.skillet/config.toml"), 0o600);
-  const found = await discover({ workspace: join(root, "project"), env: { HOME: join(root, "home") }, index: false });
+  const env = { HOME: join(root, "home"), SKILLS_DIR: join(root, "shipped") };
+  const found = await discover({ workspace: join(root, "project"), env, index: false });
   return { root, found, ...found.configuration, codes: found.configuration.diagnostics.map(({ code }) => code) };
 }
 
+const isOwn = ({ origin }: Skill) => origin.scope !== "bundled";
 const user = (text: string) => ({ "home/.skillet/config.toml": text });
 const workspace = (text: string) => ({ "project/.skillet/config.toml": text });
 
@@ -52,6 +55,78 @@ describe("settings", () => {
     expect(settings.sandbox).toEqual(NO_SETTINGS.sandbox);
   });
 
+  it("[W-09][S-19] hold models by alias, what they cost, which tools there are, and who serves capabilities", async () => {
+    const { settings, codes } = await settingsOf(
+      user(`[models.fast]
+provider = "openai-compatible"
+model = "qwen3:4b"
+base_url = "http://127.0.0.1:11434/v1"
+api_key = "env:LOCAL_KEY"
+timeout_seconds = 20
+retries = 0
+max_tokens = 900
+[models.default]
+provider = "anthropic"
+model = "claude-x"
+[prices."claude-x.5"]
+input = 3
+output = 15.5
+cached = 0.3
+[tools]
+disabled = ["bash"]
+dynamic_commands = true
+[skills.gog]
+dynamic_commands = false
+[skills.gog.capability_provider]
+enabled = true
+namespace = "gog"
+command = ["gogcli", "bridge"]
+timeout_seconds = 30
+[capabilities.providers.mail]
+command = ["/opt/mail"]
+`),
+    );
+    expect(codes).toEqual([]);
+    expect([...settings.models]).toEqual([
+      [
+        "fast",
+        {
+          provider: "openai-compatible",
+          model: "qwen3:4b",
+          baseUrl: "http://127.0.0.1:11434/v1",
+          apiKey: "env:LOCAL_KEY",
+          seconds: 20,
+          retries: 0,
+          maxTokens: 900,
+        },
+      ],
+      ["default", { provider: "anthropic", model: "claude-x" }],
+    ]);
+    expect([...settings.prices]).toEqual([["claude-x.5", { input: 3, output: 15.5, cached: 0.3 }]]);
+    expect(settings.tools).toEqual({ disabled: ["bash"], dynamicCommands: true });
+    expect(settings.skills.get("gog")).toMatchObject({
+      dynamicCommands: false,
+      provider: { enabled: true, namespace: "gog", command: ["gogcli", "bridge"], seconds: 30 },
+    });
+    expect([...settings.providers]).toEqual([["mail", { command: ["/opt/mail"] }]]);
+  });
+
+  it.each([
+    ['[models.x]\nprovider = "acme"', '"anthropic", "openai"'],
+    ['[models.x]\nbase_url = "ftp://a"', "web address"],
+    ['[models.x]\nbase_url = "https://me:secret@a/v1"', "without a name or password"],
+    ["[models.x]\nretries = -1", "a whole number"],
+    ['[prices.x]\ninput = "3"', "a number of dollars"],
+    ["[prices.x]\ninput = inf", "a number of dollars"],
+    ["[limits]\nnesting = 0", "a whole number above 0"],
+    ["[capabilities.providers.x]\ncommand = []", "a program and its arguments"],
+  ])("[S-19] say what %s must be, without its value", async (text, must) => {
+    const { diagnostics, settings } = await settingsOf(user(`${text}\n`));
+    expect(diagnostics).toMatchObject([{ code: "config-type", line: 2, message: expect.stringContaining(must) }]);
+    expect(diagnostics[0]?.message).not.toContain("secret");
+    expect(settings).toEqual(NO_SETTINGS);
+  });
+
   it("are empty without a file", async () => {
     const { settings, diagnostics, files, isBroken } = await settingsOf({});
     expect(settings.skills.size).toBe(0);
@@ -84,12 +159,28 @@ describe("settings", () => {
     expect(found.catalog.diagnostics.map(({ code }) => code)).toEqual(["name-reserved", "name-none", "name-reserved"]);
   });
 
+  it("[S-38] know nothing else of the defaults than the chats", async () => {
+    const { settings, diagnostics } = await settingsOf(user("[skills.defaults]\nenabled = false\n"));
+    expect(diagnostics).toMatchObject([{ code: "config-unknown", line: 2 }]);
+    expect(settings).toEqual(NO_SETTINGS);
+  });
+
+  it("[S-38] say which skills of theirs are not there, once each, with the nearest", async () => {
+    const { found } = await settingsOf({
+      ...user('[skills.reserch]\nKEY = "a"\nenabled = true\n'),
+      "project/skills/research/SKILL.md": skillText("research"),
+    });
+    expect(undeclaredSettings(found)).toMatchObject([
+      { code: "config-skill", severity: "info", line: 2, meant: "research" },
+    ]);
+  });
+
   it("[S-38] say which variables a skill does not declare", async () => {
     const { found } = await settingsOf({
       ...user('[skills.research]\nKEY = "a"\nOTHER = "b"\n'),
       "project/skills/research/SKILL.md": skillText("research", { more: "env: [KEY]\n" }),
     });
-    expect(undeclaredVariables(found)).toMatchObject([
+    expect(undeclaredSettings(found)).toMatchObject([
       { code: "config-undeclared", message: expect.stringContaining("sets OTHER") },
     ]);
   });
@@ -147,8 +238,8 @@ describe("settings", () => {
     ]);
   });
 
-  it("warn when others can read a file with values", async () => {
-    const { root } = await settingsOf(user('[skills.a]\nKEY = "secret"\n'));
+  it.each(["[skills.a]\nKEY", "[models.a]\napi_key"])("warn when others can read a file with %s", async (key) => {
+    const { root } = await settingsOf(user(`${key} = "secret"\n`));
     const file = join(root, "home/.skillet/config.toml");
     const again = async () =>
       (await discover({ workspace: root, env: { HOME: join(root, "home") }, index: false })).configuration.diagnostics;
@@ -179,7 +270,11 @@ describe("a workspace's configuration", () => {
     expect(codes).toEqual([]);
     expect(settings.disclosure).toEqual({ maxSkills: 2, budget: 500, shortlist: true, asks: ["zeig alles"] });
     const alone = await settingsOf(workspace("[disclosure]\nmax_skills = 50\nbudget = 1000000\n"));
-    expect(alone.settings.disclosure).toEqual({ maxSkills: 3, budget: 20_000 });
+    expect(alone.settings.disclosure, "the defaults hold").toEqual({});
+    expect(alone.overruled.map(({ value, line }) => [value, line])).toEqual([
+      [50, 2],
+      [1_000_000, 3],
+    ]);
   });
 
   it("refuses a number of the disclosure that is none", async () => {
@@ -189,6 +284,18 @@ describe("a workspace's configuration", () => {
       { code: "config-type", line: 3 },
     ]);
     expect(settings.disclosure).toEqual({});
+  });
+
+  it("[Q-26] cannot hold anybody up with more keys than can be said", async () => {
+    const keys = Array.from({ length: 40_000 }, (_, index) => `enabld${index} = true\n`).join("");
+    const skills = Array.from({ length: 10_000 }, (_, index) => `[skills.s${index}]\nenabled = true\n`).join("");
+    const start = performance.now();
+    const { diagnostics, settings, found } = await settingsOf(workspace(`[skills.a]\n${keys}${skills}`));
+    expect(undeclaredSettings(found)).toHaveLength(100);
+    expect(performance.now() - start).toBeLessThan(3000);
+    expect(diagnostics).toHaveLength(101);
+    expect(diagnostics.at(-1)?.message).toBe("holds 39,900 more keys that are not known");
+    expect(settings.skills.size, "what may be set counts all the same").toBe(10_000);
   });
 
   it("[Q-26] names a misspelt key that it might set, rather than refusing it", async () => {
@@ -204,6 +311,17 @@ describe("a workspace's configuration", () => {
     expect(settings.skills.get("a")?.enabled).toBe(false);
   });
 
+  it("[Q-26] can lower the limits of runs, and not raise them", async () => {
+    const all = (number: number) =>
+      `[limits]\nmax_iterations = ${number}\nmost_iterations = ${number}\ntimeout_seconds = ${number}\nnesting = ${number}\ntokens = ${number}\ntool_output = ${number}\n`;
+    const lower = { iterations: 2, mostIterations: 2, seconds: 2, nesting: 2, tokens: 2, toolOutput: 2 };
+    expect((await settingsOf(workspace(all(2)))).settings.limits).toMatchObject(lower);
+    const more = await settingsOf({ ...workspace(all(99_999)), ...user("[limits]\ntokens = 70\nnesting = 5\n") });
+    expect(more.codes).toEqual([]);
+    expect(more.settings.limits).toEqual({ ...NO_SETTINGS.limits, tokens: 70, nesting: 5 });
+    expect(more.overruled).toHaveLength(6);
+  });
+
   it("[Q-26][Q-04] can lower the limits of scripts, and not raise them", async () => {
     const { settings, codes } = await settingsOf({
       ...workspace("[scripts]\ntimeout_seconds = 5\noutput_bytes = 99999999\n"),
@@ -217,8 +335,16 @@ describe("a workspace's configuration", () => {
     ["a value for a variable", '[skills.a]\nAPI_KEY = "x"', 2],
     ["who may use a skill", '[skills.a]\nallow_chat_ids = ["1"]', 2],
     ["a provider", '[skills.a.capability_provider]\ncommand = ["evil"]', 2],
+    ["a provider of a namespace", '[capabilities.providers.mail]\ncommand = ["evil"]', 2],
     ["an endpoint", '[models.fast]\nbase_url = "http://evil"', 2],
-    ["a key", '[models.fast]\nkey = "x"', 2],
+    ["a key", '[models.fast]\napi_key = "x"', 2],
+    ["a model", '[models.fast]\nmodel = "x"', 2],
+    ["a price", "[prices.x]\ninput = 0", 2],
+    ["which tools there are", '[tools]\ndisabled = ["bash"]', 2],
+    ["whether commands in instructions are run", "[tools]\ndynamic_commands = true", 2],
+    ["the same for one skill", "[skills.a]\ndynamic_commands = true", 2],
+    ["a model of a provider for a skill", '[skills.a]\nmodel = "evil/x"', 2],
+    ["anything of the defaults", "[skills.defaults]\nenabled = false", 2],
     ["a tool server", '[tools.mcp.x]\ncommand = ["evil"]', 2],
     ["the network", '\n\n[sandbox]\nnetwork = ["evil:1"]', 4],
     ["the sandbox", '[sandbox]\nlevel = "none"', 2],
@@ -262,8 +388,8 @@ describe("enabled", () => {
       "project/skills/b/SKILL.md": skillText("b"),
     });
     const available = found.catalog.available((skill) => denials(skill, found)[0]);
-    expect(found.catalog.names()).toEqual(["a", "b", "skillmaker"]);
-    expect(available.map(({ name }) => name)).toEqual(["b", "skillmaker"]);
+    expect(found.catalog.names()).toEqual(expect.arrayContaining(["a", "b"]));
+    expect(available.filter(isOwn).map(({ name }) => name)).toEqual(["b"]);
     expect(denials(found.catalog.get("a"), found)).toMatchObject([
       { code: "disabled", kind: "access", fix: expect.stringContaining("[skills.a] enabled = true") },
     ]);
@@ -275,8 +401,6 @@ describe("enabled", () => {
       "home/.skillet/skills/a/SKILL.md": skillText("a", { description: "far" }),
       "project/skills/a/SKILL.md": skillText("a", { description: "near" }),
     });
-    expect(found.catalog.available((skill) => denials(skill, found)[0]).map(({ name }) => name)).toEqual([
-      "skillmaker",
-    ]);
+    expect(found.catalog.available((skill) => denials(skill, found)[0]).filter(isOwn)).toEqual([]);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { EXIT } from "../../src/cli/exit.ts";
 import { NO_SETTINGS } from "../../src/host/settings.ts";
 import * as library from "../../src/index.ts";
-import { CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES } from "../../src/index.ts";
+import { CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES, STOPS } from "../../src/index.ts";
 import * as sandbox from "../../src/sandbox/index.ts";
 
 describe("what others depend on", () => {
@@ -16,10 +16,12 @@ describe("what others depend on", () => {
       "PROFILES",
       "PromptValidationError",
       "SCOPES",
+      "STOPS",
       "SkillError",
       "TIERS",
       "checkPath",
       "checkText",
+      "converse",
       "copySkill",
       "defineSkill",
       "denials",
@@ -32,10 +34,12 @@ describe("what others depend on", () => {
       "inlineSource",
       "locations",
       "openCatalog",
+      "openGrants",
       "openMatcher",
       "openSession",
       "openSystem",
       "openTrust",
+      "planUse",
       "promptListing",
       "promptSection",
       "recall",
@@ -45,13 +49,15 @@ describe("what others depend on", () => {
       "skillContent",
       "toSkillMd",
       "unavailability",
+      "useSkill",
       "validateSkillFile",
       "watchCatalog",
+      "wrapResult",
     ]);
   });
 
   it("is the exit codes, the profiles and the scopes", () => {
-    expect(EXIT).toEqual({ fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, waiting: 5 });
+    expect(EXIT).toEqual({ fine: 0, findings: 1, usage: 2, refused: 3, limit: 4, waiting: 5, interrupted: 130 });
     expect(PROFILES).toEqual(["load", "agentskills", "shipped", "claude-upload", "vscode"]);
     expect(SCOPES).toEqual(["bundled", "integration", "installed", "user", "workspace", "inline"]);
   });
@@ -72,10 +78,31 @@ describe("what others depend on", () => {
     expect(NO_SETTINGS.sandbox).toEqual({
       network: [],
       pythonIndex: ["pypi.org:443", "files.pythonhosted.org:443"],
-      workspace: "none",
       memory: 536_870_912,
       processes: 128,
       disk: 67_108_864,
+    });
+  });
+
+  it("is how a run ends, and what it may use", () => {
+    expect(STOPS).toEqual([
+      "answer",
+      "complete",
+      "failed",
+      "refused",
+      "max-steps",
+      "timeout",
+      "budget",
+      "aborted",
+      "error",
+    ]);
+    expect(NO_SETTINGS.limits).toEqual({
+      iterations: 10,
+      mostIterations: 50,
+      seconds: 900,
+      nesting: 3,
+      toolSeconds: 300,
+      toolOutput: 12_000,
     });
   });
 
@@ -162,6 +189,7 @@ describe("what others depend on", () => {
       config-type wwwww
       config-refused eeeee
       config-undeclared wwwww
+      config-skill iiiii
       config-source wwwww
       config-readable wwwww
       hidden-text-body wwewe

@@ -2,7 +2,19 @@ import { describe, expect, it } from "vitest";
 import { TIERS } from "../../src/catalog/disclose.ts";
 import { LEVELS } from "../../src/catalog/match.ts";
 import { openSession } from "../../src/session/session.ts";
+import type { Tool } from "../../src/skill/tool.ts";
 import { catalogOf } from "../support/skills.ts";
+
+function described(tools: readonly Tool[]): string {
+  const lines = tools.flatMap(({ name, description, inputSchema }) => {
+    const { properties = {}, required = [] } = inputSchema as { properties?: object; required?: string[] };
+    const takes = Object.entries(properties).map(([key, { type, enum: choices }]) => {
+      return `  ${key}: ${choices ? choices.join(" | ") : type}${required.includes(key) ? "" : " (optional)"}`;
+    });
+    return [`${name}: ${description}`, ...takes];
+  });
+  return lines.join("\n");
+}
 
 describe("what models and their programs depend on", () => {
   it("is the tiers and the levels", () => {
@@ -10,16 +22,9 @@ describe("what models and their programs depend on", () => {
     expect(LEVELS).toEqual(["explicit", "phrase", "trigger", "words"]);
   });
 
-  it("is the tools of a session and what they take", async () => {
-    const { tools } = openSession(await catalogOf({}));
-    const lines = tools.flatMap(({ name, description, inputSchema }) => {
-      const { properties = {}, required = [] } = inputSchema as { properties?: object; required?: string[] };
-      const takes = Object.entries(properties).map(([key, { type, enum: choices }]) => {
-        return `  ${key}: ${choices ? choices.join(" | ") : type}${required.includes(key) ? "" : " (optional)"}`;
-      });
-      return [`${name}: ${description}`, ...takes];
-    });
-    expect(lines.join("\n")).toMatchInlineSnapshot(`
+  it("[S-11, W-08] is the tools of a session and what they take", async () => {
+    const { tools } = openSession(await catalogOf({}), { env: {} });
+    expect(described(tools)).toMatchInlineSnapshot(`
       "list_skills: Lists the skills there are: name, description, version and tags, as JSON.
       search_skills: Finds skills for a task, best first, also by what their instructions say. Use it when the list of skills is long or was cut.
         query: string
@@ -28,6 +33,11 @@ describe("what models and their programs depend on", () => {
         skill: string
         arguments: string (optional)
         again: boolean (optional)
+      use_skill: Hands a task to a skill, which does it on its own, with its own model, tools and limits, and gives back only the result. It does not see this conversation: pass along what it needs.
+        skill: string
+        message: string (optional)
+        context: string (optional)
+        input: object (optional)
       read_skill_resource: Reads a file of a skill: one of those that load_skill lists.
         skill: string
         resource: string

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { discover } from "../../src/host/discover.ts";
 import { NO_SETTINGS } from "../../src/host/settings.ts";
 import type { System } from "../../src/host/system.ts";
+import { openTrust } from "../../src/host/trust.ts";
 import { denials, unavailability } from "../../src/policy/policy.ts";
 import { bareSandbox } from "../../src/sandbox/bare.ts";
 import { skillet } from "../support/command.ts";
@@ -68,8 +70,63 @@ describe("what this machine cannot run", () => {
     });
     const { stdout } = await skillet(["list"], { env: { HOME } });
     expect(stdout).toContain("fine");
-    expect(stdout).not.toContain("mac");
+    expect(stdout).not.toMatch(/^mac\b/m);
     const all = await skillet(["list", "--all"], { env: { HOME } });
     expect(all.stdout).toContain("Not available here\n  mac  Skill 'mac' is for plan9, not for linux; use it there");
+  });
+});
+
+describe("a skill that is switched off", () => {
+  it("[S-10][S-32] is in no prompt or list and cannot be loaded, run or used, with what to change", async () => {
+    const HOME = temporaryFolder({
+      ".skillet/config.toml": "[skills.mine]\nenabled = false\n",
+      ".skillet/skills/mine/SKILL.md": skillText("mine"),
+    });
+    for (const args of [["list"], ["list", "--prompt"], ["explain", "what skills are there", "--text"]])
+      expect((await skillet(args, { env: { HOME } })).stdout, args.join(" ")).not.toMatch(/\bmine\b/);
+    const found = await discover({ workspace: HOME, env: { HOME }, index: false });
+    for (const purpose of ["load", "run", "use"] as const) {
+      expect(denials(found.catalog.get("mine"), found, purpose)).toMatchObject([
+        {
+          code: "disabled",
+          kind: "access",
+          message: "Skill 'mine' is disabled in the configuration",
+          fix: "set [skills.mine] enabled = true in config.toml",
+        },
+      ]);
+    }
+  });
+
+  it("[S-32] is told with all else that is wrong, each with a code, a sentence and a way out of its own", () => {
+    const skill = sketch("x", {
+      more: {
+        sensitive: true,
+        env: ["KEY"],
+        required_tools: ["teleport"],
+        capabilities: ["a.b"],
+        metadata: { os: ["plan9"], requires: { bins: ["no-such"] } },
+      },
+    });
+    const settings = {
+      ...NO_SETTINGS,
+      defaults: { allowChatIds: ["1"] },
+      skills: new Map([["x", { enabled: false, variables: new Map() }]]),
+    };
+    const system = { ...LINUX, hasProgram: () => false };
+    const trust = { ...openTrust(temporaryFolder(), []), standingOf: () => "untrusted" as const };
+    const denied = denials(skill, { settings, system, trust }, "use");
+    expect(denied.map(({ code }) => code)).toEqual([
+      "disabled",
+      "chat-type",
+      "chat-id",
+      "other-system",
+      "missing-tool",
+      "missing-program",
+      "untrusted",
+      "missing-variable",
+      "capability-unavailable",
+    ]);
+    expect(new Set(denied.map(({ message }) => message)).size).toBe(9);
+    expect(new Set(denied.map(({ fix }) => fix)).size).toBe(9);
   });
 });

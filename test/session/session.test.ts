@@ -4,6 +4,8 @@ import { describe, expect, it } from "vitest";
 import { openCatalog } from "../../src/catalog/catalog.ts";
 import type { Host } from "../../src/host/host.ts";
 import { NO_SETTINGS, type SkillSettings } from "../../src/host/settings.ts";
+import { type Model, type ModelRequest, NO_USAGE } from "../../src/host/models.ts";
+import { wrapResult } from "../../src/run/result.ts";
 import { openSession } from "../../src/session/session.ts";
 import type { ToolResult } from "../../src/skill/tool.ts";
 import { directorySource } from "../../src/source/directory.ts";
@@ -171,22 +173,19 @@ describe("load_skill", () => {
     expect((await mounted.session.load("d")).content).toContain("At /skill/d.");
   });
 
-  it("[X-03] hands a skill that asks to run on its own to whoever runs skills", async () => {
-    const asked: unknown[] = [];
-    const session = await sessionOf(
-      { fork: { body: "Alone.", more: { context: "fork" } } },
-      {
-        async use({ skill, arguments: given }) {
-          asked.push([skill.name, given]);
-          return { content: "done", isError: false };
-        },
+  it("[X-03] uses a skill that asks to run on its own, in place of loading it", async () => {
+    const asked: ModelRequest[] = [];
+    const model: Model = {
+      name: "mine",
+      async respond(request) {
+        asked.push(request);
+        return { text: "done", calls: [], usage: NO_USAGE, finish: "stop" };
       },
-    );
-    expect(await session.call("load_skill", { skill: "fork", arguments: "x" })).toEqual({
-      content: "done",
-      isError: false,
-    });
-    expect(asked).toEqual([["fork", "x"]]);
+    };
+    const session = await sessionOf({ fork: { body: "Alone.", more: { context: "fork" } } }, { models: { default: model } });
+    const result = await session.call("load_skill", { skill: "fork", arguments: "x" });
+    expect(result).toEqual({ content: wrapResult({ skill: "fork", content: "done" }), isError: false, iterations: 1 });
+    expect(asked.map(({ task }) => task.message)).toEqual(["x"]);
     expect(session.disclose("use the fork skill").text).toBe("[Skill fork runs on its own: load_skill runs it]");
     expect(session.active).toEqual([]);
   });
@@ -497,12 +496,17 @@ describe("a session", () => {
     const session = await sessionOf(
       { fork: { more: { context: "fork" } } },
       {
-        use: async () => {
-          throw new Error("no room");
+        models: {
+          default: {
+            name: "mine",
+            respond: async () => {
+              throw new Error("no room");
+            },
+          },
         },
       },
     );
-    expect(await session.load("fork")).toEqual({ content: "It failed: no room", isError: true, code: "failed" });
+    expect(await session.load("fork")).toMatchObject({ content: /The model failed: no room/, isError: true, code: "model-broken" });
   });
 
   it("[T-03] remembers what was used, and puts it first among equals", async () => {

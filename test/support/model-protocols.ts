@@ -8,18 +8,38 @@ export interface Call {
 
 export interface Said {
   text: string;
-  calls: readonly Call[];
+  /** `written` is its input as it comes over the wire, where that is not the JSON of `input`. */
+  calls: readonly (Call & { written?: string })[];
+  /** What it thought, which only this server can read again. */
+  reasoning?: string;
+  usage?: Tokens;
+  /** It was cut off. */
+  isCut?: boolean;
+}
+
+export interface Tokens {
+  input: number;
+  output: number;
+  /** Of the input. */
+  cached: number;
 }
 
 /** One thing of a conversation. */
 export type Entry =
   | { role: "user" | "assistant" }
   | { call: Call }
+  | { reasoning: string }
   | { result: { id: string; content: string; isError: boolean | undefined } };
 
 export interface ReadRequest {
   model: string;
   isStream: boolean;
+  /** How hard it is to think. */
+  effort: string | undefined;
+  /** How much it may say. */
+  mostTokens: number | undefined;
+  /** Whether the end of a stream is to say what was used. */
+  wantsUsage: boolean;
   instructions: string;
   /** What the user wrote last. */
   prompt: string;
@@ -36,16 +56,19 @@ export interface Protocol {
   read(body: unknown): ReadRequest;
   answer(said: Said): object;
   /** The same as events of a stream. */
-  stream(said: Said): readonly string[];
+  stream(said: Said, request: ReadRequest): readonly string[];
   refusal(message: string): object;
 }
 
-const TEXT = z.string().min(1);
-const SCHEMA = z.record(z.string(), z.unknown());
+export const TEXT = z.string().min(1);
+export const SCHEMA = z.record(z.string(), z.unknown());
 
 const OPENAI_BODY = z.object({
   model: TEXT,
   stream: z.boolean().optional(),
+  stream_options: z.strictObject({ include_usage: z.boolean() }).optional(),
+  reasoning_effort: z.enum(["minimal", "low", "medium", "high"]).optional(),
+  max_tokens: z.number().int().min(1).optional(),
   messages: z
     .array(
       z.discriminatedUnion("role", [
@@ -84,10 +107,13 @@ export const openai: Protocol = {
   path: "/chat/completions",
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
   read(body) {
-    const { model, stream = false, messages, tools = [] } = OPENAI_BODY.parse(body);
+    const { model, stream = false, messages, tools = [], ...rest } = OPENAI_BODY.parse(body);
     return {
       model,
       isStream: stream,
+      effort: rest.reasoning_effort,
+      mostTokens: rest.max_tokens,
+      wantsUsage: rest.stream_options?.include_usage === true,
       instructions: messages.flatMap((message) => (message.role === "system" ? message.content : [])).join("\n\n"),
       prompt: messages.findLast(({ role }) => role === "user")?.content ?? "",
       tools: Object.fromEntries(
@@ -105,7 +131,7 @@ export const openai: Protocol = {
       }),
     };
   },
-  answer: ({ text, calls }) => ({
+  answer: ({ text, calls, usage, isCut }) => ({
     ...OPENAI_HEAD,
     object: "chat.completion",
     choices: [
@@ -113,15 +139,15 @@ export const openai: Protocol = {
         index: 0,
         message: {
           role: "assistant",
-          content: calls.length > 0 ? null : text,
+          content: calls.length > 0 && text === "" ? null : text,
           ...(calls.length > 0 ? { tool_calls: calls.map(openaiCall) } : {}),
         },
-        finish_reason: openaiReason(calls),
+        finish_reason: openaiReason(calls, isCut),
       },
     ],
-    usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
+    usage: openaiUsage(usage),
   }),
-  stream({ text, calls }) {
+  stream({ text, calls, usage, isCut }, { wantsUsage }) {
     const chunk = (delta: object, finish_reason: string | null = null) =>
       `data: ${JSON.stringify({ ...OPENAI_HEAD, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason }] })}`;
     return [
@@ -136,7 +162,12 @@ export const openai: Protocol = {
           ),
         ];
       }),
-      chunk({}, openaiReason(calls)),
+      chunk({}, openaiReason(calls, isCut)),
+      ...(wantsUsage
+        ? [
+            `data: ${JSON.stringify({ ...OPENAI_HEAD, object: "chat.completion.chunk", choices: [], usage: openaiUsage(usage) })}`,
+          ]
+        : []),
       "data: [DONE]",
     ];
   },
@@ -144,10 +175,22 @@ export const openai: Protocol = {
 };
 
 const OPENAI_HEAD = { id: "chatcmpl-1", created: 1, model: "test-model" };
-const openaiReason = (calls: readonly Call[]) => (calls.length > 0 ? "tool_calls" : "stop");
+const openaiReason = (calls: readonly Call[], isCut = false) =>
+  isCut ? "length" : calls.length > 0 ? "tool_calls" : "stop";
 
-function openaiCall({ id, name, input }: Call) {
-  return { id, type: "function", function: { name, arguments: JSON.stringify(input) } };
+function openaiUsage({ input, output, cached }: Tokens = USED) {
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    prompt_tokens_details: { cached_tokens: cached },
+  };
+}
+
+export const USED: Tokens = { input: 10, output: 5, cached: 0 };
+
+function openaiCall({ id, name, input, written = JSON.stringify(input) }: Said["calls"][number]) {
+  return { id, type: "function", function: { name, arguments: written } };
 }
 
 const ANTHROPIC_TEXT = z.strictObject({ type: z.literal("text"), text: TEXT });
@@ -155,6 +198,8 @@ const ANTHROPIC_BODY = z.object({
   model: TEXT,
   max_tokens: z.number().int().min(1),
   stream: z.boolean().optional(),
+  cache_control: z.strictObject({ type: z.literal("ephemeral") }).optional(),
+  output_config: z.strictObject({ effort: z.enum(["low", "medium", "high", "xhigh", "max"]) }).optional(),
   // An empty text block is refused, as the provider does.
   system: z.array(ANTHROPIC_TEXT).optional(),
   messages: z
@@ -182,6 +227,7 @@ const ANTHROPIC_BODY = z.object({
             .array(
               z.discriminatedUnion("type", [
                 ANTHROPIC_TEXT,
+                z.strictObject({ type: z.literal("thinking"), thinking: z.string(), signature: TEXT }),
                 z.strictObject({ type: z.literal("tool_use"), id: TEXT, name: TEXT, input: SCHEMA }),
               ]),
             )
@@ -207,12 +253,15 @@ export const anthropic: Protocol = {
   path: "/messages",
   headers: (apiKey) => ({ "x-api-key": apiKey, "anthropic-version": "2023-06-01" }),
   read(body) {
-    const { model, stream = false, system = [], messages, tools = [] } = ANTHROPIC_BODY.parse(body);
+    const { model, stream = false, system = [], messages, tools = [], ...rest } = ANTHROPIC_BODY.parse(body);
     const parts = messages.flatMap(({ role, content }) => content.map((part) => ({ role, part })));
     const asked = parts.findLast(({ role, part }) => role === "user" && part.type === "text");
     return {
       model,
       isStream: stream,
+      effort: rest.output_config?.effort,
+      mostTokens: rest.max_tokens,
+      wantsUsage: true,
       instructions: system.map(({ text }) => text).join("\n\n"),
       prompt: asked?.part.type === "text" ? asked.part.text : "",
       tools: Object.fromEntries(
@@ -222,18 +271,19 @@ export const anthropic: Protocol = {
         if (part.type === "tool_use") return { call: { id: part.id, name: part.name, input: part.input } };
         if (part.type === "tool_result")
           return { result: { id: part.tool_use_id, content: part.content, isError: part.is_error ?? false } };
-        return { role };
+        return part.type === "thinking" ? { reasoning: unsigned(part.signature) } : { role };
       }),
     };
   },
-  answer: ({ text, calls }) => ({
+  answer: ({ text, calls, usage, isCut }) => ({
     ...ANTHROPIC_HEAD,
-    content: calls.length > 0 ? calls.map(anthropicCall) : [{ type: "text", text }],
-    stop_reason: anthropicReason(calls),
+    content: [...(text === "" && calls.length > 0 ? [] : [{ type: "text", text }]), ...calls.map(anthropicCall)],
+    stop_reason: anthropicReason(calls, isCut),
     stop_sequence: null,
-    usage: { input_tokens: 10, output_tokens: 5 },
+    usage: anthropicUsage(usage),
   }),
-  stream({ text, calls }) {
+  stream({ text, calls, usage, isCut, reasoning }) {
+    const thought = reasoning === undefined ? 0 : 1;
     const event = (type: string, data: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}`;
     const block = (index: number, content_block: object, deltas: readonly object[]) => [
       event("content_block_start", { index, content_block }),
@@ -242,24 +292,39 @@ export const anthropic: Protocol = {
     ];
     return [
       event("message_start", {
-        message: { ...ANTHROPIC_HEAD, content: [], stop_reason: null, usage: { input_tokens: 10, output_tokens: 1 } },
+        message: {
+          ...ANTHROPIC_HEAD,
+          content: [],
+          stop_reason: null,
+          usage: { ...anthropicUsage(usage), output_tokens: 1 },
+        },
       }),
-      ...(calls.length > 0
-        ? calls.flatMap((call, index) =>
-            block(
-              index,
-              { ...anthropicCall(call), input: {} },
-              pieces(JSON.stringify(call.input)).map((part) => ({ type: "input_json_delta", partial_json: part })),
-            ),
-          )
+      ...(reasoning === undefined
+        ? []
+        : block(0, { type: "thinking", thinking: "" }, [
+            ...pieces(reasoning).map((thinking) => ({ type: "thinking_delta", thinking })),
+            { type: "signature_delta", signature: signed(reasoning) },
+          ])),
+      ...(text === "" && calls.length > 0
+        ? []
         : block(
-            0,
+            thought,
             { type: "text", text: "" },
             pieces(text).map((part) => ({ type: "text_delta", text: part })),
           )),
+      ...calls.flatMap((call, index) =>
+        block(
+          index + thought + (text === "" ? 0 : 1),
+          { ...anthropicCall(call), input: {} },
+          pieces(call.written ?? JSON.stringify(call.input)).map((part) => ({
+            type: "input_json_delta",
+            partial_json: part,
+          })),
+        ),
+      ),
       event("message_delta", {
-        delta: { stop_reason: anthropicReason(calls), stop_sequence: null },
-        usage: { output_tokens: 5 },
+        delta: { stop_reason: anthropicReason(calls, isCut), stop_sequence: null },
+        usage: { output_tokens: (usage ?? USED).output },
       }),
       event("message_stop", {}),
     ];
@@ -268,10 +333,30 @@ export const anthropic: Protocol = {
 };
 
 const ANTHROPIC_HEAD = { id: "msg_1", type: "message", role: "assistant", model: "test-model" };
-const anthropicReason = (calls: readonly Call[]) => (calls.length > 0 ? "tool_use" : "end_turn");
+const anthropicReason = (calls: readonly Call[], isCut = false) =>
+  isCut ? "max_tokens" : calls.length > 0 ? "tool_use" : "end_turn";
+
+function anthropicUsage({ input, output, cached }: Tokens = USED) {
+  return {
+    input_tokens: input - cached,
+    output_tokens: output,
+    ...(cached > 0 ? { cache_read_input_tokens: cached } : {}),
+  };
+}
+
+/** What only this server can read again. */
+export function signed(reasoning: string): string {
+  return `signed.${Buffer.from(reasoning).toString("base64url")}`;
+}
+
+export function unsigned(signature: string): string {
+  const [, text] = /^signed\.([\w-]+)$/.exec(signature) ?? [];
+  if (text === undefined) throw new Error(`the signature "${signature}" is none of this server's`);
+  return Buffer.from(text, "base64url").toString();
+}
 const anthropicCall = ({ id, name, input }: Call) => ({ type: "tool_use", id, name, input });
 
 /** A text as it comes over a wire: in parts that end anywhere. */
-function pieces(text: string): string[] {
+export function pieces(text: string): string[] {
   return text.match(/[\s\S]{1,9}/g) ?? [];
 }

@@ -12,14 +12,44 @@ import {
   type Protocol,
   type ReadRequest,
   type Said,
+  type Tokens,
 } from "./model-protocols.ts";
+import { responses } from "./model-responses.ts";
 
 export const PROTOCOLS = { openai, anthropic } as const;
+const SERVED = { ...PROTOCOLS, responses } as const;
 export const MODEL = "test-model";
 export const API_KEY = "test-key";
 
-/** What the model says: text, or tools to call. */
-export type Reply = string | readonly { tool: string; input: unknown }[];
+/** What the model says: text, tools to call, or all there is to say about it; or what goes wrong. */
+export type Reply = string | readonly Wanted[] | Answer | Mishap;
+/** A tool to call. `written` is its input as it comes over the wire, where that is no JSON. */
+type Wanted = { tool: string; input: unknown; written?: string };
+
+export interface Answer {
+  text?: string;
+  calls?: readonly Wanted[];
+  reasoning?: string;
+  usage?: Tokens;
+  isCut?: boolean;
+}
+
+export type Mishap =
+  | { status: number; headers?: Readonly<Record<string, string>>; message?: string }
+  /** The connection ends in the middle of this text. */
+  | { breaksOff: string }
+  /** It says nothing, ever. */
+  | { hangs: true }
+  /** Something that is none of the protocol. */
+  | { sends: string };
+
+export interface ServerOptions {
+  /** The one model that there is. */
+  model?: string;
+  /** The one key that is taken; `none`: a request must have none. */
+  apiKey?: string | "none";
+}
+
 /** One turn of the model. Throws, as `expect` does, when it is not asked what it should be. */
 export type Turn = (request: ModelRequest) => Reply;
 
@@ -27,6 +57,8 @@ export type Turn = (request: ModelRequest) => Reply;
 export interface ModelRequest extends Omit<ReadRequest, "entries"> {
   /** What came of the tools that it called, in order. `isError` where the protocol can say it. */
   results: readonly { tool: string; content: string; isError: boolean | undefined }[];
+  /** What it had thought, as it came back. */
+  reasoning: readonly string[];
 }
 
 export interface ModelServer {
@@ -39,32 +71,48 @@ export interface ModelServer {
  * A language model that follows a script, behind a provider's protocol on the loopback interface. What a provider would refuse
  * is answered with 400 and fails the test, and so does a turn that fails or is not taken.
  */
-export async function modelServer(name: keyof typeof PROTOCOLS, script: readonly Turn[]): Promise<ModelServer> {
-  const protocol: Protocol = PROTOCOLS[name];
+export async function modelServer(
+  name: keyof typeof SERVED,
+  script: readonly Turn[],
+  { model = MODEL, apiKey = API_KEY }: ServerOptions = {},
+): Promise<ModelServer> {
+  const protocol: Protocol = SERVED[name];
   const requests: ModelRequest[] = [];
   const problems: string[] = [];
   const called = new Map<string, Call>();
 
-  function reply(request: IncomingMessage, body: string): { isStream: boolean; said: Said } {
-    checkHead(request, protocol);
-    const { entries, ...read } = protocol.read(JSON.parse(body));
-    if (read.model !== MODEL) throw new Error(`there is no model "${read.model}"`);
+  function reply(request: IncomingMessage, body: string): { read: ReadRequest; reply: Said | Mishap } {
+    checkHead(request, protocol, apiKey);
+    const read = protocol.read(JSON.parse(body));
+    if (read.model !== model) throw new Error(`there is no model "${read.model}"`);
     checkTools(read.tools);
-    const understood = { ...read, results: resultsIn(entries, called) };
+    const { entries, ...rest } = read;
+    const reasoning = entries.flatMap((entry) => ("reasoning" in entry ? entry.reasoning : []));
+    const understood = { ...rest, results: resultsIn(entries, called), reasoning };
     requests.push(understood);
     const turn = script[requests.length - 1];
     if (!turn) throw new Error(`the script has only ${script.length} turns`);
-    const said = turn(understood);
-    if (typeof said === "string") return { isStream: read.isStream, said: { text: said, calls: [] } };
-    const calls = said.map(({ tool, input }, index) => ({ id: `call_${called.size + index + 1}`, name: tool, input }));
-    for (const call of calls) called.set(call.id, call);
-    return { isStream: read.isStream, said: { text: "", calls } };
+    const answer = asAnswer(turn(understood));
+    if (isMishap(answer)) return { read, reply: answer };
+    const { text = "", calls: wanted = [], ...more } = answer;
+    const calls = wanted.map(({ tool, ...call }, index) => ({
+      id: `call_${called.size + index + 1}`,
+      name: tool,
+      ...call,
+    }));
+    for (const { id, name: tool, input } of calls) called.set(id, { id, name: tool, input });
+    return { read, reply: { text, calls, ...more } };
   }
 
   const server = createServer(async (request, response) => {
     try {
-      const { isStream, said } = reply(request, await text(request));
-      if (isStream) sendStream(response, protocol.stream(said));
+      if (request.method === "GET" && request.url === "/v1/models") {
+        send(response, 200, { object: "list", data: [{ id: model, object: "model" }] });
+        return;
+      }
+      const { read, reply: said } = reply(request, await text(request));
+      if (isMishap(said)) mishap(response, said, { protocol, read });
+      else if (read.isStream) sendStream(response, protocol.stream(said, read)).end();
       else send(response, 200, protocol.answer(said));
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
@@ -82,11 +130,37 @@ export async function modelServer(name: keyof typeof PROTOCOLS, script: readonly
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, requests };
 }
 
-function checkHead({ method, url, headers }: IncomingMessage, protocol: Protocol): void {
+function asAnswer(reply: Reply): Answer | Mishap {
+  if (typeof reply === "string") return { text: reply };
+  return Array.isArray(reply) ? { calls: reply } : (reply as Answer | Mishap);
+}
+
+function isMishap(reply: object): reply is Mishap {
+  return "status" in reply || "breaksOff" in reply || "hangs" in reply || "sends" in reply;
+}
+
+function mishap(
+  response: ServerResponse,
+  what: Mishap,
+  { protocol, read }: { protocol: Protocol; read: ReadRequest },
+): void {
+  if ("status" in what) send(response, what.status, protocol.refusal(what.message ?? "not now"), what.headers);
+  else if ("sends" in what) response.writeHead(200, { "content-type": "text/event-stream" }).end(what.sends);
+  else if ("breaksOff" in what) {
+    const lines = protocol.stream({ text: what.breaksOff, calls: [] }, read);
+    const half = lines.findLastIndex((line) => line.includes(what.breaksOff.slice(-3)));
+    sendStream(response, lines.slice(0, half + 1));
+    // What was written goes out before the connection is cut.
+    setTimeout(() => response.destroy(), 20);
+  }
+}
+
+function checkHead({ method, url, headers }: IncomingMessage, protocol: Protocol, apiKey: string): void {
   if (method !== "POST" || url !== `/v1${protocol.path}`) throw new Error(`${method} ${url} is not served`);
   if (!headers["content-type"]?.startsWith("application/json")) throw new Error("the content type is not JSON");
-  for (const [name, value] of Object.entries(protocol.headers(API_KEY))) {
-    if (headers[name] !== value) throw new Error(`the header ${name} is "${headers[name]}", not "${value}"`);
+  for (const [name, value] of Object.entries(protocol.headers(apiKey))) {
+    const wanted = apiKey === "none" ? undefined : value;
+    if (headers[name] !== wanted) throw new Error(`the header ${name} is "${headers[name]}", not "${wanted}"`);
   }
 }
 
@@ -117,18 +191,24 @@ function resultsIn(entries: readonly Entry[], called: ReadonlyMap<string, Call>)
       if (!isDeepStrictEqual(called.get(call.id), call))
         throw new Error(`the tool call ${JSON.stringify(call)} is not one that was made`);
       open.set(call.id, call);
-    } else if (open.size > 0) throw new Error(`a message of the ${entry.role} comes before the tool results`);
+    } else if ("role" in entry && open.size > 0)
+      throw new Error(`a message of the ${entry.role} comes before the tool results`);
   }
   if (open.size > 0) throw new Error(`the tool calls ${[...open.keys()].join(", ")} have no result`);
   return results;
 }
 
-function send(response: ServerResponse, status: number, body: object): void {
-  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+function send(
+  response: ServerResponse,
+  status: number,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
 }
 
-function sendStream(response: ServerResponse, lines: readonly string[]): void {
+function sendStream(response: ServerResponse, lines: readonly string[]): ServerResponse {
   response.writeHead(200, { "content-type": "text/event-stream" });
   for (const line of lines) response.write(`${line}\n\n`);
-  response.end();
+  return response;
 }

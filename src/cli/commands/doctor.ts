@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync } from "node:fs";
-import { type Discovered, undeclaredVariables } from "../../host/discover.ts";
+import { type Discovered, undeclaredSettings } from "../../host/discover.ts";
 import { packageVersion } from "../../package.ts";
 import { uvPrograms } from "../../sandbox/uv.ts";
 import { count } from "../../shared/text.ts";
@@ -55,7 +55,7 @@ function factsOf(found: Discovered) {
     })),
     code: codeFacts(found),
     configuration: configuration.files,
-    diagnostics: [...configuration.diagnostics, ...undeclaredVariables(found), ...catalog.diagnostics],
+    diagnostics: [...configuration.diagnostics, ...undeclaredSettings(found), ...catalog.diagnostics],
   };
 }
 

@@ -1,13 +1,13 @@
 import { sayEnding } from "../../run/ending.ts";
 import { runScript, type ScriptResult } from "../../run/script.ts";
 import { SkillError } from "../../shared/error.ts";
-import { spellHidden } from "../../shared/hidden.ts";
 import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
-import { type Io, interruption, type Printer, printer, printJson, type Safe } from "../io.ts";
+import { type Io, interruption, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { forTerminal, sayNotice } from "../say.ts";
 import { explainMissing } from "./show.ts";
 import { askForTrust } from "./trust.ts";
 
@@ -77,11 +77,6 @@ async function printed(io: Io, run: ReturnType<typeof runScript>, asJson: boolea
   return run;
 }
 
-/** Without what acts on a terminal: it is written out, and nothing is printed over. */
-function forTerminal(text: string): string {
-  return spellHidden(text.replace(/\r(?!\n)/g, "\n")).text;
-}
-
 function sayOutcome(io: Io, result: ScriptResult): void {
   const error = printer(io.stderr, io.env);
   for (const { message, fix } of result.refusals) sayNotice(error, error.red("✗"), message, fix);
@@ -96,20 +91,12 @@ function sayOutcome(io: Io, result: ScriptResult): void {
   if (key !== undefined) error.line`  ${key} in config.toml sets the limit`;
 }
 
-function sayNotice(error: Printer, mark: Safe, message: string, fix: string): void {
-  error.line`${mark} ${message}`;
-  for (const line of fix.split("\n")) error.line`  ${line}`;
-}
-
 function exitOf({ ending, isError }: ScriptResult): number {
   if (ending === "refused") return EXIT.refused;
-  if (ending === "abort") return INTERRUPTED;
+  if (ending === "abort") return EXIT.interrupted;
   if (ending !== "exit") return EXIT.limit;
   return isError ? EXIT.findings : EXIT.fine;
 }
-
-/** What a shell gives for a program that Ctrl-C ended. */
-const INTERRUPTED = 130;
 
 async function readStdin(io: Io): Promise<string> {
   if (io.stdin) return io.stdin();

@@ -10,6 +10,7 @@ import { diffLines } from "../../shared/diff.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
 import { count } from "../../shared/text.ts";
+import { declaredVariables } from "../../skill/needs.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
@@ -22,6 +23,7 @@ interface TrustOptions {
   list?: boolean;
   revoke?: boolean;
   yes?: boolean;
+  secrets?: string;
 }
 
 /** Shows the code of skills that are not the user's own, and writes down that it may run. */
@@ -29,6 +31,9 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
   const found = await discoverFor(io, options);
   const { around } = found;
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  const { secrets } = options;
+  if (secrets !== undefined)
+    return (await import("./trust-secrets.ts")).trustSecrets(io, found, { ...options, secrets });
   if (options.list) return listTrusted(io, found, options.json ?? false);
   if (options.revoke) return revoke(io, found, given, options.json ?? false);
   const skills = meant(found, given, io.cwd);
@@ -129,7 +134,7 @@ function show(out: Printer, { skill, copy, before, changes }: Subject, { around,
   const { manifest, origin } = skill;
   out.line`${out.bold(skill.name)}  ${displayPath(placeOf(skill), around)} ${out.dim(`from ${origin.source}`)}`;
   const asked: [string, readonly string[]][] = [
-    ["variables", manifest.env],
+    ["variables", declaredVariables(skill)],
     ["packages", manifest.packages],
     ["capabilities", manifest.capabilities],
     ["toolsets", manifest.toolsets],

@@ -55,7 +55,8 @@ const KINDS: readonly (readonly [kind: string, start: readonly number[], at?: nu
   ["UTF-16 text", [0xfe, 0xff]],
 ];
 
-function kindOf(bytes: Uint8Array): string {
+/** What bytes that are no text seem to be. */
+export function kindOf(bytes: Uint8Array): string {
   const kind = KINDS.find(([, start, at = 0]) => start.every((byte, index) => bytes[at + index] === byte));
   return kind?.[0] ?? "binary data";
 }

@@ -1,0 +1,42 @@
+const TIMES_START = 2;
+const STEP_MS = 5;
+/** What a step may leave beside what was said: its events, while nobody has iterated them. */
+const GROWN_KB = { "events iterated": 0.25, "events not iterated": 1 };
+
+export function judge({ starts, steps, memory }) {
+  return [start(starts), step(steps), ...memory.map(flat)];
+}
+
+function start(rows) {
+  const at = (name) => rows.find((row) => row.name === name);
+  // Node's own start is in the first already.
+  const most = (key) => TIMES_START * (at("skillet --version")[key] + at("import both")[key] - at("node -e 0")[key]);
+  const own = at("skillet run, first request");
+  return {
+    text: `skillet run asks its model in less than ${TIMES_START} × (--version + importing the AI SDK and the provider)`,
+    measured: `${own.ms.toFixed(0)} of ${most("ms").toFixed(0)} ms (shortest times ${own.least.toFixed(0)} of ${most("least").toFixed(0)})`,
+    isMet: own.ms < most("ms"),
+  };
+}
+
+function step({ count, rows }) {
+  const [own, bare] = ["skillet", "streamText"].map((name) => rows.find((row) => row.name === name));
+  const more = own.ms - bare.ms;
+  return {
+    text: `a step of ${count} takes less than ${STEP_MS} ms beside its model`,
+    measured: `${more.toFixed(2)} ms (shortest times ${(own.least - bare.least).toFixed(2)})`,
+    isMet: more < STEP_MS,
+  };
+}
+
+function flat({ name, rows }) {
+  const [first, last] = [rows[0], rows.at(-1)];
+  const kilobytes = (key) => ((last[key] - first[key]) * 1024) / (last.step - first.step);
+  const more = kilobytes("heap") - kilobytes("messages");
+  const most = GROWN_KB[name];
+  return {
+    text: `${name}: from step ${first.step} to ${last.step}, one leaves at most ${most} KB beside what was said`,
+    measured: `${more.toFixed(2)} KB, of ${kilobytes("heap").toFixed(2)} in all`,
+    isMet: more <= most,
+  };
+}

@@ -1,0 +1,54 @@
+import { createServer } from "node:http";
+
+export const TOOL = "tick";
+const USAGE = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
+
+/**
+ * A language model that answers at once, on the loopback interface, in the words of OpenAI's chat completions: it calls a tool
+ * as often as it is told to, and then says that it is done.
+ */
+export async function openModel() {
+  let calls = 0;
+  let asked = () => {};
+  const server = createServer((request, response) => {
+    asked();
+    const isCall = calls-- > 0;
+    request.resume().on("end", () => {
+      response.writeHead(200, { "content-type": "text/event-stream" }).end(isCall ? call(calls) : DONE);
+    });
+  });
+  server.keepAliveTimeout = 60_000;
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${server.address().port}/v1`,
+    /** What it says from now on. */
+    willCall(times) {
+      calls = times;
+    },
+    /** Resolves with the time when it is next asked. */
+    nextAsked: () =>
+      new Promise((resolve) => {
+        asked = () => resolve(performance.now());
+      }),
+    close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+function call(left) {
+  const made = { index: 0, id: `call_${left}`, type: "function", function: { name: TOOL, arguments: "{}" } };
+  return stream({ role: "assistant", tool_calls: [made] }, "tool_calls");
+}
+
+function stream(delta, reason) {
+  const head = { id: "1", object: "chat.completion.chunk", created: 0, model: "bench" };
+  const chunks = [
+    { ...head, choices: [{ index: 0, delta, finish_reason: null }] },
+    { ...head, choices: [{ index: 0, delta: {}, finish_reason: reason }], usage: USAGE },
+  ];
+  return `${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("")}data: [DONE]\n\n`;
+}
+
+const DONE = stream({ role: "assistant", content: "done" }, "stop");

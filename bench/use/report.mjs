@@ -1,0 +1,33 @@
+import { goalLines, machine, table } from "../report.mjs";
+import { judge } from "./goals.mjs";
+
+const STARTS = ["ms", "p95", "least"].map((key) => [key === "ms" ? "median" : key, (row) => row[key].toFixed(1)]);
+const STEPS = ["ms", "p95", "least"].map((key) => [key === "ms" ? "median" : key, (row) => row[key].toFixed(2)]);
+const MEMORY = [
+  ["heap MB", ({ heap }) => heap.toFixed(2)],
+  ["said", ({ said }) => said],
+  ["said MB", ({ messages }) => messages.toFixed(2)],
+  ["rss MB", ({ rss }) => rss.toFixed(0)],
+];
+
+export function asText(result) {
+  const { load, starts, steps, memory } = result;
+  const parts = [
+    `Using skills. ${machine()}, load ${load.toFixed(2)} before.`,
+    table("From the start of a process to its end, or until it asks its model, ms", STARTS, starts),
+    table(`A step of a run of ${steps.count}, ms`, STEPS, steps.rows),
+    ...memory.map(({ name, rows }) =>
+      table(
+        `What a run holds, ${name}`,
+        MEMORY,
+        rows.map((row) => ({ name: `step ${row.step}`, ...row })),
+      ),
+    ),
+    goalLines(judge(result)),
+  ];
+  return `${parts.join("\n\n")}\n`;
+}
+
+export function asJson(result) {
+  return { node: process.versions.node, ...result, goals: judge(result) };
+}

@@ -1,0 +1,117 @@
+// A process that uses the library as a host would, and does what its parent asks: one message, one answer.
+import { setImmediate } from "node:timers/promises";
+import { parts } from "../sandbox/library.mjs";
+import { SKILL } from "./home.mjs";
+import { TOOL } from "./model.mjs";
+import { replays } from "./replays.mjs";
+
+const MEGABYTE = 2 ** 20;
+let opened;
+let recorded;
+
+const TASKS = {
+  /** Milliseconds a step, from the end of the first to that of the last. */
+  async steps({ way, count, url }) {
+    if (way === "skillet") return perStep(await use({ count, isIterated: true }));
+    if (way === "skillet, no HTTP") return perStep(await use({ count, isIterated: true, model: instant(count) }));
+    recorded ??= await record(count);
+    return perStep(await replays[way](recorded, url));
+  },
+  /** What V8 holds at some steps, after what nobody needs is gone, and how much of it is what was said. */
+  async memory({ marks, isIterated }) {
+    const rows = [];
+    const onStep = async (step, messages) => {
+      if (!marks.includes(step)) return;
+      const heap = await held();
+      const copy = structuredClone(messages);
+      const messagesHeap = (await held()) - heap;
+      rows.push({ step, heap, messages: messagesHeap, said: copy.length, rss: process.memoryUsage().rss / MEGABYTE });
+    };
+    await use({ count: marks.at(-1), isIterated, onStep });
+    return rows;
+  },
+};
+
+/** One run of so many calls of a tool. Gives when each step ended, and the request that was sent last. */
+async function use({ count, isIterated, model, onStep }) {
+  opened ??= await open();
+  const { discover, useSkill, resolveModel } = opened;
+  const found = await discover();
+  const inner = model ?? (await resolveModel(found, undefined)).model;
+  const times = [];
+  let last;
+  let step = 0;
+  const tool = {
+    name: TOOL,
+    description: "Does nothing.",
+    category: "bench",
+    inputSchema: { type: "object", properties: {} },
+    async execute() {
+      await onStep?.(++step, last.messages);
+      return { content: "ok", isError: false };
+    },
+  };
+  const host = {
+    ...found,
+    tools: [tool],
+    models: {
+      default: {
+        name: inner.name,
+        respond(request) {
+          last = request;
+          return inner.respond(request);
+        },
+      },
+    },
+    onEvent: ({ type }) => type === "step-ended" && times.push(performance.now()),
+  };
+  const run = useSkill(found.catalog, host, { skill: SKILL, message: "go" });
+  if (isIterated) for await (const _ of run);
+  const { stop, iterations, content } = await run;
+  if (stop !== "answer" || iterations !== count + 1) throw new Error(`it ended with ${stop}: ${content}`);
+  return { times, last };
+}
+
+async function open() {
+  return parts("host/discover.js", "run/use.js", "model/resolve.js");
+}
+
+/** What a run sends, to be sent once more without it. */
+async function record(count) {
+  const { last } = await use({ count, isIterated: true });
+  return { ...last, messages: [...last.messages], count };
+}
+
+/** A model that is no server: what is left is what skillet itself takes. */
+function instant(count) {
+  let left = count;
+  const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
+  return {
+    name: "instant",
+    async respond() {
+      const calls = left-- > 0 ? [{ id: `call_${left}`, tool: TOOL, input: {} }] : [];
+      return { text: calls.length > 0 ? "" : "done", calls, usage, finish: calls.length > 0 ? "calls" : "stop" };
+    },
+  };
+}
+
+function perStep({ times }) {
+  return (times.at(-1) - times[0]) / (times.length - 1);
+}
+
+async function held() {
+  for (let turn = 0; turn < 3; turn++) {
+    await setImmediate();
+    globalThis.gc();
+  }
+  return process.memoryUsage().heapUsed / MEGABYTE;
+}
+
+process.on("message", async ({ task, ...given }) => {
+  try {
+    process.send({ answer: await TASKS[task](given) });
+  } catch ({ message, fix, code }) {
+    process.send({ problem: fix ? `${message}\n  ${fix}` : message, code });
+  }
+});
+process.on("disconnect", () => process.exit());

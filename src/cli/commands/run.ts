@@ -1,0 +1,176 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import type { Discovered } from "../../host/discover.ts";
+import type { RunResult } from "../../run/result.ts";
+import { type UseRequest, useSkill } from "../../run/use.ts";
+import { SkillError } from "../../shared/error.ts";
+import { reason } from "../../shared/inside.ts";
+import { count } from "../../shared/text.ts";
+import { EXIT } from "../exit.ts";
+import { type CallerOptions, discoverFor, warnOfConfiguration } from "../found.ts";
+import { type Io, interruption, printer, printJson, printJsonLine } from "../io.ts";
+import type { Context } from "../program.ts";
+import { openProgress, sayUsage } from "../progress.ts";
+import { forTerminal, sayNotice } from "../say.ts";
+import { withSecrets } from "../secrets.ts";
+import { explainMissing } from "./show.ts";
+import { askForTrust } from "./trust.ts";
+
+interface UseOptions extends CallerOptions {
+  input?: string;
+  context?: string;
+  model?: string;
+  timeout?: string;
+  budget?: string;
+  maxIterations?: string;
+  dryRun?: boolean;
+  events?: boolean;
+  quiet?: boolean;
+  showSecrets?: boolean;
+}
+
+/** Uses a skill as a sub-agent: its answer goes to stdout, all else to stderr. */
+export async function run({ io, options, args }: Context<UseOptions>): Promise<number> {
+  const [name = "", ...words] = args;
+  const found = await discoverFor(io, options);
+  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  const skill = found.catalog.find(name);
+  if (!skill) return explainMissing(io, found, name);
+  const request = await requestOf(io, options, name, words);
+  if (options.dryRun) return (await import("./dry-run.ts")).dryRun(io, found, request, options.json ?? false);
+  const signal = interruption(io);
+  let result = await printed(io, found, { ...request, signal }, options);
+  const waitsForTrust = result.refusals.some(({ code }) => code === "untrusted" || code === "changed");
+  if (waitsForTrust && result.refusals.length === 1 && (await askForTrust(io, found, [skill]))) {
+    result = await printed(io, found, { ...request, signal }, options);
+  }
+  sayResult(io, found, result, options);
+  return exitOf(result);
+}
+
+async function requestOf(io: Io, options: UseOptions, name: string, words: readonly string[]): Promise<UseRequest> {
+  const message = words.join(" ");
+  const context = options.context === undefined ? await io.stdin?.() : textOf(io, options.context);
+  const input = options.input === undefined ? undefined : jsonOf(textOf(io, options.input));
+  const { model } = options;
+  return {
+    skill: name,
+    by: "user",
+    ...(message === "" ? {} : { message }),
+    ...(context === undefined || context.trim() === "" ? {} : { context }),
+    ...(input === undefined ? {} : { input }),
+    ...(model === undefined ? {} : { model }),
+    ...atMost("seconds", "--timeout", options.timeout),
+    ...atMost("tokens", "--budget", options.budget),
+    ...atMost("iterations", "--max-iterations", options.maxIterations),
+  };
+}
+
+/** A text, or `@file` for what stands in a file. */
+function textOf(io: Io, given: string): string {
+  if (!given.startsWith("@")) return given;
+  const path = resolve(io.cwd, given.slice(1));
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new SkillError("usage", {
+      message: `${path} cannot be read: ${reason(error)}`,
+      fix: "@ stands before the name of a file",
+    });
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new SkillError("usage", {
+      message: `--input is no JSON: ${reason(error)}`,
+      fix: `as in --input '{"content": "…"}', or --input @file.json`,
+    });
+  }
+}
+
+/** A limit of the caller's own. */
+export function atMost<Name extends string>(
+  name: Name,
+  option: string,
+  given: string | undefined,
+): { [K in Name]?: number } {
+  if (given === undefined) return {};
+  const number = Number(given);
+  if (Number.isFinite(number) && number > 0) return { [name]: number } as { [K in Name]?: number };
+  throw new SkillError("usage", {
+    message: `${option} is "${given}", which is no number above 0`,
+    fix: `as in ${option} 60`,
+  });
+}
+
+/** Runs it, and shows what happens. */
+async function printed(
+  io: Io,
+  found: Discovered,
+  request: UseRequest,
+  options: UseOptions & { json?: boolean },
+): Promise<RunResult> {
+  const progress = options.quiet || options.events ? undefined : openProgress(io);
+  const running = useSkill(found.catalog, found, request);
+  try {
+    for await (const event of running) {
+      if (options.events) printJsonLine(io.stdout, event);
+      else progress?.take(event);
+    }
+  } finally {
+    progress?.end();
+  }
+  return running;
+}
+
+function sayResult(io: Io, found: Discovered, result: RunResult, options: UseOptions & { json?: boolean }): void {
+  const used = new Set([result.skill]);
+  const content = options.showSecrets ? withSecrets(result.content, used, found) : result.content;
+  if (options.events) printJsonLine(io.stdout, { type: "result", ...result, content });
+  else if (options.json) printJson(io.stdout, { ...result, content });
+  else if (result.stop !== "refused") io.stdout.write(`${forTerminal(content)}\n`);
+  if (!options.quiet || result.stop === "refused") sayOutcome(io, result);
+}
+
+/** How it ended, in a line. */
+export function sayOutcome(io: Io, result: RunResult): void {
+  const error = printer(io.stderr, io.env);
+  for (const { message, fix } of result.refusals) sayNotice(error, error.red("✗"), message, fix);
+  if (result.stop === "refused") return;
+  const { isError, iterations, ms, model, isolation, usage, cost, stop } = result;
+  const details = [
+    count(iterations, "iteration"),
+    `${(ms / 1000).toFixed(1)} s`,
+    ...sayUsage(usage, cost),
+    ...(model === undefined ? [] : [model]),
+    ...(isolation === undefined ? [] : [isolation.level === "none" ? "NOT ISOLATED" : `${isolation.level} isolation`]),
+  ];
+  error.line`${isError ? error.red("✗") : error.green("✓")} ${SAID[stop]} ${error.dim(`(${details.join(", ")})`)}`;
+}
+
+const SAID: Record<RunResult["stop"], string> = {
+  answer: "done",
+  complete: "done",
+  failed: "it could not be done",
+  refused: "refused",
+  "max-steps": "stopped at its limit of iterations; --max-iterations and [limits] in config.toml set it",
+  timeout: "stopped at its time limit; --timeout and [limits] in config.toml set it",
+  budget: "stopped at its limit of tokens; --budget and [limits] in config.toml set it",
+  aborted: "interrupted",
+  error: "it failed",
+};
+
+const EXITS: Partial<Record<RunResult["stop"], number>> = {
+  refused: EXIT.refused,
+  "max-steps": EXIT.limit,
+  timeout: EXIT.limit,
+  budget: EXIT.limit,
+  aborted: EXIT.interrupted,
+};
+
+export function exitOf({ stop, isError }: RunResult): number {
+  return EXITS[stop] ?? (isError ? EXIT.findings : EXIT.fine);
+}

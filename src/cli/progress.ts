@@ -1,0 +1,111 @@
+import type { RunEvent, SkillEvent } from "../host/events.ts";
+import type { Usage } from "../host/models.ts";
+import { grouped, oneLine } from "../shared/text.ts";
+import { type Io, type Printer, printer } from "./io.ts";
+
+/** What a run is doing, for whoever waits: what it calls on lines of their own, and on a terminal one line that moves. */
+export interface Progress {
+  take(event: SkillEvent): void;
+  /** Takes the moving line away while something else is written. */
+  hold(): void;
+  /** Lets it move again. */
+  release(): void;
+  end(): void;
+}
+
+const FRAMES = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+export function openProgress(io: Io): Progress {
+  const out = printer(io.stderr, io.env);
+  const start = performance.now();
+  const state = { doing: "", tokens: 0, cost: 0, hasCost: false, frame: 0, isDrawn: false, isHeld: false };
+  const isLive = io.stderr.isTTY === true && io.env["TERM"] !== "dumb";
+  const clear = () => {
+    if (state.isDrawn) io.stderr.write("\r\x1b[2K");
+    state.isDrawn = false;
+  };
+  const draw = () => {
+    if (state.isHeld) return;
+    state.isDrawn = true;
+    const frame = FRAMES[state.frame++ % FRAMES.length] ?? "";
+    const seconds = `${((performance.now() - start) / 1000).toFixed(0)} s`;
+    const tokens = state.tokens > 0 ? [`${grouped(state.tokens)} tokens`] : [];
+    const cost = state.hasCost ? [money(state.cost)] : [];
+    const line = oneLine([state.doing || "thinking", seconds, ...tokens, ...cost].join(" · "), out.width - 3);
+    io.stderr.write(`\r\x1b[2K${out.text`${out.cyan(frame)} ${out.dim(line)}`.text}`);
+  };
+  const timer = isLive ? setInterval(draw, 120) : undefined;
+  timer?.unref();
+  const say = (write: () => void) => {
+    clear();
+    write();
+  };
+  return {
+    take(event) {
+      if (event.type === "step-ended") {
+        state.tokens += event.usage.inputTokens + event.usage.outputTokens;
+        state.cost += event.cost ?? 0;
+        state.hasCost ||= event.cost !== undefined;
+      }
+      const doing = "skill" in event && event.type !== "skill-loaded" ? doingOf(event) : undefined;
+      if (doing !== undefined) state.doing = doing;
+      const line = LINES[event.type] as ((out: Printer, event: SkillEvent) => void) | undefined;
+      if (line) say(() => line(out, event));
+    },
+    hold() {
+      state.isHeld = true;
+      clear();
+    },
+    release() {
+      state.isHeld = false;
+    },
+    end() {
+      clearInterval(timer);
+      clear();
+    },
+  };
+}
+
+function doingOf(event: RunEvent): string | undefined {
+  const who = event.skill === "" ? "" : `${event.skill}: `;
+  if (event.type === "tool-called") return `${who}${event.tool}`;
+  if (event.type === "tool-ended" || event.type === "run-started") return `${who}thinking`;
+  return undefined;
+}
+
+type Lines = { [Type in SkillEvent["type"]]?: (out: Printer, event: Extract<SkillEvent, { type: Type }>) => void };
+
+/** What is worth a line of its own. */
+const LINES: Lines = {
+  "skill-loaded": (out, { skill }) => out.line`${out.dim("·")} loaded ${out.bold(skill)}`,
+  "run-started": (out, { skill, model, depth }) =>
+    out.line`${out.dim(`${"  ".repeat(depth - 1)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
+  "run-warned": (out, { message, fix }) => {
+    out.line`${out.yellow("!")} ${message}`;
+    if (fix !== "") out.line`  ${fix}`;
+  },
+  "packages-built": (out, { text }) => out.line`${out.dim("·")} ${text}`,
+  "model-retried": (out, { reason }) => out.line`${out.yellow("!")} the model is asked again: ${reason}`,
+  "tool-called": (out, { tool, input, skill }) => {
+    if (tool !== "complete")
+      out.line`${out.dim(`  ${skill === "" ? "·" : `${skill}:`}`)} ${tool} ${out.dim(gist(input, out.width))}`;
+  },
+  "tool-blocked": (out, { tool, message }) =>
+    out.line`${out.yellow("!")} ${tool} was blocked: ${oneLine(message, 300)}`,
+};
+
+/** The one thing that says most of a call. */
+function gist(input: unknown, width: number): string {
+  if (input === null || typeof input !== "object") return "";
+  const values = Object.values(input).filter((value) => typeof value === "string");
+  return oneLine(values.join(" "), Math.max(20, Math.min(width, 100) - 30));
+}
+
+export function sayUsage(usage: Usage, cost: number | undefined): string[] {
+  const tokens = usage.inputTokens + usage.outputTokens;
+  return [...(tokens > 0 ? [`${grouped(tokens)} tokens`] : []), ...(cost === undefined ? [] : [money(cost)])];
+}
+
+function money(dollars: number): string {
+  return dollars > 0 && dollars < 0.01 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;
+}

@@ -1,0 +1,13 @@
+import type { Discovered } from "../host/discover.ts";
+import { variablesOf } from "../run/variables.ts";
+
+/** A text with the values of these skills' variables in place of their names, for the eyes of whoever asked for it. */
+export function withSecrets(text: string, skills: Iterable<string>, found: Discovered): string {
+  let shown = text;
+  for (const name of skills) {
+    const skill = found.catalog.find(name);
+    if (!skill) continue;
+    for (const [variable, value] of variablesOf(skill, found)) shown = shown.replaceAll(`[${variable}]`, () => value);
+  }
+  return shown;
+}

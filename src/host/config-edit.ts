@@ -1,0 +1,107 @@
+import { readFileSync, statSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
+import { SkillError } from "../shared/error.ts";
+import { codeOf, reason } from "../shared/inside.ts";
+import { byText } from "../shared/text.ts";
+import { dotted, type Leaf, openToml } from "./config-file.ts";
+import { replaceFile, whileLocked } from "./locked-file.ts";
+import { endOfLine, lineFinder, type Statement, statementsOf } from "./toml-lines.ts";
+
+export interface ConfigEdit {
+  parts: readonly string[];
+  /** Takes the key out when left out. */
+  value?: unknown;
+  isSecret?: boolean;
+}
+
+/**
+ * Changes one key of a configuration file, and nothing else in it. Contract: false when there was nothing to change. Throws a SkillError
+ * when the file does not parse, when the key is written in a way that cannot be changed line by line, or when it cannot be written.
+ */
+export async function editConfig(file: string, edit: ConfigEdit): Promise<boolean> {
+  const parse = await openToml();
+  const leavesOf = (text: string) => {
+    const read = parse(text);
+    return "problem" in read ? undefined : read.leaves;
+  };
+  return whileLocked(file, () => {
+    const { text, mode } = readText(file);
+    const read = parse(text);
+    if ("problem" in read) {
+      const { line = 1, message } = read.problem;
+      throw new SkillError("config-syntax", {
+        message: `${file}:${line} ${message}`,
+        fix: "mend the line first: nothing was written",
+      });
+    }
+    const wanted = sorted(changed(read.leaves, edit));
+    if (isDeepStrictEqual(sorted(read.leaves), wanted)) return false;
+    const next = candidates(text, edit).find((one) => isDeepStrictEqual(sorted(leavesOf(one) ?? []), wanted));
+    if (next === undefined) {
+      const line = lineFinder(statementsOf(text))(edit.parts);
+      throw new SkillError("config-edit", {
+        message: `${file}:${line} writes ${dotted(edit.parts)} in a way that only a person can change`,
+        fix: "change that line by hand: nothing was written",
+      });
+    }
+    replaceFile(file, next, edit.isSecret ? 0o600 : mode);
+    return true;
+  });
+}
+
+function readText(file: string): { text: string; mode?: number } {
+  try {
+    return { text: readFileSync(file, "utf8"), mode: statSync(file).mode & 0o777 };
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return { text: "" };
+    const message = `${file} cannot be read: ${reason(error)}`;
+    throw new SkillError("unreadable", { message, fix: "give yourself read permission" });
+  }
+}
+
+function changed(leaves: readonly Leaf[], { parts, value }: ConfigEdit): Leaf[] {
+  const others = leaves.filter(([other]) => !isDeepStrictEqual(other, parts));
+  return value === undefined ? others : [...others, [parts, value]];
+}
+
+function sorted(leaves: readonly Leaf[]): Leaf[] {
+  return [...leaves].sort(([a], [b]) => byText(JSON.stringify(a), JSON.stringify(b)));
+}
+
+/** Texts that may be what is meant, the plainest first. Whether one is, parsing it says. */
+function candidates(text: string, { parts, value }: ConfigEdit): string[] {
+  const statements = statementsOf(text);
+  const known = statements.find((one) => !one.isTable && isDeepStrictEqual(one.parts, parts));
+  if (known && value === undefined) return [text.slice(0, known.start) + text.slice(endOfLine(text, known.end) + 1)];
+  if (known) return [text.slice(0, known.value) + tomlValue(value) + text.slice(known.end)];
+  if (value === undefined) return [];
+  const newLine = text.includes("\r\n") ? "\r\n" : "\n";
+  const table = parts.slice(0, -1);
+  const written = (from: number) => `${dotted(parts.slice(from))} = ${tomlValue(value)}${newLine}`;
+  const inTable = statements.filter((one) => one.table === table.length && startsWith(one.parts, table)).at(-1);
+  const beside = statements.filter((one) => !one.isTable && startsWith(one.parts, table)).at(-1);
+  const end = text === "" ? "" : text.replace(/\s*$/, newLine + newLine);
+  return [
+    ...(inTable ? [insert(text, inTable, written(table.length), newLine)] : []),
+    `${end}[${dotted(table)}]${newLine}${written(table.length)}`,
+    ...(beside ? [insert(text, beside, written(beside.table), newLine)] : []),
+  ];
+}
+
+function startsWith(parts: readonly string[], start: readonly string[]): boolean {
+  return start.every((part, index) => parts[index] === part);
+}
+
+/** A line after the one on which this statement ends. */
+function insert(text: string, { end }: Statement, line: string, newLine: string): string {
+  const place = endOfLine(text, end);
+  return place === text.length
+    ? `${text.replace(/\r$/, "")}${newLine}${line}`
+    : text.slice(0, place + 1) + line + text.slice(place + 1);
+}
+
+/** A text, number, flag or list of texts as TOML. JSON is, but for one character that TOML wants escaped. */
+export function tomlValue(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(tomlValue).join(", ")}]`;
+  return JSON.stringify(value).replaceAll("\u007f", "\\u007f");
+}

@@ -1,0 +1,80 @@
+import { isAbsolute } from "node:path";
+import { PROVIDERS } from "./models.ts";
+import { LEVELS } from "./sandbox.ts";
+import { ENGINES, WORKSPACE_ACCESS } from "./sandbox-settings.ts";
+
+/** What a value of the configuration must be. */
+interface Type {
+  is(value: unknown): boolean;
+  say: string;
+  /** A value as it is written on a command line. */
+  read(written: string): unknown;
+}
+
+// What is exactly a host is judged where it is opened: that takes more than a start should load.
+const ENDPOINT = /^(?:[^\s:/@[\]]+|\[[\da-f:.]+\]):\d{1,5}$/i;
+
+export const TYPES = {
+  text: text(() => true, 'text in quotes, "…"'),
+  path: text(isAbsolute, 'a whole path in quotes, "/…"'),
+  address: text(isAddress, 'a web address in quotes, "https://…", without a name or password in it'),
+  alias: text((value) => !value.includes("/"), "an alias of the user's configuration"),
+  access: oneOf(WORKSPACE_ACCESS),
+  engine: oneOf(ENGINES),
+  level: oneOf(LEVELS),
+  provider: oneOf(PROVIDERS),
+  flag: {
+    is: (value) => typeof value === "boolean",
+    say: "true or false",
+    read: (written) => ({ true: true, false: false })[written] ?? written,
+  },
+  number: number((value) => Number.isSafeInteger(value) && value >= 0, "a whole number"),
+  size: number((value) => Number.isSafeInteger(value) && value >= 1, "a whole number above 0"),
+  price: number((value) => Number.isFinite(value) && value >= 0, "a number of dollars"),
+  texts: list(() => true, 'a list of texts, ["…"]'),
+  command: list((item) => item !== "", 'a program and its arguments, ["…"]', 1),
+  endpoints: list((item) => ENDPOINT.test(item), 'a list of hosts with their ports, ["api.example.com:443"]'),
+} satisfies Record<string, Type>;
+
+/** Whether a workspace's word counts beside what the user said, or what holds where the user said nothing. */
+export const RULES = {
+  always: () => true,
+  "not what is switched off": (_: unknown, ours: unknown) => ours !== false,
+  "only less": (theirs: unknown, ours: unknown) => ours === undefined || Number(theirs) < Number(ours),
+};
+
+function text(is: (value: string) => boolean, say: string): Type {
+  return { is: (value) => typeof value === "string" && is(value), say, read: (written) => written };
+}
+
+function oneOf(choices: readonly string[]): Type {
+  return text((value) => choices.includes(value), choices.map((choice) => `"${choice}"`).join(", "));
+}
+
+function number(is: (value: number) => boolean, say: string): Type {
+  const read = (written: string) => (/^[\d.]+$/.test(written) ? Number(written) : written);
+  return { is: (value) => typeof value === "number" && is(value), say, read };
+}
+
+function list(is: (item: string) => boolean, say: string, least = 0): Type {
+  const isItem = (item: unknown) => typeof item === "string" && is(item);
+  const isList = (value: unknown) => Array.isArray(value) && value.length >= least && value.every(isItem);
+  return { is: isList, say, read: itemsOf };
+}
+
+/** `a,b`, or JSON where an item holds a comma. */
+function itemsOf(written: string): unknown {
+  if (!written.trimStart().startsWith("[")) {
+    return written.split(",").flatMap((item) => item.trim() || []);
+  }
+  try {
+    return JSON.parse(written);
+  } catch {
+    return undefined;
+  }
+}
+
+function isAddress(value: string): boolean {
+  const address = URL.parse(value);
+  return /^https?:$/.test(address?.protocol ?? "") && `${address?.username}${address?.password}` === "";
+}

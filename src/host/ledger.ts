@@ -1,0 +1,94 @@
+import { readFileSync, statSync } from "node:fs";
+import { SkillError } from "../shared/error.ts";
+import { codeOf, reason } from "../shared/inside.ts";
+import { isData } from "../skill/data.ts";
+import { replaceFile, whileLocked } from "./locked-file.ts";
+
+/** What the user has written down, by name or place, in a file of their own. */
+export interface Ledger<T> {
+  readonly file: string;
+  /** Empty when the file cannot be read. */
+  entries(): Readonly<Record<string, T>>;
+  /** Why the file cannot be read. */
+  problem(): string | undefined;
+  /** Contract: `work` is given what is there now, while nobody else is at it. Throws a SkillError when it cannot be written down. */
+  change<R>(work: (entries: Record<string, T>) => R): R;
+}
+
+export interface LedgerOptions<T> {
+  file: string;
+  isEntry: (entry: unknown) => entry is T;
+  /** What the error is called when it cannot be read, and what to do then. */
+  unreadable: { code: string; fix: string };
+}
+
+export function openLedger<T>({ file, isEntry, unreadable }: LedgerOptions<T>): Ledger<T> {
+  let known: Content<T> | undefined;
+  let stamp = "";
+  let looked = Number.NEGATIVE_INFINITY;
+  // Looked at again and again: what another process took back is taken back here too.
+  const read = () => {
+    if (known !== undefined && performance.now() - looked < FRESH_MS) return known;
+    looked = performance.now();
+    const now = stampOf(file);
+    if (known === undefined || now !== stamp) known = readContent(file, isEntry);
+    stamp = now;
+    return known;
+  };
+  return {
+    file,
+    entries: () => read().entries,
+    problem: () => read().problem,
+    change(work) {
+      const result = whileLocked(file, () => {
+        const { problem, entries } = readContent(file, isEntry);
+        if (problem !== undefined) {
+          const { code, fix } = unreadable;
+          throw new SkillError(code, { message: `${file} cannot be read: ${problem}`, fix });
+        }
+        const before = JSON.stringify(entries);
+        const done = work(entries);
+        if (JSON.stringify(entries) !== before)
+          replaceFile(file, `${JSON.stringify({ version: 1, skills: entries }, null, 2)}\n`);
+        return done;
+      });
+      known = undefined;
+      return result;
+    },
+  };
+}
+
+/** Ten thousand skills are listed in less. */
+const FRESH_MS = 50;
+
+interface Content<T> {
+  entries: Record<string, T>;
+  problem?: string;
+}
+
+function readContent<T>(file: string, isEntry: (entry: unknown) => entry is T): Content<T> {
+  const entries: Record<string, T> = Object.create(null); // A skill may be called `__proto__`.
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    return codeOf(error) === "ENOENT" ? { entries } : { entries, problem: reason(error) };
+  }
+  try {
+    const { version, skills } = JSON.parse(text);
+    if (version !== 1 || !isData(skills)) throw new Error("it is of another version");
+    if (!Object.values(skills).every(isEntry)) throw new Error("an entry of it is none");
+    return { entries: Object.assign(entries, skills) };
+  } catch (error) {
+    return { entries, problem: reason(error) };
+  }
+}
+
+function stampOf(file: string): string {
+  try {
+    const { mtimeMs, size, ino } = statSync(file);
+    return `${mtimeMs}:${size}:${ino}`;
+  } catch (error) {
+    return codeOf(error);
+  }
+}

@@ -1,0 +1,53 @@
+import type { RunLimits } from "./limits.ts";
+import type { ModelSettings, Price } from "./models.ts";
+import type { SandboxSettings, ScriptLimits, WorkspaceAccess } from "./sandbox-settings.ts";
+import type { DisclosureSettings, ProviderSettings, ToolSettings } from "./settings.ts";
+
+/** What the configuration says, before defaults fill it up. */
+export interface Values {
+  skills: Map<string, OneSkill>;
+  defaults: { allowChatIds?: readonly string[] };
+  sources: Map<string, { path?: string; recursive?: boolean }>;
+  disclosure: DisclosureSettings;
+  sandbox: Partial<SandboxSettings>;
+  scripts: Partial<ScriptLimits>;
+  models: Map<string, ModelSettings>;
+  prices: Map<string, Price>;
+  tools: Partial<ToolSettings>;
+  limits: Partial<RunLimits>;
+  providers: Map<string, ProviderSettings>;
+}
+
+export interface OneSkill {
+  enabled?: boolean;
+  network?: readonly string[];
+  workspace?: WorkspaceAccess;
+  model?: string;
+  allowChatIds?: readonly string[];
+  dynamicCommands?: boolean;
+  provider?: ProviderSettings;
+  variables: Map<string, string>;
+}
+
+export function noValues(): Values {
+  return {
+    skills: new Map(),
+    defaults: {},
+    sources: new Map(),
+    disclosure: {},
+    sandbox: {},
+    scripts: {},
+    models: new Map(),
+    prices: new Map(),
+    tools: {},
+    limits: {},
+    providers: new Map(),
+  };
+}
+
+/** What is said of the one with this name, made when first asked for. */
+export function entryOf<T>(all: Map<string, T>, name: string | undefined, make: () => T): T {
+  const one = all.get(name ?? "") ?? make();
+  all.set(name ?? "", one);
+  return one;
+}

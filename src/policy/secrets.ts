@@ -1,0 +1,54 @@
+import type { Owner } from "../host/grants.ts";
+import type { Host } from "../host/host.ts";
+import { SkillError } from "../shared/error.ts";
+import { declaredVariables } from "../skill/needs.ts";
+import type { Skill } from "../skill/skill.ts";
+import type { Denial, Policy } from "./policy.ts";
+import { quoted } from "./trust.ts";
+
+/** The values that were configured for a name go to the copy that first used them, and to no other that takes its name. */
+export const ownsSecrets: Policy = (skill, host) => {
+  const { grants } = host;
+  if (!grants || configuredVariables(skill, host).length === 0) return undefined;
+  const problem = grants.problem();
+  if (problem !== undefined) {
+    return {
+      code: "grants-unreadable",
+      kind: "setup",
+      message: `Skill '${skill.name}' is not given its values: ${problem}`,
+      fix: "mend the file, or remove it to start anew: then the first copy that is used gets its values",
+    };
+  }
+  const owner = grants.ownerOf(skill.name);
+  return owner && !grants.isOwner(skill, owner) ? otherSource(skill, owner) : undefined;
+};
+
+/**
+ * Gives the values of a skill to this copy, when none has them yet. Called right before they are handed over. Throws a SkillError when
+ * another copy has them, or when it cannot be written down.
+ */
+export function claimSecrets(skill: Skill, host: Host): void {
+  const { grants } = host;
+  if (!grants || configuredVariables(skill, host).length === 0) return;
+  const owner = grants.ownerOf(skill.name) ?? grants.claim(skill);
+  if (!grants.isOwner(skill, owner)) throw new SkillError("secret-other-source", otherSource(skill, owner));
+}
+
+/** The variables that a skill declares and that have values, by their names. */
+export function configuredVariables(skill: Skill, { settings }: Host): string[] {
+  const values = settings.skills.get(skill.name)?.variables;
+  return values ? declaredVariables(skill).filter((name) => values.get(name)) : [];
+}
+
+function otherSource(skill: Skill, owner: Owner): Denial {
+  const { source, folder, file } = skill.origin;
+  const from = `${owner.source}${owner.place === "" ? "" : ` (${owner.place})`}`;
+  const place = folder ?? file;
+  const to = `${source}${place === undefined ? "" : ` (${place})`}`;
+  return {
+    code: "secret-other-source",
+    kind: "setup",
+    message: `The values for skill '${skill.name}' were given to the one from ${from}, and this is the one from ${to}`,
+    fix: `look at it, then run: skillet trust --secrets ${quoted(skill.name)}`,
+  };
+}

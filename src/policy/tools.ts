@@ -1,0 +1,55 @@
+import { BUILT_IN_TOOLS } from "../host/built-in-tools.ts";
+import type { Host } from "../host/host.ts";
+import type { Skill } from "../skill/skill.ts";
+import { ourTool, toolNameOf } from "../skill/tool-names.ts";
+import type { Denial, Policy } from "./policy.ts";
+import { tableOf } from "./table.ts";
+
+/** Every tool that a skill cannot do without is there. */
+export const hasTools: Policy = (skill, host) => {
+  const missing = skill.manifest.tools.required.filter((entry) => !hasTool(entry, host, skill));
+  return missing.map(
+    (entry): Denial => ({
+      code: "missing-tool",
+      kind: "setup",
+      message: `Skill requires tool '${entry}' which is not available`,
+      fix: fixOf(ourToolName(entry), host, skill),
+    }),
+  );
+};
+
+/** Whether a run of this skill can be given the tool, whatever client's name for it this is. */
+export function hasTool(entry: string, host: Host, skill: Skill): boolean {
+  const name = ourToolName(entry);
+  return name === "*" || (!isDisabled(name, host) && (isBuiltIn(name, host, skill) || isAdded(name, host)));
+}
+
+function ourToolName(entry: string): string {
+  return ourTool(toolNameOf(entry));
+}
+
+function isDisabled(name: string, { settings }: Host): boolean {
+  return settings.tools.disabled.some((entry) => ourToolName(entry) === name);
+}
+
+function isBuiltIn(name: string, host: Host, skill: Skill): boolean {
+  if (host.hasBuiltInTools === false) return false;
+  const tool = BUILT_IN_TOOLS.find((candidate) => candidate.name === name);
+  return tool !== undefined && (tool.needs !== "network" || hasNetwork(host, skill));
+}
+
+function isAdded(name: string, { tools = [] }: Host): boolean {
+  return tools.some((tool) => tool.name === name);
+}
+
+function hasNetwork({ settings: { sandbox, skills } }: Host, { name }: Skill): boolean {
+  return sandbox.network.length + (skills.get(name)?.network?.length ?? 0) > 0;
+}
+
+function fixOf(name: string, host: Host, skill: Skill): string {
+  if (isDisabled(name, host)) return "take it out of disabled under [tools] in config.toml";
+  const needsNetwork = BUILT_IN_TOOLS.some((tool) => tool.name === name && tool.needs === "network");
+  if (needsNetwork && host.hasBuiltInTools !== false)
+    return `say what it may reach: network = ["host:443"] under ${tableOf(skill)} in config.toml`;
+  return "give the host a tool of this name, or take it out of `required_tools` in the skill";
+}

@@ -1,0 +1,58 @@
+import type { Host } from "../host/host.ts";
+import type { Notice } from "../host/sandbox.ts";
+import { placeOf } from "../host/trust.ts";
+import { count } from "../shared/text.ts";
+import type { Skill } from "../skill/skill.ts";
+import type { Gate } from "./gate.ts";
+import type { Budget } from "./loop.ts";
+
+/** The runs that a run was started by, outermost first, and what they leave to it. */
+export interface Chain {
+  /** How many they are. */
+  depth: number;
+  /** The run that started it. */
+  parent?: string;
+  /** Whose skills they follow. */
+  skills: readonly { name: string; place: string }[];
+  gates: readonly Gate[];
+  /** The tools that its caller has: it gets no other. */
+  offered?: ReadonlySet<string>;
+  budget?: Budget;
+}
+
+/** Nobody's but the user's. */
+export const TOP: Chain = { depth: 0, skills: [], gates: [] };
+
+export function chainTo(chain: Chain, to: { id: string; skill: Skill; gates: readonly Gate[]; budget: Budget }): Chain {
+  const { id, skill, gates, budget } = to;
+  return {
+    depth: chain.depth + 1,
+    parent: id,
+    skills: [...chain.skills, { name: skill.name, place: placeOf(skill) }],
+    gates,
+    budget,
+  };
+}
+
+/** Why a skill may not be used from within these runs: it is one of them, or they are too many. */
+export function chainDenial(chain: Chain, skill: Skill, { settings: { limits } }: Host): Notice[] {
+  const place = placeOf(skill);
+  const names = [...chain.skills.map(({ name }) => name), skill.name].join(" → ");
+  if (chain.skills.some((above) => above.name === skill.name && above.place === place)) {
+    return [
+      {
+        code: "cycle",
+        message: `Skill '${skill.name}' is at work already: ${names}`,
+        fix: "do it without calling it again",
+      },
+    ];
+  }
+  if (chain.depth < limits.nesting) return [];
+  return [
+    {
+      code: "too-deep",
+      message: `Skills may call skills ${count(limits.nesting, "run")} deep, and this would be one more: ${names}`,
+      fix: "do it without another skill; the operator's limit is [limits] nesting in config.toml",
+    },
+  ];
+}

@@ -1,0 +1,73 @@
+import { dynamicCommands } from "../catalog/content.ts";
+import type { Host } from "../host/host.ts";
+import { denials } from "../policy/policy.ts";
+import { openHiding } from "../shared/redact.ts";
+import type { Skill } from "../skill/skill.ts";
+import { fillCommand } from "../skill/shell-values.ts";
+import { copySkill } from "../source/digest.ts";
+import type { Enclosure } from "./enclosure.ts";
+
+interface Dynamic {
+  skill: Skill;
+  host: Host;
+  arguments: string | undefined;
+  signal: AbortSignal | undefined;
+}
+
+const MOST_COMMANDS = 20;
+const LONGEST = 12_000;
+
+/** What the commands in a skill's instructions print; nothing where there are none, or the operator does not let them run. */
+export async function printedBy(enclosure: Enclosure | undefined, dynamic: Dynamic): Promise<string[] | undefined> {
+  const { skill, arguments: given, signal } = dynamic;
+  const commands = enclosure ? commandsOf(dynamic) : [];
+  if (!enclosure || commands.length === 0) return undefined;
+  const printed: string[] = [];
+  for (const [index, written] of commands.entries()) {
+    if (index >= MOST_COMMANDS) {
+      printed.push(`[not run: at most ${MOST_COMMANDS} commands are]`);
+      continue;
+    }
+    const command = fillCommand(written, {
+      names: skill.manifest.arguments,
+      ...(given === undefined ? {} : { arguments: given }),
+      ...(enclosure.places.skill === undefined ? {} : { folder: enclosure.places.skill }),
+    });
+    const { stdout, stderr, exitCode, ending } = await enclosure.run(["sh", "-c", command], signal ? { signal } : {});
+    const text = (exitCode === 0 ? stdout : `${stdout}${stderr}`).trimEnd();
+    const how =
+      exitCode === 0 ? "" : `\n[the command ended with ${exitCode === undefined ? ending : `exit ${exitCode}`}]`;
+    printed.push(`${text.slice(0, LONGEST)}${text.length > LONGEST ? "\n[cut]" : ""}${how}`);
+  }
+  return printed;
+}
+
+/** The same for instructions that are loaded: only where the skill's code may run, and without its values. */
+export async function printedForLoading(dynamic: Dynamic): Promise<string[] | undefined> {
+  const { skill, host, signal } = dynamic;
+  if (commandsOf(dynamic).length === 0 || denials(skill, host, "run").length > 0) return undefined;
+  const copy = copySkill(skill);
+  if ((host.trust?.changesOf(skill, copy) ?? []).length > 0) return undefined;
+  const { openEnclosure } = await import("./enclosure.ts"); // Only who runs code loads what keeps it apart.
+  const secrets = new Map<string, string>();
+  const enclosure = await openEnclosure(host, {
+    skill,
+    copy,
+    secrets,
+    hiding: openHiding(secrets),
+    workspace: "own",
+    onProgress: () => {},
+    signal: signal ?? new AbortController().signal,
+  });
+  try {
+    return await printedBy(enclosure, dynamic);
+  } finally {
+    enclosure.close();
+  }
+}
+
+/** Those that the operator lets run. */
+function commandsOf({ skill, host: { settings } }: Dynamic): string[] {
+  const isAllowed = settings.skills.get(skill.name)?.dynamicCommands ?? settings.tools.dynamicCommands;
+  return isAllowed ? dynamicCommands(skill.body()) : [];
+}

@@ -1,0 +1,233 @@
+import { skilletHome, userHome } from "../host/home.ts";
+import type { Host } from "../host/host.ts";
+import {
+  type Endpoint,
+  HOME_FOLDER,
+  type Isolation,
+  type Limits,
+  type Mount,
+  type Notice,
+  type Outcome,
+  type OutputStream,
+  type Sandbox,
+  seenPath,
+  WORKSPACE_FOLDER,
+} from "../host/sandbox.ts";
+import type { SandboxSettings, WorkspaceAccess } from "../host/sandbox-settings.ts";
+import { openSandbox } from "../sandbox/open.ts";
+import { defaultPlaces, type Places } from "../sandbox/packages/place.ts";
+import { storeFolder } from "../sandbox/places.ts";
+import { storeSkill } from "../sandbox/store.ts";
+import { SkillError } from "../shared/error.ts";
+import type { Hiding, Secrets } from "../shared/redact.ts";
+import { SKILL_FOLDER } from "../skill/script.ts";
+import type { Skill } from "../skill/skill.ts";
+import type { SkillCopy } from "../source/digest.ts";
+import { endpointsIn } from "./endpoints.ts";
+import { collectBytes, collectOutput, type Output } from "./output.ts";
+import { limitsOf } from "./script-limits.ts";
+import { chooseAccess, openWorkspace } from "./workspace.ts";
+
+export interface EnclosureRequest {
+  skill?: Skill;
+  /** The skill's files as they were judged. Without them code sees none. */
+  copy?: SkillCopy;
+  /** The variables that it declares, with their values. */
+  secrets: Secrets;
+  hiding: Hiding;
+  /** What the settings say, and where they say nothing: nothing, or the user's own workspace. */
+  workspace: "as-configured" | "own";
+  onProgress(text: string): void;
+  signal: AbortSignal;
+}
+
+/** What all code of one run shares. Each command has a sandbox of its own in it. */
+export interface Enclosure {
+  readonly sandbox: Sandbox;
+  /** The root of a system of its own, where the skill has packages. */
+  readonly root: string | undefined;
+  readonly mounts: readonly Mount[];
+  /** Where commands start, as they see it: in the workspace, else in the skill's folder, else at home. */
+  readonly folder: string;
+  /** What of the user's there is, as code sees it. */
+  readonly places: { readonly workspace?: string; readonly skill?: string };
+  readonly access: WorkspaceAccess;
+  readonly network: readonly Endpoint[];
+  readonly hiding: Hiding;
+  /** What somebody should know before anything is run. */
+  readonly notices: readonly Notice[];
+  /** How the last command was kept apart, once there was one. */
+  isolation(): Isolation | undefined;
+  /** Throws a SkillError when it cannot be started. */
+  run(argv: readonly [string, ...string[]], options?: EnclosedOptions): Promise<EnclosedOutcome>;
+  /** Gives what its commands left that nobody should obey. */
+  close(): Notice[];
+}
+
+export interface EnclosedOptions {
+  stdin?: string;
+  /** At most that of the settings. */
+  seconds?: number;
+  /** Bytes of output, at most those of the settings unless it is kept raw. */
+  output?: number;
+  /** Where it starts, as mounts name it. */
+  folder?: string;
+  signal?: AbortSignal | undefined;
+  /** A command of ours: it gets none of the skill's variables. */
+  isPlain?: boolean;
+  /** Whether what is open to the skill is open to it. When left out: unless it is ours. */
+  hasNetwork?: boolean;
+  /** It only reads, so that nothing has to be watched. */
+  access?: "read";
+  /** Also gives the bytes that it printed as they are, secrets and all: for ourselves, never for a model. */
+  isRaw?: boolean;
+  env?: Readonly<Record<string, string>>;
+  mounts?: readonly Mount[];
+  onText?(stream: OutputStream, text: string): void;
+}
+
+export interface EnclosedOutcome extends Outcome, Output {
+  /** What it printed on its standard output, where that was asked for. */
+  bytes?: Buffer;
+  limits: Limits;
+}
+
+/** Throws a SkillError when something of it cannot be had. */
+export async function openEnclosure(host: Host, request: EnclosureRequest): Promise<Enclosure> {
+  const { skill, copy, secrets, hiding } = request;
+  const home = homeOf(host);
+  const { settings } = host;
+  const own = skill && settings.skills.get(skill.name);
+  const network = endpointsIn([...settings.sandbox.network, ...(own?.network ?? [])]);
+  const sandbox = await sandboxOf(host);
+  if (skill) checkLevel(skill, sandbox);
+  const root = skill && (await rootFor(skill, host, { ...request, sandbox }));
+  const files = copy && skill?.origin.folder !== undefined ? skillMounts(copy, home) : [];
+  const { access, notices } = chooseAccess(host, { skill, home, wanted: request.workspace });
+  const first = openWorkspace(host, { access, home });
+  const mounts = [...files, ...first.mounts];
+  const start = mounts.length === 0 ? startless(sandbox) : access === "none" ? SKILL_FOLDER : WORKSPACE_FOLDER;
+  const seen = (path: string) => seenPath(sandbox, mounts, path);
+  const places = {
+    ...(access === "none" ? {} : { workspace: seen(WORKSPACE_FOLDER) }),
+    ...(files.length === 0 ? {} : { skill: seen(SKILL_FOLDER) }),
+  };
+  const env = { ...Object.fromEntries(secrets), ...(places.skill === undefined ? {} : { SKILL_DIR: places.skill }) };
+  const planted: Notice[] = [];
+  let isolation: Isolation | undefined;
+  return {
+    ...{ sandbox, root, mounts, places, access, network, hiding, notices },
+    folder: seen(start),
+    isolation: () => isolation,
+    close: () => planted,
+    async run(argv, options = {}) {
+      const limits = within(limitsOf(host), options);
+      const output = collectOutput(limits.output, hiding, options.onText ?? (() => {}));
+      const raw = options.isRaw ? collectBytes(limits.output) : undefined;
+      // Opened anew each time: what the user makes between two commands is neither open to the second nor its doing.
+      const workspace = openWorkspace(host, { access: access === "none" ? access : (options.access ?? access), home });
+      let left: Notice[] = [];
+      const { notices: said = [], ...outcome } = await sandbox
+        .run(
+          {
+            argv,
+            env: { ...(options.isPlain ? {} : env), ...options.env },
+            folder: options.folder ?? start,
+            mounts: [...files, ...workspace.mounts, ...(options.mounts ?? [])],
+            network: (options.hasNetwork ?? !options.isPlain) ? network : [],
+            limits,
+            ...(root === undefined ? {} : { root }),
+            ...(workspace.user === undefined ? {} : { user: workspace.user }),
+            ...(options.stdin === undefined ? {} : { stdin: options.stdin }),
+          },
+          {
+            onOutput: (stream, bytes) => (raw && stream === "stdout" ? raw.take(bytes) : output.take(stream, bytes)),
+            signal: options.signal ? AbortSignal.any([request.signal, options.signal]) : request.signal,
+          },
+        )
+        .finally(() => {
+          left = workspace.close();
+          planted.push(...left);
+        });
+      isolation = outcome.isolation;
+      const printed = output.end({ isCut: outcome.ending !== "exit" });
+      return { ...outcome, ...printed, ...(raw ? raw.end() : {}), notices: [...said, ...left], limits };
+    },
+  };
+}
+
+function within(limits: Limits, { seconds, output }: EnclosedOptions): Limits {
+  return { ...limits, seconds: Math.min(limits.seconds, seconds ?? limits.seconds), output: output ?? limits.output };
+}
+
+/** Where there is nothing to start in: at home, but where that is another one each time. */
+function startless({ mapsPaths }: Sandbox): string {
+  return mapsPaths ? HOME_FOLDER : "/";
+}
+
+function checkLevel({ name, manifest }: Skill, { level }: Sandbox): void {
+  if (level !== "none" || (!manifest.sensitive && manifest.capabilities.length === 0)) return;
+  throw new SkillError("isolation-too-weak", {
+    message: `Skill '${name}' is sensitive or has capabilities, and nothing keeps its code apart here`,
+    fix: 'remove [sandbox] level = "none" from config.toml',
+  });
+}
+
+function skillMounts(copy: SkillCopy, home: string): Mount[] {
+  return [{ from: storeSkill(copy, storeFolder(home)), to: SKILL_FOLDER, access: "read" }];
+}
+
+/** What is fetched for Python scripts is kept beside the system packages. */
+export function pythonFolder(host: Host): string {
+  return placesOf(host).own;
+}
+
+function placesOf(host: Host): Places {
+  return defaultPlaces({ skilletHome: homeOf(host), env: host.env ?? {} });
+}
+
+export function homeOf({ home, env }: Host): string {
+  return home ?? skilletHome(env ?? process.env);
+}
+
+/** The sandbox that the host gives, or the one that its settings choose. */
+export async function sandboxOf(host: Host): Promise<Sandbox> {
+  if (host.sandbox) return host.sandbox;
+  const settings = host.settings.sandbox;
+  const where = { home: homeOf(host), userHome: userHome(host.env ?? process.env) };
+  const key = JSON.stringify(where);
+  const opened = OPENED.get(settings) ?? new Map<string, Sandbox>();
+  const sandbox = opened.get(key) ?? (await openSandbox({ settings, ...where }));
+  OPENED.set(settings, opened.set(key, sandbox));
+  return sandbox;
+}
+
+/** Opened once for settings and a home: what it found out of the machine is kept. */
+const OPENED = new WeakMap<SandboxSettings, Map<string, Sandbox>>();
+
+/** The system with the packages that the skill declares: found, or built now, before anything runs. */
+async function rootFor(
+  { name, manifest: { packages } }: Skill,
+  host: Host,
+  { onProgress, signal, sandbox }: EnclosureRequest & { sandbox: Sandbox },
+): Promise<string | undefined> {
+  if (packages.length === 0 || sandbox.system === "own") return undefined; // An image has them, or it has not.
+  if (sandbox.by !== "bubblewrap") {
+    throw new SkillError("packages-missing", {
+      message: `Skill '${name}' needs system packages (${packages.join(", ")}), which are brought only into a sandbox of bubblewrap`,
+      fix: "remove level and engine under [sandbox] in config.toml, or install the packages and take them out of the skill",
+    });
+  }
+  const { buildPackages, findRoot } = await import("../sandbox/packages/packages.ts");
+  const places = placesOf(host);
+  let found = findRoot(packages, places);
+  if (found.kind === "missing") {
+    await buildPackages(packages, places, { onProgress, signal });
+    found = findRoot(packages, places);
+  }
+  if (found.kind !== "missing") return found.kind === "layer" ? found.root : undefined;
+  throw new SkillError("packages-missing", {
+    message: `The packages ${packages.join(", ")} are not there`,
+    fix: found.fix,
+  });
+}

@@ -1,0 +1,55 @@
+import type { Notice } from "../host/sandbox.ts";
+import type { Skill } from "../skill/skill.ts";
+import { isForbidden, isGranted, mayOffer } from "../skill/tool-grant.ts";
+
+/** What one skill says about tools. Those of the skills that called it hold too: none gets more than its caller. */
+export interface Gate {
+  skill: string;
+  allowed: readonly string[];
+  preapproved: readonly string[];
+  disallowed: readonly string[];
+}
+
+/** Ends the run, whatever else is allowed. */
+export const COMPLETE = "complete";
+/** Reading what came with the skill is nothing to ask for. */
+const SILENT = new Set([COMPLETE, "read_skill_resource"]);
+
+export function gateOf({ name, manifest: { tools } }: Skill): Gate {
+  const { allowed, preapproved, disallowed } = tools;
+  return { skill: name, allowed, preapproved, disallowed };
+}
+
+/** Whether a tool is shown to the model at all. */
+export function isOffered(gates: readonly Gate[], tool: string): boolean {
+  if (tool === COMPLETE) return true;
+  return gates.every(({ allowed, disallowed }) => {
+    if (allowed.length > 0 && !mayOffer(allowed, tool)) return false;
+    return !isForbidden(disallowed, tool, undefined);
+  });
+}
+
+/** Why a call may not be made. */
+export function blockOf(gates: readonly Gate[], tool: string, input: unknown): Notice | undefined {
+  if (tool === COMPLETE) return undefined;
+  for (const { skill, allowed, disallowed } of gates) {
+    if (allowed.length > 0 && !isGranted(allowed, tool, input)) {
+      return blocked(`Tool '${tool}' is not allowed so for skill '${skill}'`, `it may use: ${allowed.join(", ")}`);
+    }
+    if (isForbidden(disallowed, tool, input)) {
+      return blocked(`Skill '${skill}' forbids tool '${tool}' so`, `it forbids: ${disallowed.join(", ")}`);
+    }
+  }
+  return undefined;
+}
+
+/** Why a call needs somebody's word: a skill that says what it may do without asking asks for the rest. */
+export function wordFor(gates: readonly Gate[], tool: string, input: unknown): string | undefined {
+  if (SILENT.has(tool)) return undefined;
+  const gate = gates.find(({ preapproved }) => preapproved.length > 0 && !isGranted(preapproved, tool, input));
+  return gate && `skill '${gate.skill}' is allowed beforehand only: ${gate.preapproved.join(", ")}`;
+}
+
+function blocked(message: string, fix: string): Notice {
+  return { code: "tool-blocked", message, fix };
+}

@@ -1,0 +1,97 @@
+import type { Catalog } from "../catalog/catalog.ts";
+import type { Host } from "../host/host.ts";
+import type { Notice } from "../host/sandbox.ts";
+import { denials, firstDenial } from "../policy/policy.ts";
+import { inLine } from "../shared/prompt.ts";
+import { openHiding, type Secrets } from "../shared/redact.ts";
+import { nearest } from "../shared/text.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
+import { copySkill, type SkillCopy } from "../source/digest.ts";
+import { type Chain, chainDenial } from "./chain.ts";
+import { changed } from "./changed.ts";
+import { readUseInput } from "./input.ts";
+import { asNotice, hide } from "./notice.ts";
+import { allSecrets, ownSecrets } from "./secrets.ts";
+import type { UseRequest } from "./use.ts";
+
+export interface Judged {
+  skill: Skill;
+  copy: SkillCopy;
+  /** The values of its variables. */
+  secrets: Secrets;
+  /** Everything that nobody is shown. */
+  hidden: Secrets;
+  input: unknown;
+}
+
+export interface UseScene {
+  catalog: Catalog;
+  host: Host;
+  request: UseRequest;
+  chain: Chain;
+}
+
+/** Whether a skill may be used so: which is meant, then everything that speaks against it at once. */
+export async function judgeUse(scene: UseScene): Promise<Judged | { refusals: readonly Notice[] }> {
+  const { catalog, host, request, chain } = scene;
+  const skill = catalog.find(request.skill);
+  if (!skill) return { refusals: [notFound(request.skill, catalog, host)] };
+  const { secrets, problem } = ownSecrets(skill, host);
+  const hidden = allSecrets(secrets, host);
+  const refuse = (refusals: readonly Notice[]) => ({ refusals: refusals.map(hide(openHiding(hidden))) });
+  const denied = denials(skill, host, "use");
+  // What is hidden from this caller is not described to it: its input, for one.
+  if (denied.some(({ kind }) => kind === "access")) return refuse(denied);
+  const read = await readUseInput(skill, request);
+  const refusals = [
+    ...invocationDenial(skill, request),
+    ...chainDenial(chain, skill, host),
+    ...denied,
+    ...(denied.length === 0 && problem !== undefined ? [asNotice(problem)] : []),
+    ...("problem" in read ? [invalidInput(read.problem, skill)] : []),
+  ];
+  if (refusals.length > 0 || "problem" in read) return refuse(refusals);
+  const copy = copySkill(skill);
+  const changes = host.trust?.changesOf(skill, copy) ?? [];
+  if (changes.length > 0) return refuse([changed(skill, changes)]);
+  return { skill, copy, secrets, hidden, input: read.value };
+}
+
+function notFound(name: string, { skills }: Catalog, host: Host): Notice {
+  const visible = skills.filter((skill) => firstDenial(skill, host)?.kind !== "access").map((skill) => skill.name);
+  const meant = nearest(name, visible);
+  return {
+    code: "not-found",
+    message: `Skill '${inLine(name, 64)}' not found`,
+    fix: meant ? `did you mean '${meant}'?` : "list_skills and `skillet list` show those that are there",
+  };
+}
+
+function invocationDenial(skill: Skill, { by }: UseRequest): Notice[] {
+  if (by === undefined || isFor(by, skill)) return [];
+  return by === "model"
+    ? [
+        {
+          code: "not-for-models",
+          message: `Skill '${skill.name}' is for the user to call, by name`,
+          fix: "it says disable-model-invocation: tell the user",
+        },
+      ]
+    : [
+        {
+          code: "not-for-users",
+          message: `Skill '${skill.name}' is for models to call, not for users`,
+          fix: "it says user-invocable: false",
+        },
+      ];
+}
+
+function invalidInput(problem: string, { manifest: { inputSchema } }: Skill): Notice {
+  const properties = inputSchema?.["properties"];
+  const names = properties !== null && typeof properties === "object" ? Object.keys(properties) : [];
+  return {
+    code: "input-invalid",
+    message: problem,
+    fix: names.length === 0 ? "give it as its input_schema says" : `its input takes: ${inLine(names.join(", "), 300)}`,
+  };
+}

@@ -1,0 +1,148 @@
+import type { Catalog } from "../catalog/catalog.ts";
+import type { Host } from "../host/host.ts";
+import type { Notice } from "../host/sandbox.ts";
+import { NO_SETTINGS } from "../host/settings.ts";
+import { resolveModel } from "../model/resolve.ts";
+import { openHiding } from "../shared/redact.ts";
+import { count, estimateTokens, grouped } from "../shared/text.ts";
+import { declaredVariables } from "../skill/needs.ts";
+import type { Skill } from "../skill/skill.ts";
+import { boundsOf } from "./bounds.ts";
+import { TOP } from "./chain.ts";
+import { judgeUse } from "./judge-use.ts";
+import { asNotice, hide } from "./notice.ts";
+import { allSecrets, ownSecrets } from "./secrets.ts";
+import { type UseRequest, wantedModel } from "./use.ts";
+
+/** One thing that a use goes through. */
+export interface Check {
+  name: string;
+  /** What holds. */
+  detail: string;
+  /** What speaks against it. */
+  refusals: readonly Notice[];
+}
+
+export interface UsePlan {
+  skill: string;
+  checks: readonly Check[];
+  warnings: readonly Notice[];
+}
+
+/** Every check of a use at once, with what it would be given. Nothing is run, and no model is asked. */
+export async function planUse(catalog: Catalog, given: Partial<Host>, request: UseRequest): Promise<UsePlan> {
+  const host: Host = { settings: NO_SETTINGS, ...given };
+  const judged = await judgeUse({ catalog, host, request, chain: TOP });
+  const refusals = "refusals" in judged ? judged.refusals : [];
+  const skill = catalog.find(request.skill);
+  if (!skill) return { skill: request.skill, checks: [{ name: "skill", detail: "", refusals }], warnings: [] };
+  const hidden = hide(openHiding(allSecrets(ownSecrets(skill, host).secrets, host)));
+  const rows = ROWS.map(({ name, codes, detail }) => {
+    const against = refusals.filter(({ code }) => codes.includes(code));
+    return { name, detail: detail(skill, host, request), refusals: against };
+  });
+  const others = refusals.filter(({ code }) => !ROWS.some(({ codes }) => codes.includes(code)));
+  const model = await modelCheck(skill, host, request);
+  const checks = [
+    ...rows,
+    model.check,
+    await sandboxCheck(host),
+    ...(others.length > 0 ? [{ name: "machine", detail: "", refusals: others }] : []),
+    { name: "limits", detail: sayLimits(skill, host, request), refusals: [] },
+  ];
+  return {
+    skill: skill.name,
+    checks: checks.map((check) => ({ ...check, refusals: check.refusals.map(hidden) })),
+    warnings: model.warnings.map(hidden),
+  };
+}
+
+interface Row {
+  name: string;
+  codes: readonly string[];
+  detail(skill: Skill, host: Host, request: UseRequest): string;
+}
+
+/** One row a check: the refusals that belong to it, and what is said when there is none. */
+const ROWS: readonly Row[] = [
+  { name: "skill", codes: ["not-found"], detail: ({ name, origin }) => `${name} from ${origin.source}` },
+  { name: "enabled", codes: ["disabled"], detail: () => "it is switched on" },
+  {
+    name: "caller",
+    codes: ["chat-type", "chat-id", "not-for-models", "not-for-users"],
+    detail: (_, { caller }) =>
+      `${caller?.chatType ?? "no"} chat${caller?.chatId === undefined ? "" : ` ${caller.chatId}`}`,
+  },
+  {
+    name: "trust",
+    codes: ["untrusted", "changed"],
+    detail: (skill, { trust }) => TRUSTED[trust?.standingOf(skill) ?? "own"] ?? "",
+  },
+  {
+    name: "system",
+    codes: ["other-system", "no-sandbox", "no-packages", "no-interpreter", "missing-program"],
+    detail: ({ manifest: { packages } }) =>
+      packages.length === 0 ? "it asks for nothing that is missing" : `packages: ${packages.join(", ")}`,
+  },
+  {
+    name: "tools",
+    codes: ["missing-tool"],
+    detail: ({ manifest: { tools } }) =>
+      tools.allowed.length > 0 ? `only ${tools.allowed.join(", ")}` : "all that there are",
+  },
+  {
+    name: "variables",
+    codes: ["missing-variable", "variable-refused", "secret-other-source", "grants-unreadable"],
+    detail: (skill) => declaredVariables(skill).join(", ") || "none",
+  },
+  {
+    name: "capabilities",
+    codes: ["capability-unavailable"],
+    detail: ({ manifest: { capabilities } }) => capabilities.join(", ") || "none",
+  },
+  {
+    name: "input",
+    codes: ["input-invalid"],
+    detail: ({ manifest: { inputSchema } }) => (inputSchema ? "fits its schema" : "it has no schema"),
+  },
+];
+
+const TRUSTED: Record<string, string> = {
+  own: "its code needs no word of yours",
+  trusted: "you trusted its code",
+  untrusted: "",
+};
+
+async function modelCheck(
+  skill: Skill,
+  host: Host,
+  request: UseRequest,
+): Promise<{ check: Check; warnings: readonly Notice[] }> {
+  try {
+    const { model, alias, warnings } = await resolveModel(host, wantedModel(skill, host, request));
+    const detail = alias === model.name ? model.name : `${alias}: ${model.name}`;
+    return { check: { name: "model", detail, refusals: [] }, warnings };
+  } catch (error) {
+    return { check: { name: "model", detail: "", refusals: [asNotice(error)] }, warnings: [] };
+  }
+}
+
+async function sandboxCheck(host: Host): Promise<Check> {
+  try {
+    const { sandboxOf } = await import("./enclosure.ts");
+    const { level, by } = await sandboxOf(host);
+    return { name: "sandbox", detail: level === "none" ? "NOT ISOLATED" : `${level} isolation by ${by}`, refusals: [] };
+  } catch (error) {
+    return { name: "sandbox", detail: "", refusals: [asNotice(error)] };
+  }
+}
+
+function sayLimits(skill: Skill, host: Host, request: UseRequest): string {
+  const { iterations, seconds, tokens } = boundsOf(skill, host, request);
+  const bounds = [
+    count(iterations, "iteration"),
+    count(seconds, "second"),
+    ...(tokens === undefined ? [] : [count(tokens, "token")]),
+  ];
+  return `${bounds.join(", ")}; its instructions are about ${grouped(estimateTokens(skill.body()))} tokens`;
+}

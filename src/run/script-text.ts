@@ -1,0 +1,28 @@
+import type { Host } from "../host/host.ts";
+import { inLine } from "../shared/prompt.ts";
+import type { ToolResult } from "../skill/tool.ts";
+import { sayEnding } from "./ending.ts";
+import { noticeLines, outcomeLine, printedText } from "./printed.ts";
+import { runScript, type ScriptRequest, type ScriptResult } from "./script.ts";
+
+/** Runs a script, and says what came of it in a way that a model can go on from. */
+export async function scriptText(host: Host, request: ScriptRequest): Promise<ToolResult> {
+  const result = await runScript(host, request);
+  const [refusal] = result.refusals;
+  if (refusal) {
+    const content = result.refusals.map(({ message, fix }) => inLine(`${message}${fix === "" ? "" : `: ${fix}`}`, 512));
+    return { content: content.join("\n"), isError: true, code: refusal.code };
+  }
+  const { skill, script, warnings, isError } = result;
+  const printed = printedText(result, host.settings.limits.toolOutput, { skill, script });
+  const content = [sayOutcome(result), ...noticeLines(warnings), ...printed].join("\n");
+  const code = result.ending === "exit" ? "script-failed" : `script-${result.ending}`;
+  return { content, isError, ...(isError ? { code } : {}) };
+}
+
+function sayOutcome(result: ScriptResult): string {
+  const { script, skill, ms, isolation, isTruncated } = result;
+  const how = [`${(ms / 1000).toFixed(1)} s`, `isolation ${isolation?.level} by ${isolation?.by}`];
+  const what = `${inLine(script)} of skill '${inLine(skill, 64)}': ${sayEnding(result).said}`;
+  return outcomeLine(what, [...how, ...(isTruncated ? ["output cut"] : [])], result);
+}

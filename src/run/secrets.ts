@@ -1,0 +1,28 @@
+import type { Host } from "../host/host.ts";
+import { modelSecrets } from "../model/open.ts";
+import type { Secrets } from "../shared/redact.ts";
+import type { Skill } from "../skill/skill.ts";
+import { variablesOf } from "./variables.ts";
+
+/** The values of a skill's variables; with what kept them from being had, when something did. */
+export function ownSecrets(skill: Skill, host: Host): { secrets: Secrets; problem?: unknown } {
+  try {
+    return { secrets: variablesOf(skill, host) };
+  } catch (problem) {
+    return { secrets: new Map(), problem };
+  }
+}
+
+/** Everything that nobody is shown: this skill's values under their own names, then all others that are configured, and the keys of models. */
+export function allSecrets(own: Secrets, host: Host): Secrets {
+  const secrets = new Map(own);
+  const add = (name: string, value: string, longer: string) => {
+    if (value === "" || /^(?:env|file):/.test(value) || [...secrets.values()].includes(value)) return;
+    secrets.set(secrets.has(name) ? longer : name, value);
+  };
+  for (const [name, value] of modelSecrets(host)) add(name, value, `models.${name}`);
+  for (const [skill, { variables }] of host.settings.skills) {
+    for (const [name, value] of variables) add(name, value, `${skill}.${name}`);
+  }
+  return secrets;
+}

@@ -1,0 +1,272 @@
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { type RunOptions, skillet } from "../support/command.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { modelServer, type Turn } from "../support/model-server.ts";
+import { modelConfig } from "../support/use.ts";
+
+interface Place {
+  home: string;
+  project: string;
+  run(args: readonly string[], options?: RunOptions): ReturnType<typeof skillet>;
+}
+
+/** A home with skills and a configuration, and a project that others may read. */
+function place(files: Record<string, string>, config = ""): Place {
+  const root = temporaryFolder({ "home/.skillet/config.toml": config, "project/README.md": "A project.\n", ...files });
+  chmodSync(root, 0o755);
+  chmodSync(join(root, "home/.skillet/config.toml"), 0o600);
+  chmodSync(join(root, "project"), 0o777);
+  const [home, project] = [join(root, "home"), join(root, "project")];
+  return {
+    home,
+    project,
+    run: (args, options = {}) => skillet(args, { cwd: project, ...options, env: { HOME: home, ...options.env } }),
+  };
+}
+
+async function withModel(turns: readonly Turn[], files: Record<string, string>, config = ""): Promise<Place> {
+  return place(files, `${modelConfig("openai", await modelServer("openai", turns))}\n${config}`);
+}
+
+const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
+  [`home/.skillet/skills/${name}/SKILL.md`]: skillText(name, options),
+});
+
+describe("skillet run", () => {
+  it("uses a shipped skill for real without any key, and says that runbook did it", async () => {
+    const { run } = place({});
+    const { code, stdout, stderr } = await run(["run", "host-report"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^Memory\s+[\d.]+ of [\d.]+ GiB used/m);
+    expect(stdout).toContain("[runbook: no language model was used]");
+    expect(stderr).toMatch(/✓ done \(2 iterations, [\d.]+ s, runbook, strong isolation\)/);
+  });
+
+  it("puts the answer on stdout, and what happens on stderr", async () => {
+    const { run } = await withModel(
+      [() => [{ tool: "bash", input: { command: "echo hi" } }], () => "The answer."],
+      own("x"),
+    );
+    const { code, stdout, stderr } = await run(["run", "x", "Do", "it"]);
+    expect([code, stdout]).toEqual([0, "The answer.\n"]);
+    expect(stderr).toContain("x: bash echo hi");
+    expect(stderr).toMatch(/✓ done \(2 iterations, [\d.]+ s, 30 tokens, .*test-model, strong isolation\)/);
+  });
+
+  it("[W-12] takes input as JSON or from a file, and what is piped in as the context", async () => {
+    const schema = "input_schema: { type: object, properties: { n: { type: integer } }, required: [n] }\n";
+    const { run, project } = await withModel(
+      [
+        ({ prompt }) => {
+          expect(prompt).toContain('"n": 3');
+          expect(prompt).toContain("<skill_context>\npiped\n</skill_context>");
+          return "1";
+        },
+        ({ prompt }) => {
+          expect(prompt).toContain('"n": 4');
+          return "2";
+        },
+      ],
+      own("x", { more: schema }),
+    );
+    writeFiles(project, { "in.json": '{"n": 4}' });
+    expect((await run(["run", "x", "--input", '{"n": 3}'], { stdin: "piped" })).stdout).toBe("1\n");
+    expect((await run(["run", "x", "--input", "@in.json"])).stdout).toBe("2\n");
+    const wrong = await run(["run", "x", "--input", '{"n": "three"}']);
+    expect([wrong.code, wrong.stdout]).toEqual([3, ""]);
+    expect(wrong.stderr).toContain('Invalid input: "n" must be integer');
+    expect(await run(["run", "x", "--input", "{n}"])).toMatchObject({ code: 2, stdout: "" });
+    expect(await run(["run", "x", "--input", "@nowhere"])).toMatchObject({ code: 2, stdout: "" });
+  });
+
+  it("[S-06, S-32] says which TOML to add when a key is missing, with exit 3", async () => {
+    const { run, home } = place({});
+    const { code, stdout, stderr } = await run(["run", "research", "What is new?"]);
+    expect([code, stdout]).toEqual([3, ""]);
+    expect(stderr).toContain("PERPLEXITY_API_KEY");
+    expect(stderr).toContain(`add to ${home}/.skillet/config.toml:`);
+    expect(stderr).toContain("[skills.research]");
+  });
+
+  it("[S-31] shows a value of the configuration as its name, and as it is only when asked", async () => {
+    const { run, project } = place(
+      {
+        "project/workspace/skills/test-api/SKILL.md": `---
+description: Test API key injection
+env:
+  - TEST_API_KEY
+allowed_tools: [bash]
+---
+
+Echo the TEST_API_KEY environment variable to verify injection.
+Run: echo "Key: $TEST_API_KEY"
+`,
+      },
+      '[skills.test-api]\nTEST_API_KEY = "test-secret-123"\n',
+    );
+    const untrusted = await run(["run", "test-api"]);
+    expect(untrusted.code).toBe(3);
+    expect(untrusted.stderr).toContain("skillet trust");
+    await run(["trust", join(project, "workspace/skills/test-api"), "--yes"]);
+    const hidden = await run(["run", "test-api", "check if API key is available"]);
+    expect(hidden.stdout).toContain("Key: [TEST_API_KEY]");
+    expect(hidden.stdout + hidden.stderr).not.toContain("test-secret-123");
+    const shown = await run(["run", "test-api", "--show-secrets"]);
+    expect(shown.stdout).toContain("Key: test-secret-123");
+    const chatted = await run(["chat", "use the test-api skill to check if API key is available"]);
+    expect(chatted.stdout).toContain("Key: [TEST_API_KEY]");
+    expect(chatted.stdout + chatted.stderr).not.toContain("test-secret-123");
+    const asked = await run(["chat", "--show-secrets", "use the test-api skill to check if API key is available"]);
+    expect(asked.stdout).toContain("Key: test-secret-123");
+  });
+
+  it("ends with 4 at a limit, with what there is", async () => {
+    const turn = () => ({ text: "Half.", calls: [{ tool: "list_files", input: {} }] });
+    const { run } = await withModel([turn, turn], own("x"));
+    const { code, stdout, stderr } = await run(["run", "x", "--max-iterations", "2"]);
+    expect(code).toBe(4);
+    expect(stdout).toMatch(/^Half\.\n\n\[The limit of 2 iterations was reached/);
+    expect(stderr).toContain("--max-iterations");
+  });
+
+  it("prints the result as JSON, or all that happens as lines of it", async () => {
+    const { run } = await withModel([() => "a", () => "b"], own("x"));
+    const { stdout } = await run(["run", "x", "--json"]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      skill: "x",
+      content: "a",
+      stop: "answer",
+      iterations: 1,
+      isError: false,
+    });
+    const lines = (await run(["run", "x", "--events"])).stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(lines[0]).toMatchObject({ type: "run-started", skill: "x", caller: { chatType: "private" } });
+    expect(lines.at(-2)).toMatchObject({ type: "run-ended" });
+    expect(lines.at(-1)).toMatchObject({ type: "result", content: "b" });
+  });
+
+  it("shows every check of a dry run, and runs nothing", async () => {
+    const { run } = place(own("x", { more: "env: [A_KEY]\nrequired_tools: [teleport]\nmodel: nope\n" }));
+    const refused = await run(["run", "x", "--dry-run"]);
+    expect(refused.code).toBe(3);
+    expect(refused.stdout).toMatch(/✗ tools +Skill requires tool 'teleport' which is not available/);
+    expect(refused.stdout).toMatch(/✗ variables +Skill 'x' needs A_KEY/);
+    expect(refused.stdout).toContain('A_KEY = "…"');
+    expect(refused.stdout).toMatch(/! .*nope/);
+    const fine = await run(["run", "host-report", "--dry-run"]);
+    expect(fine.code).toBe(0);
+    expect(fine.stdout).toContain("It would run. Nothing was run.");
+    expect(JSON.parse((await run(["run", "host-report", "-n", "--json"])).stdout)).toMatchObject({
+      skill: "host-report",
+    });
+  });
+
+  it("[S-16, S-36] is a private chat at a terminal, and what it is told to be", async () => {
+    const { run } = await withModel([() => "ok"], own("x", { more: "sensitive: true\n" }));
+    expect((await run(["run", "x"])).code).toBe(0);
+    const group = await run(["run", "x", "--chat-type", "group"]);
+    expect(group.code).toBe(3);
+    expect(group.stderr).toMatch(/private/);
+  });
+
+  it("asks for trust on a terminal, and goes on", async () => {
+    const { run } = place({ "project/skills/y/SKILL.md": skillText("y", { body: "Run: echo from y" }) });
+    const asked: string[] = [];
+    const ask = async (question: string) => {
+      asked.push(question);
+      return "y";
+    };
+    const { code, stdout } = await run(["run", "y"], { ask });
+    expect(code).toBe(0);
+    expect(asked).toHaveLength(1);
+    expect(stdout).toContain("from y");
+  });
+
+  it("[Q-23] lets nothing that a model says act on the terminal", async () => {
+    const { run } = await withModel([() => "a\u001b[2Jb\rc\u0007"], own("x"));
+    const { stdout } = await run(["run", "x"]);
+    expect(stdout).not.toMatch(/[\u001b\u0007\r]/);
+  });
+
+  it("stops at Ctrl-C with what there is, and 130", async () => {
+    const controller = new AbortController();
+    const { run } = await withModel(
+      [() => ({ text: "So far.", calls: [{ tool: "bash", input: { command: "sleep 30" } }] })],
+      own("x"),
+    );
+    setTimeout(() => controller.abort(), 800);
+    const { code, stdout } = await run(["run", "x"], { signal: controller.signal });
+    expect(code).toBe(130);
+    expect(stdout).toMatch(/^So far\./);
+  });
+
+  it("says what is meant for a name that is not there", async () => {
+    const { code, stderr } = await place({}).run(["run", "host-reprot"]);
+    expect(code).toBe(1);
+    expect(stderr).toContain("host-report");
+  });
+});
+
+describe("skillet chat", () => {
+  it("[W-26] lists the skills and uses one, without a key", async () => {
+    const { run, project } = place({
+      "project/workspace/skills/test/SKILL.md": "---\ndescription: Test skill\n---\n\nSay hello to the user.\n",
+    });
+    const listed = await run(["chat", "List available skills"]);
+    expect(listed.code).toBe(0);
+    expect(listed.stdout).toContain("- test: Test skill");
+    expect(listed.stdout).toContain("- host-report: ");
+    expect(listed.stdout).toContain("[runbook: no language model was used]");
+    expect((await run(["chat", "Use the test skill"])).code).toBe(3);
+    await run(["trust", join(project, "workspace/skills/test"), "--yes"]);
+    const used = await run(["chat", "Use the test skill"]);
+    expect(used.code).toBe(0);
+    expect(used.stdout).toContain("Say hello to the user.");
+    const report = await run(["chat", "Use the host-report skill"]);
+    expect(report.stdout).toMatch(/^Memory\s/m);
+  });
+
+  it("[W-08, S-03] offers a model the tools of skills, and hands a task to one", async () => {
+    const { run } = await withModel(
+      [
+        ({ tools, instructions }) => {
+          expect(Object.keys(tools)).toEqual(expect.arrayContaining(["list_skills", "use_skill", "load_skill"]));
+          expect(instructions).toContain("use_skill");
+          return [{ tool: "use_skill", input: { skill: "x", message: "Go." } }];
+        },
+        ({ prompt }) => {
+          expect(prompt).toBe("Go.");
+          return "Inner.";
+        },
+        ({ results }) => {
+          expect(results[0]?.content).toContain("<output>\nInner.\n</output>");
+          return "Outer.";
+        },
+      ],
+      own("x"),
+    );
+    const { code, stdout } = await run(["chat", "Please", "go"]);
+    expect([code, stdout]).toEqual([0, "Outer.\n"]);
+  });
+
+  it("answers what is piped in, and prints JSON", async () => {
+    const { run } = await withModel([({ prompt }) => `You said: ${prompt}`], {});
+    const { stdout } = await run(["chat", "--json"], { stdin: "hello" });
+    expect(JSON.parse(stdout)).toMatchObject({ content: "You said: hello", stop: "answer" });
+  });
+
+  it("is a failure with what to do when the model cannot be had", async () => {
+    const { run } = place(
+      {},
+      '[models.default]\nprovider = "openai-compatible"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\nretries = 0\n',
+    );
+    const { code, stdout, stderr } = await run(["chat", "hello"]);
+    expect(code).toBe(1);
+    expect(stdout + stderr).toMatch(/127\.0\.0\.1:1/);
+  });
+});

@@ -1,0 +1,92 @@
+import { describe, expect, it } from "vitest";
+import { commandsIn } from "../../src/model/commands.ts";
+
+const block = (language: string, ...lines: string[]) => `\`\`\`${language}\n${lines.join("\n")}\n\`\`\``;
+
+describe("the commands in instructions", () => {
+  it.each(["sh", "bash", "shell", "zsh", "Bash", "sh title=x"])("are a block of %s, whole", (language) => {
+    expect(commandsIn(`Text.\n\n${block(language, "cd /tmp", "ls")}\n\nMore.`, {})).toEqual(["cd /tmp\nls"]);
+  });
+
+  it.each(["", "text", "python", "yaml", "js", "output"])("are no block of %j", (language) => {
+    expect(commandsIn(block(language, "Run: x", "run: y", "$ ls"), {})).toEqual([]);
+  });
+
+  it("are what was typed in a console, not what was printed", () => {
+    const lines = ["$ echo one \\", "> two", "one two", "$ id", "uid=0"];
+    expect(commandsIn(block("console", ...lines), {})).toEqual(["echo one \\\ntwo\nid"]);
+    expect(commandsIn(block("console", "uid=0"), {})).toEqual([]);
+    expect(commandsIn(block("sh", "$ ls", "$ id"), {})).toEqual(["ls\nid"]);
+  });
+
+  it.each([
+    ["Run: uname -a", "uname -a"],
+    ["- Run: uname -a", "uname -a"],
+    ["  2. Run: `uname -a`", "uname -a"],
+    ["Run: `uname -a`, and tell what it says.", "uname -a"],
+    ["**Run:** ``echo `id` ``", "echo `id`"],
+    ['Run: echo "it\'s"  ', 'echo "it\'s"'],
+    ["Run: ls\r", "ls"],
+  ])("are the line %j", (line, command) => {
+    expect(commandsIn(`Text.\n${line}\nMore.`, {})).toEqual([command]);
+  });
+
+  it.each([
+    "Run the tests.",
+    "run: ls",
+    "Do not Run: ls",
+    "Run:",
+    "Dry Run: ls",
+    "<!-- Run: ls -->",
+    "<!--\nRun: ls\n-->",
+  ])("are not in %j", (line) => {
+    expect(commandsIn(`Text.\n${line}\nMore.`, {})).toEqual([]);
+  });
+
+  it("come in their order, one for each block and line", () => {
+    const body = [
+      block("sh", "a"),
+      "Run: b",
+      "- c:",
+      "",
+      "  ~~~bash",
+      "  if x; then",
+      "    d",
+      "  fi",
+      "  ~~~",
+      "````sh",
+      "```",
+      "e",
+      "````",
+    ];
+    expect(commandsIn(body.join("\n"), {})).toEqual(["a", "b", "if x; then\n  d\nfi", "```\ne"]);
+  });
+
+  it("are none where a block has only remarks, and go on to the end where it has none", () => {
+    expect(commandsIn(`${block("sh", "# nothing", "")}\n\`\`\`sh\nls`, {})).toEqual(["ls"]);
+  });
+
+  it("take arguments, by place, by name and all together, counted as the instructions count", () => {
+    const given = { arguments: "west 'the coast'", names: ["area", "place"], folder: "/skill" };
+    const body = [block("sh", "go $1 $area ${SKILL_DIR}/x"), "Run: `go $ARGUMENTS`", "It costs $5."].join("\n");
+    expect(commandsIn(body, given)).toEqual([
+      "go west west /skill/x",
+      "skillet_1='the coast'\ngo west \"${skillet_1}\"",
+    ]);
+    expect(commandsIn(`First is $0.\n\nRun: go $1`, { arguments: "a b" })).toEqual(["go b"]);
+  });
+
+  it("are never added to by an argument", () => {
+    const nasty = "x\n```\n```sh\nid\n```\nRun: id";
+    const body = `${block("sh", 'echo "$ARGUMENTS"')}\n\n$ARGUMENTS\n`;
+    expect(commandsIn(body, { arguments: nasty })).toHaveLength(1);
+    expect(commandsIn("No command here: $ARGUMENTS", { arguments: nasty })).toEqual([]);
+  });
+
+  it("are found in time that grows with the text", () => {
+    const body = `${"```sh\necho '$1' \"$1\" $1 <<A\n$1\nA\n```\nRun: `````` $1\n".repeat(4000)}`;
+    const start = performance.now();
+    expect(commandsIn(body, { arguments: "'a b" })).toHaveLength(8000);
+    expect(performance.now() - start).toBeLessThan(5000);
+  });
+});

@@ -1,0 +1,327 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { type AddressInfo, createServer as createSocketServer } from "node:net";
+import { join } from "node:path";
+import { MockLanguageModelV4 } from "ai/test";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Host } from "../../src/host/host.ts";
+import type { Model } from "../../src/host/models.ts";
+import { PROVIDERS } from "../../src/host/models.ts";
+import { ollamaUrl } from "../../src/model/ollama.ts";
+import { modelSecrets } from "../../src/model/open.ts";
+import { PROVIDER_ROWS } from "../../src/model/providers.ts";
+import { aliasesOf, resolveModel } from "../../src/model/resolve.ts";
+import { runbook } from "../../src/model/runbook.ts";
+import { wantedModel } from "../../src/run/use.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
+import { sketch } from "../support/skills.ts";
+import { asking, failure, hostWith } from "./asking.ts";
+
+const root = join(import.meta.dirname, "..", "..");
+/** Where nobody listens: no model of the machine that the tests run on is found. */
+const NOBODY = { OLLAMA_HOST: "127.0.0.1:9" };
+const ANTHROPIC = { provider: "anthropic", apiKey: "sk-of-ours" } as const;
+
+const nameOf = async (host: Host, wanted?: string) => (await resolveModel(host, wanted)).model.name;
+const errorOf = (host: Host, wanted?: string) =>
+  resolveModel(host, wanted).then(
+    () => undefined,
+    (error) => error as Error & { code: string; fix: string },
+  );
+
+describe("which model is used", () => {
+  it("[W-09] is what the configuration has for the alias", async () => {
+    const host = hostWith({
+      default: { ...ANTHROPIC, model: "claude-a" },
+      fast: { provider: "openai", apiKey: "sk-other", model: "gpt-b" },
+      local: { provider: "openai-compatible", baseUrl: "http://127.0.0.1:9/v1", model: "llama" },
+    });
+    expect(await nameOf(host)).toBe("anthropic/claude-a");
+    expect(await nameOf(host, "default")).toBe("anthropic/claude-a");
+    expect(await nameOf(host, "fast")).toBe("openai/gpt-b");
+    expect(await nameOf(host, "local")).toBe("openai-compatible/llama");
+    expect(await resolveModel(host, "fast")).toMatchObject({ alias: "fast", warnings: [] });
+  });
+
+  it("[W-09] is the first that is written, where none is called default", async () => {
+    const host = hostWith({ work: { ...ANTHROPIC, model: "claude-a" }, other: { ...ANTHROPIC, model: "claude-b" } });
+    expect(await resolveModel(host, undefined)).toMatchObject({ alias: "work", model: { name: "anthropic/claude-a" } });
+    expect(await nameOf(host, "inherit")).toBe("anthropic/claude-a");
+  });
+
+  it("[W-09] is the program's own, before the configuration's", async () => {
+    const own: Model = { name: "mine", respond: async () => Promise.reject(new Error("not asked")) };
+    const sdk = new MockLanguageModelV4({ provider: "acme.chat", modelId: "a-1" });
+    const host = hostWith({ default: ANTHROPIC, fast: ANTHROPIC }, { models: { default: own, sdk } });
+    expect((await resolveModel(host, undefined)).model).toBe(own);
+    expect(await nameOf(host, "sdk")).toBe("acme/a-1");
+    expect(await nameOf(host, "fast")).toBe("anthropic/claude-haiku-5-5");
+  });
+
+  it("[S-39] is a built-in alias of the provider that is in use", async () => {
+    const configured = hostWith({ default: { ...ANTHROPIC, model: "claude-a" } });
+    expect(await nameOf(configured, "haiku")).toMatch(/^anthropic\/claude-haiku-/);
+    expect(await nameOf(configured, "fast")).toBe(await nameOf(configured, "haiku"));
+    const detected = hostWith({}, { env: { ...NOBODY, OPENAI_API_KEY: "sk-x" } });
+    expect(await nameOf(detected, "mini")).toMatch(/^openai\/gpt-.*mini$/);
+    expect((await resolveModel(detected, "haiku")).warnings).toMatchObject([{ code: "model-unknown" }]);
+  });
+
+  it("[S-39] is an alias of the configuration before a built-in one", async () => {
+    const host = hostWith({ default: ANTHROPIC, haiku: { ...ANTHROPIC, model: "claude-mine" } });
+    expect(await nameOf(host, "haiku")).toBe("anthropic/claude-mine");
+  });
+
+  it("[S-39] can be spelled out as provider/model, and is asked as the configuration asks that provider", async () => {
+    const { url, requests } = await modelServer("anthropic", [() => "ok"], { model: "claude-b", apiKey: "sk-of-ours" });
+    const host = hostWith(
+      { default: { ...ANTHROPIC, model: "claude-a", baseUrl: url } },
+      { env: { ...NOBODY, OPENAI_API_KEY: "sk-x" } },
+    );
+    const { model, warnings } = await resolveModel(host, "anthropic/claude-b");
+    expect([model.name, warnings]).toEqual(["anthropic/claude-b", []]);
+    await model.respond(asking());
+    expect(requests).toHaveLength(1);
+    expect(await nameOf(host, "openai/gpt-5")).toBe("openai/gpt-5");
+    expect(await nameOf(host, "ollama/hf.co/some/llama:8b")).toBe("ollama/hf.co/some/llama:8b");
+    expect(await nameOf(host, "runbook")).toBe("runbook");
+  });
+
+  it("[S-08] is the skill's own choice, and the configuration's over it", async () => {
+    const models = {
+      default: ANTHROPIC,
+      small: { ...ANTHROPIC, model: "claude-s" },
+      big: { ...ANTHROPIC, model: "claude-b" },
+    };
+    const host = hostWith(models);
+    const chosen = (settings: Host["settings"]) =>
+      nameOf(
+        { ...host, settings },
+        wantedModel(sketch("a", { more: { model: "small" } }), { ...host, settings }, { skill: "a" }),
+      );
+    expect(await chosen(host.settings)).toBe("anthropic/claude-s");
+    const skills = new Map([["a", { model: "big", variables: new Map() }]]);
+    expect(await chosen({ ...host.settings, skills })).toBe("anthropic/claude-b");
+  });
+
+  it("[W-15] is the default for an alias that is not known, with a warning that names it and those that exist", async () => {
+    const host = hostWith({ default: { ...ANTHROPIC, model: "claude-a" }, cheap: ANTHROPIC }, { home: "/h" });
+    for (const wanted of ["chaep", "google/gemini", "openai-compatible/x", "__proto__", "constructor"]) {
+      const { model, alias, warnings } = await resolveModel(host, wanted);
+      expect([model.name, alias]).toEqual(["anthropic/claude-a", "default"]);
+      const [warning] = warnings;
+      expect(warnings).toHaveLength(1);
+      expect(warning).toMatchObject({ code: "model-unknown", fix: expect.stringContaining("/h/config.toml") });
+      expect(warning?.message).toContain(`'${wanted}'`);
+      for (const name of ["default", "cheap", "haiku", "runbook"]) expect(warning?.message).toContain(name);
+    }
+  });
+
+  it("[W-15] quotes an alias so that it can forge nothing", async () => {
+    const { warnings } = await resolveModel(hostWith({}, { env: NOBODY }), "a\n[system] <skill_content>\u001b[2J");
+    expect(warnings[0]?.message).not.toMatch(/\n|\u001b|<skill/);
+  });
+});
+
+describe("a model that nobody configured", () => {
+  it("is the first that has a key in the environment", async () => {
+    const env = { ...NOBODY, ANTHROPIC_API_KEY: "sk-a", OPENAI_API_KEY: "sk-o" };
+    expect(await nameOf(hostWith({}, { env }))).toMatch(/^anthropic\/claude-/);
+    expect(await nameOf(hostWith({}, { env: { ...env, ANTHROPIC_API_KEY: " " } }))).toMatch(/^openai\/gpt-/);
+  });
+
+  it("is asked where the variable beside the key says", async () => {
+    const model = PROVIDER_ROWS.anthropic.aliases["default"] ?? "";
+    const { url } = await modelServer("anthropic", [() => "ok"], { model });
+    const env = { ...NOBODY, ANTHROPIC_API_KEY: API_KEY, ANTHROPIC_BASE_URL: url.replace("/v1", "") };
+    const found = await resolveModel(hostWith({}, { env }), undefined);
+    expect((await found.model.respond(asking())).text).toBe("ok");
+  });
+
+  it("is the first that a server at Ollama's address lists, and is asked without a key", async () => {
+    const { url, requests } = await modelServer("openai", [() => "ok"], { apiKey: "none" });
+    const env = { OLLAMA_HOST: new URL(url).host };
+    const { model, alias } = await resolveModel(hostWith({}, { env }), undefined);
+    expect([model.name, alias]).toEqual([`ollama/${MODEL}`, "default"]);
+    expect((await model.respond(asking())).text).toBe("ok");
+    expect(requests).toHaveLength(1);
+  });
+
+  it("is runbook where there is neither", async () => {
+    expect(await resolveModel(hostWith({}, { env: NOBODY }), undefined)).toMatchObject({
+      model: runbook,
+      alias: "default",
+      warnings: [],
+    });
+    expect((await resolveModel(hostWith({}), undefined)).model).toBe(runbook);
+  });
+
+  it("is not waited for when a server says nothing, or something else", async () => {
+    const silent = createSocketServer(() => undefined);
+    const other = createServer((_, response) => response.end("<html>"));
+    for (const server of [silent, other]) {
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      onTestFinished(() => void server.close());
+      const env = { OLLAMA_HOST: `127.0.0.1:${(server.address() as AddressInfo).port}` };
+      const start = performance.now();
+      expect(await nameOf(hostWith({}, { env }))).toBe("runbook");
+      expect(performance.now() - start).toBeLessThan(1500);
+    }
+  });
+
+  it("loads no SDK when it is runbook", () => {
+    const script = `import { registerHooks } from "node:module";
+      const seen = [];
+      registerHooks({ load: (url, context, next) => { seen.push(url); return next(url, context); } });
+      const { resolveModel } = await import(${JSON.stringify(join(root, "src/model/resolve.ts"))});
+      const { NO_SETTINGS } = await import(${JSON.stringify(join(root, "src/host/settings.ts"))});
+      const { model } = await resolveModel({ settings: NO_SETTINGS, env: { OLLAMA_HOST: "127.0.0.1:9" } });
+      await model.respond({ messages: [], tools: [], task: { message: "hi" }, signal: AbortSignal.timeout(9999), onText() {} });
+      console.log(JSON.stringify([model.name, ...seen]));`;
+    const loaded = execFileSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+    expect(loaded).toMatch(/^\["runbook"/);
+    expect(loaded).toContain("/model/runbook.ts");
+    expect(loaded).not.toMatch(/node_modules\/(?:ai|@ai-sdk|zod|ajv)\//);
+  });
+
+  it.each([
+    ["", "http://127.0.0.1:11434/v1"],
+    ["10.0.0.5", "http://10.0.0.5:11434/v1"],
+    ["10.0.0.5:80", "http://10.0.0.5/v1"],
+    [":1234", "http://127.0.0.1:1234/v1"],
+    ["0.0.0.0:1234", "http://127.0.0.1:1234/v1"],
+    ["https://models.example.com/ollama/", "https://models.example.com/ollama/v1"],
+    ["not a host", "http://127.0.0.1:11434/v1"],
+  ])("takes %j for Ollama's address as %s", (written, url) => {
+    expect(ollamaUrl({ OLLAMA_HOST: written })).toBe(url);
+  });
+});
+
+describe("a key", () => {
+  it("is a value, a variable or a file's text", async () => {
+    const home = temporaryFolder({ "key.txt": `${API_KEY}\n` });
+    for (const apiKey of [API_KEY, "env:MINE", "file:key.txt"]) {
+      const { url } = await modelServer("anthropic", [() => "ok"]);
+      const host = hostWith(
+        { default: { ...ANTHROPIC, model: MODEL, baseUrl: url, apiKey } },
+        { home, env: { MINE: API_KEY } },
+      );
+      expect((await (await resolveModel(host, undefined)).model.respond(asking())).text).toBe("ok");
+    }
+  });
+
+  it("that cannot be had says what to add to which file", async () => {
+    const cases = [
+      [{ provider: "anthropic" }, "ANTHROPIC_API_KEY is not set"],
+      [{ provider: "openai" }, "OPENAI_API_KEY is not set"],
+      [{ provider: "anthropic", apiKey: "" }, "api_key is empty"],
+      [{ provider: "anthropic", apiKey: "env:NOT_THERE" }, 'its value, "env:NOT_THERE", stands for nothing'],
+      [{ provider: "anthropic", apiKey: "file:not-there.txt" }, "cannot be read"],
+      [{ provider: "anthropic", apiKey: "two words" }, "no key"],
+    ] as const;
+    for (const [settings, why] of cases) {
+      const error = await errorOf(hostWith({ "my fast": settings }, { home: "/h/.skillet", env: {} }), "my fast");
+      expect(error).toMatchObject({ code: "model-key-missing", message: expect.stringContaining(why) });
+      expect(error?.message).toContain("'my fast'");
+      expect(error?.fix).toMatch(/^add to \/h\/\.skillet\/config\.toml:\n {2}\[models\."my fast"\]\n/);
+      expect(error?.fix).toContain('api_key = "…"');
+    }
+  });
+
+  it("that a built-in alias or a spelled-out model lacks is one to add where it is looked for", async () => {
+    const host = hostWith({ work: { provider: "anthropic", apiKey: "env:NOT_THERE" } }, { env: {} });
+    expect((await errorOf(host, "haiku"))?.fix).toContain("[models.work]");
+    expect((await errorOf(host, "openai/gpt-x"))?.fix).toMatch(/\[models\.openai\][\s\S]*OPENAI_API_KEY/);
+  });
+
+  it("of a provider goes to no other address by itself", async () => {
+    const env = { ANTHROPIC_API_KEY: "sk-a", OPENAI_API_KEY: "sk-o" };
+    const { url } = await modelServer("openai", [() => "ok"], { apiKey: "none" });
+    const compatible = hostWith({ default: { provider: "openai-compatible", model: MODEL, baseUrl: url } }, { env });
+    expect((await (await resolveModel(compatible, undefined)).model.respond(asking())).text).toBe("ok");
+    for (const provider of ["anthropic", "openai"] as const) {
+      const host = hostWith({ default: { provider, baseUrl: "https://proxy.example.com" } }, { env });
+      expect(await errorOf(host)).toMatchObject({
+        code: "model-key-missing",
+        fix: expect.stringContaining(`api_key = "env:${PROVIDER_ROWS[provider].key}"`),
+      });
+    }
+  });
+
+  it("is known by its name, so that it can be hidden from everything", () => {
+    const home = temporaryFolder({ "key.txt": "sk-from-file\n" });
+    const host = hostWith(
+      {
+        default: { ...ANTHROPIC },
+        a: { provider: "openai", apiKey: "env:MINE" },
+        b: { provider: "openai", apiKey: "file:key.txt" },
+        c: { provider: "openai", apiKey: "file:not-there" },
+      },
+      { home, env: { OPENAI_API_KEY: "sk-o", MINE: "sk-mine", OTHER: "x" } },
+    );
+    expect([...modelSecrets(host)]).toEqual([
+      ["OPENAI_API_KEY", "sk-o"],
+      ["models.default.api_key", "sk-of-ours"],
+      ["MINE", "sk-mine"],
+      ["models.b.api_key", "sk-from-file"],
+    ]);
+  });
+
+  it("is named in a refusal by where it comes from", async () => {
+    const { url } = await modelServer("anthropic", [() => ({ status: 401 })]);
+    const host = hostWith(
+      { default: { ...ANTHROPIC, model: MODEL, baseUrl: url, apiKey: "env:MINE" } },
+      { env: { MINE: API_KEY } },
+    );
+    const error = await failure((await resolveModel(host, undefined)).model, asking());
+    expect(error.message).toContain("MINE of the environment");
+  });
+});
+
+describe("settings of a model", () => {
+  it.each([
+    [{ provider: "openai-compatible", model: "llama" }, "base_url"],
+    [{ provider: "openai-compatible", model: "llama", baseUrl: "127.0.0.1:80" }, "base_url"],
+    [{ provider: "openai-compatible", baseUrl: "http://127.0.0.1:9" }, "names no model"],
+    [{ model: "llama" }, "says no provider"],
+  ] as const)("that cannot work, as %j, say what is missing", async (settings, what) => {
+    const error = await errorOf(hostWith({ default: settings }, { env: {} }));
+    expect(error).toMatchObject({ code: "model-settings", message: expect.stringContaining(what) });
+    expect(error?.fix).toContain("[models.default]");
+  });
+
+  it("leave out what follows from the rest", async () => {
+    const env = { ANTHROPIC_API_KEY: "sk-a" };
+    const cases = [
+      [{ model: "anthropic/claude-x" }, "anthropic/claude-x"],
+      [{ provider: "anthropic" }, `anthropic/${PROVIDER_ROWS.anthropic.aliases["default"]}`],
+      [{ baseUrl: "http://127.0.0.1:9/v1", model: "openai/gpt-x" }, "openai-compatible/openai/gpt-x"],
+      [{ model: "runbook" }, "runbook"],
+    ] as const;
+    for (const [settings, name] of cases) expect(await nameOf(hostWith({ default: settings }, { env }))).toBe(name);
+    expect(
+      await nameOf(hostWith({ default: { model: "runbook" }, opus: { provider: "anthropic" } }, { env }), "opus"),
+    ).toBe(`anthropic/${PROVIDER_ROWS.anthropic.aliases["opus"]}`);
+  });
+});
+
+describe("the aliases", () => {
+  it("that exist are told, with what they stand for", async () => {
+    const host = hostWith({ work: { ...ANTHROPIC, model: "claude-a" } });
+    const aliases = await aliasesOf(host);
+    expect(aliases).toContainEqual({ alias: "work", model: "anthropic/claude-a", from: "settings", isDefault: true });
+    expect(aliases.map(({ alias }) => alias)).toEqual(
+      expect.arrayContaining(["work", "default", "fast", "haiku", "sonnet", "opus", "runbook"]),
+    );
+    expect(aliases.find(({ alias }) => alias === "opus")).toMatchObject({ from: "built-in", isDefault: false });
+  });
+
+  it("that are built in are models that the SDK knows", () => {
+    for (const provider of PROVIDERS) {
+      const types = readFileSync(join(root, "node_modules/@ai-sdk", provider, "dist/index.d.ts"), "utf8");
+      for (const model of Object.values(PROVIDER_ROWS[provider].aliases)) expect(types).toContain(`'${model}'`);
+    }
+  });
+});

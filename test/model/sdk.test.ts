@@ -1,0 +1,325 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { MockLanguageModelV4, simulateReadableStream } from "ai/test";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Message } from "../../src/host/models.ts";
+import { resolveModel } from "../../src/model/resolve.ts";
+import { API_KEY, MODEL } from "../support/model-server.ts";
+import { ALL_WAYS, asking, failure, hostWith, modelAt, user, WAYS } from "./asking.ts";
+
+const SOON = { "retry-after-ms": "10" };
+
+describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
+  it("gives its text, piece by piece, and what was used", async () => {
+    const said = "It is sunny in Oslo today, and warm.";
+    const { model, requests } = await modelAt(way, [
+      () => ({ text: said, usage: { input: 1200, output: 34, cached: 1000 } }),
+    ]);
+    const request = asking();
+    const reply = await model.respond(request);
+    expect(reply).toMatchObject({ text: said, calls: [], finish: "stop" });
+    expect(reply.usage).toEqual({ inputTokens: 1200, outputTokens: 34, cachedTokens: 1000 });
+    expect(request.texts.length).toBeGreaterThan(1);
+    expect(request.texts.join("")).toBe(said);
+    expect(requests[0]).toMatchObject({ instructions: "Be brief.", prompt: "What is it?", model: MODEL });
+    expect(requests[0]?.tools).toEqual({
+      weather: {
+        description: "Says what the weather is.",
+        schema: expect.objectContaining({ type: "object", required: ["city"] }),
+      },
+    });
+    expect(model.name).toBe(`${WAYS[way]}/${MODEL}`);
+  });
+
+  it("makes no call by itself, and goes on with what came of those that were made", async () => {
+    const { model, requests } = await modelAt(way, [
+      () => [
+        { tool: "weather", input: { city: "Oslo" } },
+        { tool: "weather", input: { city: "Rome" } },
+      ],
+      ({ results }) => results.map(({ content }) => content).join(" and "),
+    ]);
+    const first = await model.respond(asking());
+    expect(first).toMatchObject({ text: "", finish: "calls" });
+    expect(first.calls).toEqual([
+      { id: "call_1", tool: "weather", input: { city: "Oslo" } },
+      { id: "call_2", tool: "weather", input: { city: "Rome" } },
+    ]);
+    expect(requests).toHaveLength(1);
+    const messages: Message[] = [
+      user("What is it?"),
+      { role: "assistant", ...first },
+      {
+        role: "tool",
+        results: [
+          { id: "call_1", tool: "weather", content: "rain", isError: false },
+          { id: "call_2", tool: "weather", content: "no such city", isError: true },
+        ],
+      },
+    ];
+    expect((await model.respond(asking({ messages }))).text).toMatch(/^rain and .*no such city/);
+    if (way === "anthropic") expect(requests[1]?.results.map(({ isError }) => isError)).toEqual([false, true]);
+  });
+
+  it("goes on with a conversation that was stored, with and without what the provider wants back", async () => {
+    const { model, requests } = await modelAt(way, [
+      () => ({ calls: [{ tool: "weather", input: { city: "Oslo" } }], reasoning: "I should look." }),
+      () => "rain",
+      () => "rain again",
+    ]);
+    const { text, calls, raw } = await model.respond(asking());
+    const results = [{ id: "call_1", tool: "weather", content: "rain", isError: false }];
+    const stored = JSON.parse(
+      JSON.stringify([user("What is it?"), { role: "assistant", text, calls, raw }, { role: "tool", results }]),
+    );
+    expect((await model.respond(asking({ messages: stored }))).text).toBe("rain");
+    expect(requests[1]?.reasoning).toEqual(way === "openai" ? [] : ["I should look."]);
+    delete stored[1].raw;
+    expect((await model.respond(asking({ messages: stored }))).text).toBe("rain again");
+    expect(requests[2]?.reasoning).toEqual([]);
+  });
+
+  it("gives back calls of tools that there are not, and calls without JSON, with what is wrong", async () => {
+    const { model } = await modelAt(way, [
+      () => [
+        { tool: "wether", input: { city: "Oslo" } },
+        { tool: "weather", input: {}, written: '{"city": "Os' },
+        { tool: "weather", input: {}, written: '["Oslo"]' },
+      ],
+      ({ results }) => String(results.length),
+    ]);
+    const reply = await model.respond(asking());
+    expect(reply.calls.map(({ tool, problem }) => [tool, problem])).toEqual([
+      ["wether", undefined],
+      ["weather", "its input is no JSON"],
+      ["weather", "its input is no JSON object"],
+    ]);
+    const results = reply.calls.map(({ id, tool }) => ({ id, tool, content: "wrong", isError: true }));
+    const messages: Message[] = [user("What is it?"), { role: "assistant", ...reply }, { role: "tool", results }];
+    expect((await model.respond(asking({ messages }))).text).toBe("3");
+  });
+
+  it("takes an empty answer, and one that was cut off, for what they are", async () => {
+    const { model } = await modelAt(way, [() => "", () => ({ text: "It is", isCut: true })]);
+    const empty = await model.respond(asking());
+    expect(empty).toMatchObject({ text: "", calls: [], finish: "stop" });
+    const messages: Message[] = [user("What is it?"), { role: "assistant", ...empty }, user("Well?")];
+    expect(await model.respond(asking({ messages }))).toMatchObject({ text: "It is", finish: "length" });
+  });
+
+  it("asks without instructions and tools, and for as much as it is let", async () => {
+    const { model, requests } = await modelAt(way, [() => "ok"], { maxTokens: 77, seconds: 10 ** 9 });
+    await model.respond(asking({ instructions: "", tools: [] }));
+    expect(requests[0]).toMatchObject({ instructions: "", tools: {}, mostTokens: 77 });
+  });
+
+  it("asks again when it may pass, as soon as the provider says, and tells so", async () => {
+    const { model, requests } = await modelAt(way, [
+      () => ({ status: 429, headers: { "retry-after": "0" }, message: "slow down" }),
+      () => ({ status: 503, headers: SOON }),
+      () => "ok",
+    ]);
+    const request = asking();
+    expect((await model.respond(request)).text).toBe("ok");
+    expect(requests).toHaveLength(3);
+    expect(request.retries).toEqual([expect.stringMatching(/^429: slow down/), expect.stringMatching(/^503/)]);
+  });
+
+  it("says that it cannot be reached when it goes on failing, and how it failed", async () => {
+    const turn = () => ({ status: 500, headers: SOON, message: "out of cake" });
+    const { model, url } = await modelAt(way, [turn, turn], { retries: 1 });
+    const error = await failure(model, asking());
+    expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining("out of cake") });
+    expect(error.message).toContain(url);
+    expect(error.fix).toMatch(/try again/);
+  });
+
+  it("says which key was refused and where it comes from, never its value", async () => {
+    for (const status of [401, 403]) {
+      const message = `Incorrect key ${API_KEY} for this`;
+      const { model } = await modelAt(way, [() => ({ status, message })]);
+      const error = await failure(model, asking());
+      expect(error).toMatchObject({ code: "model-refused" });
+      expect(error.message).toContain("api_key of [models.default]");
+      expect(`${error.message}${error.fix}${error.stack}${JSON.stringify(error)}`).not.toContain(API_KEY);
+      expect(error.cause).toBeUndefined();
+    }
+  });
+
+  it("says that a model is not there, and what else the provider refuses", async () => {
+    const { model } = await modelAt(way, [
+      () => ({ status: 404, message: "no model of this name" }),
+      () => ({ status: 400, message: "the prompt is too long" }),
+    ]);
+    expect(await failure(model, asking())).toMatchObject({
+      code: "model-refused",
+      message: expect.stringContaining("is not there"),
+      fix: expect.stringContaining("name"),
+    });
+    expect(await failure(model, asking())).toMatchObject({
+      code: "model-refused",
+      message: expect.stringContaining("(400): the prompt is too long"),
+    });
+  });
+
+  it("ends when it takes too long", async () => {
+    const { model } = await modelAt(way, [() => ({ hangs: true })], { seconds: 0.2 });
+    const start = performance.now();
+    const error = await failure(model, asking());
+    expect(error).toMatchObject({ code: "model-timeout", fix: expect.stringContaining("timeout_seconds") });
+    expect(performance.now() - start).toBeLessThan(2000);
+  });
+
+  it("ends with the caller's own reason when the caller ends it, before and while it is asked", async () => {
+    const { model } = await modelAt(way, [() => ({ hangs: true })]);
+    const reason = new Error("enough");
+    expect(await failure(model, asking({ signal: AbortSignal.abort(reason) }))).toBe(reason);
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(reason), 100);
+    expect(await failure(model, asking({ signal: controller.signal }))).toBe(reason);
+  });
+
+  it("says that the connection broke off in the middle", async () => {
+    const { model } = await modelAt(way, [() => ({ breaksOff: "It is sunny in Oslo today." })]);
+    const request = asking();
+    const error = await failure(model, request);
+    expect(request.texts.join("")).toMatch(/^It is sunny/);
+    expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining("broke off") });
+  });
+
+  it.each(["data: {not json\n\n", 'data: {"hello": "world"}\n\n', "<html>Sign in</html>", ""])(
+    "says so when it answers %j",
+    async (sends) => {
+      const { model } = await modelAt(way, [() => ({ sends })]);
+      const error = await failure(model, asking());
+      expect(["model-broken", "model-unreachable"]).toContain(error.code);
+      expect(error.fix).not.toBe("");
+    },
+  );
+
+  it("prints nothing, whatever happens", async () => {
+    const { model } = await modelAt(way, [() => ({ status: 400 }), () => ({ sends: "x" }), () => "ok"]);
+    const printed: unknown[] = [];
+    const warn = (warning: unknown) => printed.push(warning);
+    process.on("warning", warn);
+    const { error, log } = console;
+    console.error = console.log = (...parts: unknown[]) => printed.push(parts);
+    onTestFinished(() => {
+      process.off("warning", warn);
+      Object.assign(console, { error, log });
+    });
+    await failure(model, asking());
+    await failure(model, asking());
+    await model.respond(asking({ effort: "high" }));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(printed).toEqual([]);
+  });
+});
+
+const STREAMED = {
+  openai: 'data: {"error":{"message":"out of cake","type":"server_error"}}',
+  anthropic: 'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"out of cake"}}',
+  responses:
+    'data: {"type":"response.failed","sequence_number":1,"response":{"error":{"code":"server_error","message":"out of cake"}}}',
+} as const;
+
+describe("a model", () => {
+  it.each(ALL_WAYS)("says what went wrong when it is said in the stream, by way of %s", async (way) => {
+    const { model } = await modelAt(way, [() => ({ sends: `${STREAMED[way]}\n\n` })], { retries: 0 });
+    const error = await failure(model, asking());
+    expect(error.message).toContain("out of cake");
+    expect(error.code).toBe(way === "openai" ? "model-refused" : "model-unreachable");
+  });
+
+  it("can be one of the SDK that the program brings along, and one that fails in its own way", async () => {
+    const usage = {
+      inputTokens: { total: 3, noCache: 3, cacheRead: undefined, cacheWrite: undefined },
+      outputTokens: { total: 1, text: 1, reasoning: undefined },
+    };
+    const chunks = [
+      { type: "stream-start", warnings: [] },
+      { type: "text-start", id: "1" },
+      { type: "text-delta", id: "1", delta: "hello" },
+      { type: "text-end", id: "1" },
+      { type: "finish", finishReason: { unified: "stop", raw: undefined }, usage },
+    ] as never[];
+    const good = new MockLanguageModelV4({
+      doStream: async () => ({ stream: simulateReadableStream({ chunks }) }),
+    });
+    const bad = new MockLanguageModelV4({
+      provider: "acme.chat",
+      modelId: "a-1",
+      doStream: () => Promise.reject(new Error("out of cake")),
+    });
+    const host = hostWith({}, { models: { default: good, bad } });
+    const reply = await (await resolveModel(host, undefined)).model.respond(asking());
+    expect(reply).toMatchObject({ text: "hello", usage: { inputTokens: 3, outputTokens: 1, cachedTokens: 0 } });
+    expect(await failure((await resolveModel(host, "bad")).model, asking())).toMatchObject({
+      code: "model-broken",
+      message: "acme/a-1 gave no answer that can be used: out of cake",
+    });
+  });
+
+  it("thinks as hard as it is told, where it can be told", async () => {
+    const wanted = ["high", undefined, "harder"];
+    const turns = wanted.map(() => () => "ok");
+    for (const [way, efforts] of [
+      ["responses", ["high", undefined, undefined]],
+      ["openai", [undefined, undefined, undefined]],
+    ] as const) {
+      const { model, requests } = await modelAt(way, turns, { model: "gpt-6-astra" });
+      for (const effort of wanted) await model.respond(asking(effort ? { effort } : {}));
+      expect(requests.map(({ effort }) => effort)).toEqual(efforts);
+    }
+  });
+
+  it("never follows the server to another host with its key", async () => {
+    const seen: string[] = [];
+    const other = createServer((request, response) => {
+      seen.push(JSON.stringify(request.headers));
+      response.writeHead(500).end();
+    });
+    const server = createServer((_, response) => {
+      const { port } = other.address() as AddressInfo;
+      response.writeHead(307, { location: `http://localhost:${port}/v1/messages` }).end();
+    });
+    for (const one of [other, server]) {
+      await new Promise<void>((resolve) => one.listen(0, resolve));
+      onTestFinished(() => void one.close());
+    }
+    const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    for (const provider of Object.values(WAYS)) {
+      const host = hostWith({ default: { provider, model: MODEL, baseUrl, apiKey: API_KEY, retries: 0 } });
+      const { model } = await resolveModel(host, undefined);
+      expect(await failure(model, asking())).toMatchObject({ code: "model-unreachable" });
+    }
+    expect(seen).toEqual([]);
+  });
+
+  it("says where nobody answers, after it has tried again", async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    await new Promise((resolve) => server.close(resolve));
+    const { model } = await resolveModel(hostWith({ default: { baseUrl, model: "x", retries: 1 } }), undefined);
+    const request = asking();
+    const error = await failure(model, request);
+    expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining(baseUrl) });
+    expect(error.message).toContain("ECONNREFUSED");
+    expect(request.retries).toHaveLength(1);
+  });
+
+  it("costs little beside the network", async () => {
+    const turns = Array.from({ length: 60 }, () => () => "It is sunny in Oslo today, and warm.");
+    const { model } = await modelAt("openai", turns);
+    const times: number[] = [];
+    for (const _ of turns) {
+      const start = performance.now();
+      await model.respond(asking());
+      times.push(performance.now() - start);
+    }
+    const median = times.sort((a, b) => a - b)[30] ?? 0;
+    // With the loopback server: 5 ms when nothing else runs; other tests do.
+    expect(median).toBeLessThan(25);
+  });
+});

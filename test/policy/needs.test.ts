@@ -1,0 +1,223 @@
+import { describe, expect, it } from "vitest";
+import type { Host } from "../../src/host/host.ts";
+import { NO_SETTINGS } from "../../src/host/settings.ts";
+import { openSystem } from "../../src/host/system.ts";
+import { denials, unavailability } from "../../src/policy/policy.ts";
+import { hasTool } from "../../src/policy/tools.ts";
+import { bareSandbox } from "../../src/sandbox/bare.ts";
+import { declaredVariables } from "../../src/skill/needs.ts";
+import { makeTool } from "../../src/skill/tool.ts";
+import { skillet } from "../support/command.ts";
+import { discoverIn } from "../support/discover.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import { sketch } from "../support/skills.ts";
+
+const HOST: Host = { settings: NO_SETTINGS };
+const looking = (name: string) =>
+  makeTool({ name, description: "Looks.", category: "own", parameters: {} }, async () => ({
+    content: "",
+    isError: false,
+  }));
+
+describe("required tools", () => {
+  const needing = (...tools: string[]) => sketch("x", { more: { required_tools: tools } });
+
+  it("[W-10][W-23] are all checked before a use, each named as the skill names it", () => {
+    const skill = needing("bash", "teleport", "Levitate(high)");
+    expect(denials(skill, HOST, "use")).toMatchObject([
+      { code: "missing-tool", kind: "setup", message: "Skill requires tool 'teleport' which is not available" },
+      { code: "missing-tool", kind: "setup", message: "Skill requires tool 'Levitate(high)' which is not available" },
+    ]);
+    expect(denials(skill, HOST, "load"), "its text can be read").toEqual([]);
+    expect(denials(skill, HOST, "run"), "its scripts call no tools").toEqual([]);
+    expect(
+      denials(needing("teleport", "levitate"), { ...HOST, tools: [looking("teleport"), looking("levitate")] }, "use"),
+    ).toEqual([]);
+  });
+
+  it("[W-10] are known by what other clients call them", () => {
+    for (const name of ["Bash", "Bash(git:*)", "Read", "Write", "Edit", "Glob", "Grep", "bash", "use_skill", "*"])
+      expect(hasTool(name, HOST, needing(name)), name).toBe(true);
+    expect(hasTool("WebSearch", HOST, needing("WebSearch"))).toBe(false);
+  });
+
+  it("[W-10] are those that are built in only where the host offers them and nobody switched them off", () => {
+    const off: Host = { settings: { ...NO_SETTINGS, tools: { disabled: ["Bash"], dynamicCommands: false } } };
+    expect(denials(needing("bash"), off, "use")).toMatchObject([
+      { code: "missing-tool", fix: "take it out of disabled under [tools] in config.toml" },
+    ]);
+    expect(hasTool("grep", off, needing("grep"))).toBe(true);
+    expect(hasTool("grep", { ...HOST, hasBuiltInTools: false }, needing("grep"))).toBe(false);
+    expect(hasTool("grep", { ...HOST, hasBuiltInTools: false, tools: [looking("grep")] }, needing("grep"))).toBe(true);
+    expect(hasTool("bash", { ...off, tools: [looking("bash")] }, needing("bash")), "nobody gets it").toBe(false);
+  });
+
+  it("[W-10] are the web only where something can be reached", () => {
+    const skill = needing("WebFetch");
+    expect(denials(skill, HOST, "use")).toMatchObject([
+      { code: "missing-tool", fix: expect.stringContaining("network = [") },
+    ]);
+    const network = ["api.example.com:443"];
+    const granted = new Map([["x", { network, variables: new Map() }]]);
+    expect(denials(skill, { settings: { ...NO_SETTINGS, skills: granted } }, "use")).toEqual([]);
+    const forAll = { ...NO_SETTINGS, sandbox: { ...NO_SETTINGS.sandbox, network } };
+    expect(denials(skill, { settings: forAll }, "use")).toEqual([]);
+  });
+
+  it("[S-34] that are missing leave a skill out of what is available, with the reason in `list --all`", async () => {
+    const HOME = temporaryFolder({
+      ".skillet/skills/odd/SKILL.md": skillText("odd", { more: "required-tools: [teleport]\n" }),
+    });
+    expect((await skillet(["list"], { env: { HOME } })).stdout).not.toMatch(/^odd /m);
+    expect((await skillet(["list", "--all"], { env: { HOME } })).stdout).toContain(
+      "odd  Skill requires tool 'teleport' which is not available",
+    );
+  });
+});
+
+describe("capabilities", () => {
+  const skill = sketch("mailer", { more: { capabilities: ["gog.email", "gog.calendar", "acme.fax"] } });
+
+  it("[S-23] that nobody serves stop a use and a run, named all at once, with the tables to configure", () => {
+    for (const purpose of ["run", "use"] as const) {
+      const [denial, ...more] = denials(skill, HOST, purpose);
+      expect(more).toEqual([]);
+      expect(denial).toMatchObject({
+        code: "capability-unavailable",
+        kind: "setup",
+        message: "Skill 'mailer' needs the capabilities gog.email, gog.calendar, acme.fax, which nobody serves here",
+      });
+      for (const table of [
+        "[capabilities.providers.gog]",
+        "[capabilities.providers.acme]",
+        "[skills.mailer.capability_provider]",
+      ])
+        expect(denial?.fix).toContain(table);
+    }
+    expect(denials(skill, HOST, "load"), "its text can be read").toEqual([]);
+    expect(unavailability(skill, HOST), "it is listed: the user can set it up").toBeUndefined();
+  });
+
+  it("[S-23] are asked for with the caller, and only what is not there for that one is missing", () => {
+    const seen: unknown[] = [];
+    const caller = { userId: "u", chatType: "private" };
+    const isVisible = (id: string, whose: unknown) => {
+      seen.push(whose);
+      return id !== "acme.fax";
+    };
+    expect(denials(skill, { ...HOST, caller, capabilities: { isVisible } }, "use")).toMatchObject([
+      { code: "capability-unavailable", message: expect.stringContaining("the capability acme.fax, which") },
+    ]);
+    expect(seen).toEqual([caller, caller, caller]);
+    expect(denials(skill, { ...HOST, capabilities: { isVisible: () => true } }, "use")).toEqual([]);
+  });
+});
+
+describe("what a skill requires as other clients write it", () => {
+  const system = openSystem(NO_SETTINGS.sandbox);
+  const host: Host = { settings: NO_SETTINGS, system };
+  const openclaw = (requires: unknown) => sketch("x", { more: { metadata: { openclaw: { requires } } } });
+
+  it("[X-05] are programs that this machine has, else what to install", () => {
+    const skill = openclaw({ bins: ["sh", "no-such-program", "nor-this"], anyBins: ["neither", "nor"] });
+    for (const purpose of ["run", "use"] as const) {
+      expect(denials(skill, host, purpose)).toMatchObject([
+        {
+          code: "missing-program",
+          kind: "setup",
+          message: "Skill 'x' needs no-such-program, nor-this, which are not installed",
+          fix: "install no-such-program, nor-this, or add the packages to `packages` in the skill",
+        },
+        { code: "missing-program", message: "Skill 'x' needs one of neither, nor, which are not installed" },
+      ]);
+    }
+    expect(denials(skill, host, "load")).toEqual([]);
+    expect(unavailability(skill, host), "it is listed: it can be installed").toBeUndefined();
+    expect(denials(openclaw({ bins: "sh", anyBins: ["nothing", "ls"] }), host, "run")).toEqual([]);
+    const plain = sketch("x", { more: { metadata: { requires: { bins: "no-such-program" } } } });
+    expect(denials(plain, host, "run")).toMatchObject([
+      { fix: "install no-such-program, or add its package to `packages` in the skill" },
+    ]);
+  });
+
+  it("[X-05] are not judged where a sandbox has programs of its own, or packages bring them", () => {
+    const skill = openclaw({ bins: ["no-such-program"] });
+    expect(denials(skill, { ...host, sandbox: bareSandbox() }, "run")).toEqual([]);
+    expect(denials(skill, { ...host, system: { ...system, programs: "own" } }, "run")).toEqual([]);
+    expect(denials(skill, HOST, "run")).toEqual([]);
+    const brings = sketch("x", { more: { packages: ["jq"], metadata: { requires: { bins: ["no-such-program"] } } } });
+    const debian = { ...system, missingEngine: () => undefined, hasPackages: () => true };
+    expect(denials(brings, { ...host, system: debian }, "run")).toEqual([]);
+    expect(denials(openclaw({ bins: ["node", "uv", "uvx"] }), host, "run"), "a sandbox has them").toEqual([]);
+  });
+
+  it("[X-05] are variables, beside those under `env`, once each", () => {
+    const skill = sketch("x", {
+      more: {
+        env: ["A", "B"],
+        metadata: { requires: { env: ["B", "C"] }, openclaw: { requires: { env: "D", bins: [] } } },
+      },
+    });
+    expect(declaredVariables(skill)).toEqual(["A", "B", "C", "D"]);
+    expect(denials(skill, HOST, "use")).toMatchObject([
+      { code: "missing-variable", message: "Skill 'x' needs A, B, C, D", fix: expect.stringContaining('  D = "…"') },
+    ]);
+  });
+
+  it("[X-05] are systems", () => {
+    const denial = unavailability(openclaw({ os: ["macos"] }), { ...host, system: { ...system, platform: "linux" } });
+    expect(denial).toMatchObject({ code: "other-system", message: "Skill 'x' is for darwin, not for linux" });
+    expect(
+      unavailability(openclaw({ os: "macos" }), { ...host, system: { ...system, platform: "darwin" } }),
+    ).toBeUndefined();
+  });
+
+  it.each([
+    ["numbers", { bins: [1, null, { a: 1 }], env: 5, os: { x: 1 }, anyBins: true }],
+    ["paths and options", { bins: ["../sh", "/bin/sh", "-rf", "a b", ""].slice(0, 2), env: ["A=B", "1X", ""] }],
+    ["variables that steer programs", { env: ["PATH", "LD_PRELOAD", "NODE_OPTIONS"] }],
+    ["a text", "everything"],
+    ["a list", ["bins"]],
+    ["names of objects' own", { ["__proto__"]: { bins: ["x"] }, constructor: { bins: ["x"] } }],
+  ])("[X-05] are left aside when they are %s", (_, requires) => {
+    expect(denials(openclaw(requires), host, "use")).toEqual([]);
+    expect(declaredVariables(openclaw(requires))).toEqual([]);
+  });
+
+  it("[X-05] hold for skills in files, whatever else is asked", async () => {
+    const found = await discoverIn({
+      "home/.skillet/skills/a/SKILL.md": skillText("a", {
+        more: 'metadata: {"openclaw": {"requires": {"bins": ["no-such-program"], "env": ["SOME_KEY"]}}}\n',
+      }),
+    });
+    expect(denials(found.skill("a"), found, "run").map(({ code }) => code)).toEqual([
+      "missing-program",
+      "missing-variable",
+    ]);
+  });
+});
+
+describe("a skill that asks nothing", () => {
+  it.each([
+    ["sensitive: true", "chat-type"],
+    ["access:\n  chat_types: [group]", "chat-type"],
+    ["required_tools: [teleport]", "missing-tool"],
+    ["required-tools: [teleport]", "missing-tool"],
+    ["capabilities: [a.b]", "capability-unavailable"],
+    ["env: [KEY]", "missing-variable"],
+    ["metadata:\n  requires:\n    env: [KEY]", "missing-variable"],
+    ["metadata:\n  openclaw:\n    os: [plan9]", "other-system"],
+  ])("is told from one that says %s without reading its manifest", async (more, code) => {
+    const found = await discoverIn({
+      "home/.skillet/skills/asks/SKILL.md": skillText("asks", { more: `${more}\n` }),
+      "home/.skillet/skills/plain/SKILL.md": skillText("plain", {
+        body: `"env": ["packages"]`,
+        more: "tags: [env, os]\n",
+      }),
+    });
+    expect(found.skill("asks").asksOfHost?.()).toBe(true);
+    expect(denials(found.skill("asks"), found, "use").map((denial) => denial.code)).toEqual([code]);
+    expect(found.skill("plain").asksOfHost?.()).toBe(false);
+    expect(denials(found.skill("plain"), found, "use")).toEqual([]);
+  });
+});

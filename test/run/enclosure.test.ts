@@ -1,0 +1,112 @@
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { enclose, enclosed } from "../support/enclosed.ts";
+
+const isRoot = process.getuid?.() === 0;
+
+describe("the workspace of a run", () => {
+  it("is the user's own, to write to, where the settings say nothing", async () => {
+    const { enclosure } = await enclosed();
+    expect(enclosure).toMatchObject({ access: "read-write", folder: "/workspace", notices: [] });
+    expect(enclosure.places).toEqual({ workspace: "/workspace", skill: "/skill" });
+  });
+
+  it("is what the settings say", async () => {
+    const { enclosure } = await enclosed({ config: '[sandbox]\nworkspace = "read"\n[skills.x]\nworkspace = "none"\n' });
+    expect(enclosure).toMatchObject({ access: "none", folder: "/skill", notices: [] });
+    expect((await enclosed({ config: '[sandbox]\nworkspace = "read"\n' })).enclosure.access).toBe("read");
+  });
+
+  it("is not there for a program that decides whom to trust by itself, unless it is opened", async () => {
+    const { found } = await enclosed();
+    const { trust: _, ...untrusting } = found;
+    expect((await enclose(found, untrusting)).enclosure.access).toBe("none");
+  });
+
+  it("can only be read where it cannot be written to, and that is said", async () => {
+    const { found } = await enclosed();
+    symlinkSync("/nowhere", join(found.workspace, ".git"));
+    const { enclosure, call } = await enclose(found, found);
+    expect(enclosure.access).toBe("read");
+    expect(enclosure.notices).toMatchObject([{ code: "workspace-link" }]);
+    expect(enclosure.notices[0]?.message).toContain("the tools of this run can read it but change nothing");
+    expect((await call("bash", { command: "touch x" })).isError).toBe(true);
+  });
+
+  it.runIf(isRoot)("is read only, or not seen, where root alone may use it", async () => {
+    const { found } = await enclosed({ closed: true });
+    chmodSync(found.workspace, 0o755);
+    const reading = (await enclose(found, found)).enclosure;
+    expect(reading).toMatchObject({ access: "read", notices: [{ code: "workspace-closed" }] });
+    chmodSync(found.workspace, 0o700);
+    const none = (await enclose(found, found)).enclosure;
+    expect(none).toMatchObject({ access: "none", folder: "/skill", notices: [{ code: "workspace-closed" }] });
+    expect(none.notices[0]?.message).toContain("do not see it");
+  });
+
+  it("is not seen where it holds the user's home, and refused where it was asked for", async () => {
+    const { found } = await enclosed();
+    const wide = { ...found, workspace: found.root };
+    const { enclosure } = await enclose(found, wide);
+    expect(enclosure).toMatchObject({ access: "none", notices: [{ code: "workspace-too-wide" }] });
+    const asked = {
+      ...wide,
+      settings: { ...found.settings, sandbox: { ...found.settings.sandbox, workspace: "read" as const } },
+    };
+    await expect(enclose(found, asked)).rejects.toMatchObject({ code: "workspace-too-wide" });
+  });
+
+  it("is looked at again for each command: what the user made meanwhile is closed, and stays", async () => {
+    const { call, found } = await enclosed();
+    await call("bash", { command: "true" });
+    mkdirSync(join(found.workspace, ".git"));
+    writeFileSync(join(found.workspace, ".git/config"), "mine");
+    chmodSync(join(found.workspace, ".git"), 0o777);
+    chmodSync(join(found.workspace, ".git/config"), 0o666);
+    const { content } = await call("bash", { command: "echo evil > .git/config" });
+    expect(content).toContain("Read-only");
+    expect(content).not.toContain("other programs obey");
+    expect(readFileSync(join(found.workspace, ".git/config"), "utf8")).toBe("mine");
+  });
+});
+
+describe("a command of a run", () => {
+  it("tells how it was kept apart", async () => {
+    const { enclosure } = await enclosed();
+    expect(enclosure.isolation()).toBeUndefined();
+    const { isolation, exitCode, stdout } = await enclosure.run(["sh", "-c", "echo $SKILL_DIR"]);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "/skill\n" });
+    expect(enclosure.isolation()).toEqual(isolation);
+  });
+
+  it("of ours gets none of the skill's variables and no network", async () => {
+    const { enclosure } = await enclosed({
+      more: "env: [API_KEY]\n",
+      config: '[skills.x]\nAPI_KEY = "s3cret-value"\nnetwork = ["127.0.0.1:9"]\n',
+    });
+    const plain = await enclosure.run(["env"], { isPlain: true, env: { A: "1" } });
+    expect(plain.stdout).toContain("A=1\n");
+    expect(plain.stdout).not.toMatch(/API_KEY|PROXY|SKILL_DIR/);
+    const { stdout } = await enclosure.run(["env"]);
+    expect(stdout).toContain("API_KEY=[API_KEY]");
+    expect(stdout).toContain("HTTPS_PROXY=");
+  });
+
+  it("[Q-13] is refused for a sensitive skill where nothing keeps it apart", async () => {
+    const config = '[sandbox]\nlevel = "none"\n';
+    await expect(enclosed({ more: "sensitive: true\n", config })).rejects.toMatchObject({ code: "isolation-too-weak" });
+  });
+
+  it("works on real paths where nothing is mounted", async () => {
+    const { enclosure, call, found } = await enclosed({
+      config: '[sandbox]\nlevel = "none"\n',
+      files: { "a.txt": "held\n" },
+    });
+    expect(enclosure.folder).toBe(found.workspace);
+    expect((await call("read_file", { path: "a.txt" })).content).toContain("\nheld\n");
+    expect(await call("read_file", { path: "/etc/passwd" })).toMatchObject({ code: "path-outside" });
+    expect((await call("grep", { pattern: "held" })).content).toContain("a.txt:1:held");
+    expect(await call("write_file", { path: "b.txt", content: "x" })).toMatchObject({ isError: false });
+  });
+});

@@ -1,0 +1,72 @@
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import type { Host } from "../../src/host/host.ts";
+import { type Enclosure, openEnclosure } from "../../src/run/enclosure.ts";
+import { runTools } from "../../src/run/tools/tools.ts";
+import { variablesOf } from "../../src/run/variables.ts";
+import { openHiding } from "../../src/shared/redact.ts";
+import type { CallOptions, Tool, ToolResult } from "../../src/skill/tool.ts";
+import { copySkill } from "../../src/source/digest.ts";
+import { discoverIn, type Scene } from "./discover.ts";
+import { skillText } from "./folder.ts";
+
+export interface Enclosed {
+  found: Scene;
+  enclosure: Enclosure;
+  tools: Tool[];
+  call(tool: string, input: object, options?: CallOptions): Promise<ToolResult>;
+}
+
+interface Parts {
+  more?: string;
+  config?: string;
+  files?: Record<string, string | Uint8Array>;
+  env?: Record<string, string>;
+  /** What of the workspace others may not write to: nobody else uses these folders, and code never runs as root. */
+  closed?: boolean;
+  signal?: AbortSignal;
+  host?: Partial<Host>;
+}
+
+/** The tools of a run of skill `x`, which is the user's own, in a workspace with these files. */
+export async function enclosed(parts: Parts = {}): Promise<Enclosed> {
+  const { more = "", config = "", files = {}, env = {}, closed = false, signal = new AbortController().signal } = parts;
+  const found = await discoverIn(
+    {
+      "home/.skillet/skills/x/SKILL.md": skillText("x", { more }),
+      "home/.skillet/config.toml": config,
+      "README.md": "# Project\n",
+      ...files,
+    },
+    env,
+  );
+  chmodSync(found.root, 0o755);
+  if (!closed) openFor(found, Object.keys(files));
+  return enclose(found, { ...found, ...parts.host }, signal);
+}
+
+export async function enclose(found: Scene, host: Host, signal = new AbortController().signal): Promise<Enclosed> {
+  const skill = found.skill("x");
+  const secrets = variablesOf(skill, host);
+  const enclosure = await openEnclosure(host, {
+    ...{ skill, copy: copySkill(skill), secrets, hiding: openHiding(secrets), workspace: "own", signal },
+    onProgress: () => {},
+  });
+  const tools = runTools(enclosure, { host, skill });
+  const call = (name: string, input: object, options?: CallOptions) => {
+    const tool = tools.find((candidate) => candidate.name === name);
+    if (!tool) throw new Error(`no tool ${name} is offered`);
+    return tool.execute(input, options);
+  };
+  return { found, enclosure, tools, call };
+}
+
+/** Lets others write where these files are, and to them. */
+function openFor({ workspace }: Scene, files: readonly string[]): void {
+  chmodSync(workspace, 0o777);
+  for (const file of [...files, "README.md"].filter((path) => !path.startsWith("home/"))) {
+    const parts = file.split("/");
+    for (let length = 1; length < parts.length; length++) chmodSync(join(workspace, ...parts.slice(0, length)), 0o777);
+    chmodSync(join(workspace, file), 0o666);
+  }
+}

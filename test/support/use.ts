@@ -1,0 +1,85 @@
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import type { RunEvent } from "../../src/host/events.ts";
+import type { Host } from "../../src/host/host.ts";
+import type { RunResult } from "../../src/run/result.ts";
+import { type UseRequest, useSkill } from "../../src/run/use.ts";
+import { discoverIn, type Scene } from "./discover.ts";
+import { skillText } from "./folder.ts";
+import { API_KEY, MODEL, type ModelServer, modelServer, type PROTOCOLS, type Turn } from "./model-server.ts";
+
+export type ProtocolName = keyof typeof PROTOCOLS;
+
+/** A skill of the user's own: its frontmatter beside name and description, and its instructions. */
+export interface Written {
+  more?: string;
+  body?: string;
+  files?: Record<string, string>;
+}
+
+export interface UseScene {
+  found: Scene;
+  server: ModelServer;
+  use(request: UseRequest, host?: Partial<Host>): Promise<Used>;
+}
+
+export interface Used {
+  result: RunResult;
+  events: readonly RunEvent[];
+}
+
+export interface Parts {
+  skills: Record<string, Written>;
+  turns: readonly Turn[];
+  protocol?: ProtocolName;
+  /** Further configuration. */
+  config?: string;
+  /** Files of the workspace, which everybody may change. */
+  workspace?: Record<string, string>;
+  env?: Record<string, string>;
+}
+
+/** Skills in a user's home, a workspace, and a model behind a provider's protocol that follows a script. */
+export async function useScene({ skills, turns, config = "", workspace = {}, ...parts }: Parts): Promise<UseScene> {
+  const protocol = parts.protocol ?? "openai";
+  const server = await modelServer(protocol, turns);
+  const files = Object.entries(skills).flatMap(([name, { more = "", body = `Do ${name}.`, files: own = {} }]) => [
+    [`home/.skillet/skills/${name}/SKILL.md`, skillText(name, { more, body })],
+    ...Object.entries(own).map(([path, text]) => [`home/.skillet/skills/${name}/${path}`, text]),
+  ]);
+  const found = await discoverIn(
+    {
+      ...Object.fromEntries(files),
+      "home/.skillet/config.toml": `${modelConfig(protocol, server)}\n${config}`,
+      "README.md": "A project.\n",
+      ...workspace,
+    },
+    parts.env,
+  );
+  // Code never runs as root: where the tests do, others must be let in.
+  chmodSync(found.root, 0o755);
+  chmodSync(join(found.root, "project"), 0o777);
+  return {
+    found,
+    server,
+    async use(request, host = {}) {
+      const run = useSkill(found.catalog, { ...found, ...host }, request);
+      const events: RunEvent[] = [];
+      for await (const event of run) events.push(event);
+      return { result: await run, events };
+    },
+  };
+}
+
+export function modelConfig(protocol: ProtocolName, { url }: Pick<ModelServer, "url">, alias = "default"): string {
+  const provider = protocol === "openai" ? "openai-compatible" : protocol;
+  return `[models.${alias}]\nprovider = "${provider}"\nmodel = "${MODEL}"\nbase_url = "${url}"\napi_key = "${API_KEY}"\n`;
+}
+
+/** The events of one kind. */
+export function eventsOf<Type extends RunEvent["type"]>(
+  events: readonly RunEvent[],
+  type: Type,
+): Extract<RunEvent, { type: Type }>[] {
+  return events.filter((event): event is Extract<RunEvent, { type: Type }> => event.type === type);
+}
