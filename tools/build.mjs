@@ -1,63 +1,145 @@
-// Builds dist/: the library with its types (tsc), and the command as one file, because reading one file instead of sixty is
-// most of what its start costs.
+// Builds dist/: the library with its types (tsc), and the command (esbuild): a small file that loads the others, one with all of
+// the command's own code, because reading one file instead of sixty is most of what its start costs, and packages that only some
+// commands need.
 import { spawnSync } from "node:child_process";
-import { readFileSync, rmSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { build, transform } from "esbuild";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const shell = process.platform === "win32";
 
-/** Packages that most starts do without: each a file of its own beside the command's. */
-const APART = { "js-yaml": "yaml.cjs", "smol-toml": "toml.cjs", re2js: "re2.cjs" };
-/** Packages that are taken from where they are installed: what they do takes far longer than loading them. */
-const INSTALLED = ["chokidar", "ai", "@ai-sdk/*", "ajv", "ajv-formats"];
+/** Packages that most starts do without: each a file of its own beside the command's, with what is taken of it. */
+const APART = {
+  "js-yaml": { file: "yaml", takes: "*" },
+  "smol-toml": { file: "toml", takes: "*" },
+  re2js: { file: "re2", takes: "*" },
+  chokidar: { file: "chokidar", takes: "{ watch }" },
+  "ajv/dist/2020.js": { file: "ajv", takes: "{ Ajv2020 }" },
+  "ajv-formats": { file: "ajv-formats", takes: "{ default }", footer: "module.exports = module.exports.default;" },
+  ai: { file: "ai", takes: "{ streamText, wrapLanguageModel, jsonSchema }" },
+  "@ai-sdk/anthropic": { file: "anthropic", takes: "{ createAnthropic }" },
+  "@ai-sdk/openai": { file: "openai", takes: "{ createOpenAI }" },
+  "@ai-sdk/openai-compatible": { file: "openai-compatible", takes: "{ createOpenAICompatible }" },
+};
+
+/** Parts of packages that nothing here uses, and what stands in for them. */
+const UNUSED = {
+  // commander can start sub-commands that are programs of their own. None here is, and loading what it would need costs a tenth
+  // of the command's start.
+  "node:child_process": { by: /[\\/]commander[\\/]/, is: "export default {};" },
+  // What the AI SDK asks where a model is only named. Here all are opened.
+  "@ai-sdk/gateway": {
+    by: /[\\/]ai[\\/]/,
+    is: `const no = { isInstance: () => false };
+         export { no as GatewayAuthenticationError, no as GatewayError };
+         export const gateway = undefined, createGateway = undefined;`,
+  },
+  // zod's messages in fifty languages.
+  "../locales/index.js": { by: /[\\/]zod[\\/]/, is: "export {};" },
+};
 
 const shared = {
   absWorkingDir: root,
   bundle: true,
   platform: "node",
-  format: "cjs",
   target: "node22",
   minify: true,
+  charset: "ascii", // The loader counts on it.
   legalComments: "none",
   logLevel: "warning",
 };
-
-const startsFast = {
-  name: "starts-fast",
-  setup(build) {
-    build.onResolve({ filter: /^(?:js-yaml|smol-toml|re2js)$/ }, ({ path }) => ({
-      path: `./${APART[path]}`,
-      external: true,
-    }));
-    // commander can start sub-commands that are programs of their own. None here is, and loading what it would need costs a
-    // tenth of the command's start.
-    build.onResolve({ filter: /^node:child_process$/ }, ({ importer }) =>
-      /[\\/]commander[\\/]/.test(importer) ? { path: "none", namespace: "nothing" } : undefined,
-    );
-    build.onLoad({ filter: /^none$/, namespace: "nothing" }, () => ({ contents: "export default {};" }));
-  },
-};
+// As `require`: it goes through the loader, and Node does not search the file for what it exports.
+const plain = { format: "cjs", supported: { "dynamic-import": false } };
 
 rmSync(join(root, "dist"), { recursive: true, force: true });
 const tsc = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit", shell });
 if (tsc.error) console.error(`tsc could not be started: ${tsc.error.message} (run it as \`npm run prepare\`)`);
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
+await buildApart();
 await build({
   ...shared,
+  ...plain,
   entryPoints: ["src/cli/bin.ts"],
-  outfile: "dist/cli.cjs",
-  external: INSTALLED,
+  outfile: "dist/command.cjs",
   define: { "import.meta.dirname": "__dirname", SKILLET_VERSION: JSON.stringify(version) },
-  plugins: [startsFast],
+  plugins: [apart(), without()],
 });
-for (const [name, file] of Object.entries(APART)) {
-  await build({
+await build({
+  ...shared,
+  ...plain,
+  entryPoints: ["src/cli/load.ts"],
+  outfile: "dist/cli.cjs",
+  define: { "import.meta.dirname": "__dirname", SKILLET_BUILD: JSON.stringify(digest()) },
+});
+
+/** What several of them share is a file too, so that nothing is loaded twice; only modules of the newer kind can be split so. */
+async function buildApart() {
+  const { outputFiles } = await build({
     ...shared,
-    stdin: { contents: `export * from "${name}";`, resolveDir: root },
-    outfile: join("dist", file),
+    format: "esm",
+    splitting: true,
+    write: false,
+    outdir: "dist",
+    outExtension: { ".js": ".cjs" },
+    chunkNames: "shared-[hash]",
+    entryPoints: Object.entries(APART).map(([name, { file }]) => ({ in: `apart:${name}`, out: file })),
+    plugins: [entries(), without()],
   });
+  for (const { path, text } of outputFiles) {
+    const { footer } = Object.values(APART).find(({ file }) => `${file}.cjs` === basename(path)) ?? {};
+    const options = { platform: "node", target: "node22", minify: true, charset: "ascii", logLevel: "warning" };
+    const { code } = await transform(text, { ...options, ...plain, ...(footer ? { footer } : {}) });
+    writeFileSync(path, code);
+  }
+}
+
+/** Of all files that the command loads. */
+function digest() {
+  const hash = createHash("sha256");
+  const dist = join(root, "dist");
+  for (const name of readdirSync(dist).sort()) {
+    if (name.endsWith(".cjs")) hash.update(name).update(readFileSync(join(dist, name)));
+  }
+  return hash.digest("hex").slice(0, 12);
+}
+
+function entries() {
+  return {
+    name: "entries",
+    setup(build) {
+      build.onResolve({ filter: /^apart:/ }, ({ path }) => ({ path: path.slice("apart:".length), namespace: "apart" }));
+      build.onLoad({ filter: /.*/, namespace: "apart" }, ({ path }) => ({
+        contents: `export ${APART[path].takes} from "${path}";`,
+        resolveDir: root,
+      }));
+    },
+  };
+}
+
+function apart() {
+  return {
+    name: "apart",
+    setup(build) {
+      build.onResolve({ filter: /^[^./]/ }, ({ path }) =>
+        Object.hasOwn(APART, path) ? { path: `./${APART[path].file}.cjs`, external: true } : undefined,
+      );
+    },
+  };
+}
+
+function without() {
+  return {
+    name: "without",
+    setup(build) {
+      build.onResolve(
+        { filter: /^(?:node:child_process|@ai-sdk\/gateway|\.\.\/locales\/index\.js)$/ },
+        ({ path, importer }) => (UNUSED[path].by.test(importer) ? { path, namespace: "unused" } : undefined),
+      );
+      build.onLoad({ filter: /.*/, namespace: "unused" }, ({ path }) => ({ contents: UNUSED[path].is }));
+    },
+  };
 }

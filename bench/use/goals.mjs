@@ -32,7 +32,7 @@ function step({ count, rows }) {
 function flat({ name, rows }) {
   const [first, last] = [rows[0], rows.at(-1)];
   const kilobytes = (key) => ((last[key] - first[key]) * 1024) / (last.step - first.step);
-  const more = kilobytes("heap") - kilobytes("messages");
+  const more = kilobytes("heap") - kilobytes("said");
   const most = GROWN_KB[name];
   return {
     text: `${name}: from step ${first.step} to ${last.step}, one leaves at most ${most} KB beside what was said`,

@@ -5,8 +5,8 @@ const STARTS = ["ms", "p95", "least"].map((key) => [key === "ms" ? "median" : ke
 const STEPS = ["ms", "p95", "least"].map((key) => [key === "ms" ? "median" : key, (row) => row[key].toFixed(2)]);
 const MEMORY = [
   ["heap MB", ({ heap }) => heap.toFixed(2)],
-  ["said", ({ said }) => said],
-  ["said MB", ({ messages }) => messages.toFixed(2)],
+  ["messages", ({ messages }) => messages],
+  ["said MB", ({ said }) => said.toFixed(2)],
   ["rss MB", ({ rss }) => rss.toFixed(0)],
 ];
 

@@ -1,11 +1,13 @@
 // A process that uses the library as a host would, and does what its parent asks: one message, one answer.
-import { setImmediate } from "node:timers/promises";
+import { setTimeout } from "node:timers/promises";
 import { parts } from "../sandbox/library.mjs";
 import { SKILL } from "./home.mjs";
 import { TOOL } from "./model.mjs";
 import { replays } from "./replays.mjs";
 
 const MEGABYTE = 2 ** 20;
+/** How often what was said is held once more to see what that takes. */
+const COPIES = 10;
 let opened;
 let recorded;
 
@@ -23,9 +25,9 @@ const TASKS = {
     const onStep = async (step, messages) => {
       if (!marks.includes(step)) return;
       const heap = await held();
-      const copy = structuredClone(messages);
-      const messagesHeap = (await held()) - heap;
-      rows.push({ step, heap, messages: messagesHeap, said: copy.length, rss: process.memoryUsage().rss / MEGABYTE });
+      const copies = Array.from({ length: COPIES }, () => structuredClone(messages));
+      const said = ((await held()) - heap) / copies.length;
+      rows.push({ step, heap, messages: messages.length, said, rss: process.memoryUsage().rss / MEGABYTE });
     };
     await use({ count: marks.at(-1), isIterated, onStep });
     return rows;
@@ -100,8 +102,8 @@ function perStep({ times }) {
 }
 
 async function held() {
-  for (let turn = 0; turn < 3; turn++) {
-    await setImmediate();
+  for (let turn = 0; turn < 5; turn++) {
+    await setTimeout(20);
     globalThis.gc();
   }
   return process.memoryUsage().heapUsed / MEGABYTE;

@@ -1,5 +1,6 @@
 import { inLine, inTag } from "../shared/prompt.ts";
 import { count } from "../shared/text.ts";
+import { declaredVariables } from "../skill/needs.ts";
 import { SKILL_FOLDER, scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { substitute } from "../skill/substitute.ts";
@@ -96,7 +97,7 @@ function scriptLines(skill: Skill): string[] {
 /** One row a thing that text alone does not give: what the skill declares of it. */
 const LEFT_OUT: readonly [label: string, declared: (skill: Skill) => readonly (string | undefined)[]][] = [
   // Its scripts have them.
-  ["env", (skill) => (scriptsOf(skill).length > 0 ? [] : skill.manifest.env)],
+  ["env", (skill) => (scriptsOf(skill).length > 0 ? [] : declaredVariables(skill))],
   ["capabilities", ({ manifest }) => manifest.capabilities],
   ["packages", (skill) => (scriptsOf(skill).length > 0 ? [] : skill.manifest.packages)],
   ["model", ({ manifest }) => [manifest.model]],

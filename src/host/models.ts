@@ -2,6 +2,8 @@
 export interface Model {
   /** `anthropic/claude-…`, `ollama/…`, `runbook`. */
   readonly name: string;
+  /** Whether it can be told how hard to think. */
+  readonly takesEffort?: boolean;
   /** Contract: resolves with what the model said, or throws a SkillError: `model-unreachable`, `model-refused`, `model-timeout`, `model-broken`. */
   respond(request: ModelRequest): Promise<ModelReply>;
 }

@@ -15,6 +15,7 @@ export interface SdkOptions extends Asked {
 export function sdkModel(model: SdkModel, options: SdkOptions): Model {
   return {
     name: options.name,
+    takesEffort: options.takesEffort !== false,
     async respond(request) {
       // Loaded when a model is first asked: most of what a start costs would be this.
       const { streamText, wrapLanguageModel, jsonSchema } = await import("ai");

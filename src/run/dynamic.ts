@@ -2,8 +2,8 @@ import { dynamicCommands } from "../catalog/content.ts";
 import type { Host } from "../host/host.ts";
 import { denials } from "../policy/policy.ts";
 import { openHiding } from "../shared/redact.ts";
-import type { Skill } from "../skill/skill.ts";
 import { fillCommand } from "../skill/shell-values.ts";
+import type { Skill } from "../skill/skill.ts";
 import { copySkill } from "../source/digest.ts";
 import type { Enclosure } from "./enclosure.ts";
 

@@ -1,7 +1,7 @@
-import type { Notice } from "../host/sandbox.ts";
+import type { Isolation, Notice } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
-import type { Hiding } from "../shared/redact.ts";
+import { type Hiding, type Secrets, SHORTEST_SECRET } from "../shared/redact.ts";
 
 /** What could not be had, or what the machine refuses. Anything else is a bug, and thrown. */
 export function asNotice(error: unknown): Notice {
@@ -17,4 +17,29 @@ export function asNotice(error: unknown): Notice {
 /** Without secrets. */
 export function hide(hiding: Hiding): (notice: Notice) => Notice {
   return ({ code, message, fix }) => ({ code, message: hiding.text(message), fix: hiding.text(fix) });
+}
+
+/** Values that are too short to be hidden. */
+export function shortSecrets(secrets: Secrets): Notice[] {
+  const short = [...secrets].filter(([, value]) => Buffer.byteLength(value) < SHORTEST_SECRET).map(([name]) => name);
+  if (short.length === 0) return [];
+  return [
+    {
+      code: "secret-short",
+      message: `${short.join(", ")} is too short to be told from other text: it is not hidden in the output`,
+      fix: `use a value of ${SHORTEST_SECRET} characters or more`,
+    },
+  ];
+}
+
+/** Code that nothing kept apart, because the operator said so. */
+export function unkept(isolation: Pick<Isolation, "level"> | undefined): Notice[] {
+  if (isolation?.level !== "none") return [];
+  return [
+    {
+      code: "not-isolated",
+      message: "Nothing kept this code apart: it could do all that you can",
+      fix: 'remove level = "none" under [sandbox] in config.toml',
+    },
+  ];
 }

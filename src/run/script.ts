@@ -2,18 +2,19 @@ import type { Host } from "../host/host.ts";
 import type { Isolation, Notice, Outcome, OutputStream } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials } from "../policy/policy.ts";
+import { claimSecrets } from "../policy/secrets.ts";
 import { SkillError } from "../shared/error.ts";
-import { codeOf, reason } from "../shared/inside.ts";
-import { openHiding, redact, type Secrets, SHORTEST_SECRET } from "../shared/redact.ts";
+import { type Hiding, openHiding, type Secrets } from "../shared/redact.ts";
 import { count, grouped, nearest } from "../shared/text.ts";
 import { findScript, type SkillScript, scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
 import { changed } from "./changed.ts";
+import { asNotice, hide, shortSecrets, unkept } from "./notice.ts";
 import type { Output } from "./output.ts";
 import { type CommandLimits, limitsOf } from "./script-limits.ts";
+import { allSecrets, type OwnSecrets, ownSecrets } from "./secrets.ts";
 import { type Run, startRun } from "./start-run.ts";
-import { variablesOf } from "./variables.ts";
 
 export interface ScriptRequest {
   skill: Skill;
@@ -53,14 +54,16 @@ export function runScript(given: Partial<Host>, request: ScriptRequest): Run<Scr
   const { skill, script } = request;
   const nothing = { ...NOTHING, skill: skill.name, script, limits: limitsOf(host) };
   return startRun<ScriptEvent, ScriptResult>(async (emit, signal) => {
-    const secrets = new Map<string, string>();
+    const own = ownSecrets(skill, host); // First, so that no refusal names one of them.
+    const { secrets } = own;
+    const hiding = openHiding(allSecrets(secrets, host));
     try {
-      const judged = judge(host, request, secrets);
-      if ("refusals" in judged) return { ...nothing, refusals: judged.refusals };
-      return { ...nothing, ...(await execute(host, { ...request, ...judged, secrets }, emit, signal)) };
+      const judged = judge(host, request, own);
+      if ("refusals" in judged) return { ...nothing, refusals: judged.refusals.map(hide(hiding)) };
+      return { ...nothing, ...(await execute(host, { ...request, ...judged, secrets, hiding }, emit, signal)) };
     } catch (error) {
       if (signal.aborted) return { ...nothing, ending: "abort" };
-      return { ...nothing, refusals: [hidden(refusalFor(error), secrets)] };
+      return { ...nothing, refusals: [hide(hiding)(asNotice(error))] };
     }
   }, request.signal);
 }
@@ -70,41 +73,31 @@ interface Judged {
   copy: SkillCopy;
 }
 
-/** Whether it may run: which script is meant, then all that speaks against it at once. Puts the skill's values into `secrets`. */
-function judge(host: Host, request: ScriptRequest, secrets: Map<string, string>): Judged | { refusals: Notice[] } {
+/** Whether it may run: which script is meant, then all that speaks against it at once. */
+function judge(host: Host, request: ScriptRequest, own: OwnSecrets): Judged | { refusals: Notice[] } {
   const { skill, args = [] } = request;
-  const why = fill(secrets, skill, host); // First, so that no refusal names one of them.
   const script = chosen(skill, request.script);
   const denied = denials(skill, host, "run");
-  if (denied.length > 0) return { refusals: denied.map((denial) => hidden(denial, secrets)) };
-  if (why) throw why;
+  if (denied.length > 0) return { refusals: denied };
+  if (own.problem !== undefined) throw own.problem;
   checkArguments(args, limitsOf(host));
   const copy = copySkill(skill);
   const changes = host.trust?.changesOf(skill, copy) ?? [];
-  return changes.length > 0 ? { refusals: [changed(skill, changes)] } : { script, copy };
-}
-
-/** Contract: what kept them from being had, when something did. */
-function fill(secrets: Map<string, string>, skill: Skill, host: Host): unknown {
-  try {
-    for (const [name, value] of variablesOf(skill, host)) secrets.set(name, value);
-    return undefined;
-  } catch (error) {
-    return error;
-  }
+  if (changes.length > 0) return { refusals: [changed(skill, changes)] };
+  claimSecrets(skill, host);
+  return { script, copy };
 }
 
 async function execute(
   host: Host,
-  request: Omit<ScriptRequest, "script"> & Judged & { secrets: Secrets },
+  request: Omit<ScriptRequest, "script"> & Judged & { secrets: Secrets; hiding: Hiding },
   emit: (event: ScriptEvent) => void,
   signal: AbortSignal,
 ): Promise<Partial<ScriptResult>> {
-  const { skill, script, secrets, args = [] } = request;
+  const { skill, script, secrets, hiding, args = [] } = request;
   const { prepareScript } = await import("./prepare-script.ts"); // Only who runs code loads what keeps it apart.
   const onProgress = (text: string) => emit({ type: "packages-built", text });
-  const hiding = openHiding(secrets);
-  const { enclosure, argv, more } = await prepareScript(host, { ...request, hiding, args, onProgress, signal });
+  const { enclosure, argv, more } = await prepareScript(host, { ...request, args, onProgress, signal });
   emit({ type: "script-started", skill: skill.name, script: script.path });
   const { notices = [], ...outcome } = await enclosure.run(argv, {
     ...more,
@@ -112,52 +105,14 @@ async function execute(
     onText: (stream, text) => emit({ type: "script-printed", stream, text }),
   });
   const isWhole = outcome.ending === "exit";
-  const warnings = [...shortSecrets(secrets), ...unkept(outcome), ...notices];
+  const warnings = [...shortSecrets(secrets), ...unkept(outcome.isolation), ...notices];
   return {
     ...outcome,
     limits: limitsOf(host),
     script: script.path,
-    warnings: warnings.map((notice) => hidden(notice, secrets)),
+    warnings: warnings.map(hide(hiding)),
     isError: !isWhole || outcome.exitCode !== 0 || enclosure.close().length > 0,
   };
-}
-
-function hidden({ code, message, fix }: Notice, secrets: Secrets): Notice {
-  return { code, message: redact(message, secrets), fix: redact(fix, secrets) };
-}
-
-/** What could not be had is a refusal; so is what the machine refuses. Anything else is a bug, and thrown. */
-function refusalFor(error: unknown): Notice {
-  if (error instanceof SkillError) return { code: error.code, message: error.message, fix: error.fix ?? "" };
-  if (codeOf(error) === "") throw error;
-  return {
-    code: "machine",
-    message: `The script could not be run: ${reason(error)} (${codeOf(error)})`,
-    fix: "check the folders that it needs, and that there is room",
-  };
-}
-
-function shortSecrets(secrets: Secrets): Notice[] {
-  const short = [...secrets].filter(([, value]) => Buffer.byteLength(value) < SHORTEST_SECRET).map(([name]) => name);
-  if (short.length === 0) return [];
-  return [
-    {
-      code: "secret-short",
-      message: `${short.join(", ")} is too short to be told from other text: it is not hidden in the output`,
-      fix: `use a value of ${SHORTEST_SECRET} characters or more`,
-    },
-  ];
-}
-
-function unkept({ isolation }: Pick<Outcome, "isolation">): Notice[] {
-  if (isolation.level !== "none") return [];
-  return [
-    {
-      code: "not-isolated",
-      message: "Nothing kept this code apart: it could do all that you can",
-      fix: 'remove level = "none" under [sandbox] in config.toml',
-    },
-  ];
 }
 
 const NOTHING = {

@@ -5,7 +5,12 @@ import type { Skill } from "../skill/skill.ts";
 import { variablesOf } from "./variables.ts";
 
 /** The values of a skill's variables; with what kept them from being had, when something did. */
-export function ownSecrets(skill: Skill, host: Host): { secrets: Secrets; problem?: unknown } {
+export interface OwnSecrets {
+  secrets: Secrets;
+  problem?: unknown;
+}
+
+export function ownSecrets(skill: Skill, host: Host): OwnSecrets {
   try {
     return { secrets: variablesOf(skill, host) };
   } catch (problem) {

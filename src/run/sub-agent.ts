@@ -2,9 +2,10 @@ import type { RunEvent } from "../host/events.ts";
 import type { Model } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { costOf } from "../model/cost.ts";
+import { firstDenial } from "../policy/policy.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
 import { makeTool, type Tool } from "../skill/tool.ts";
 import { ourTool } from "../skill/tool-names.ts";
 import type { SkillCopy } from "../source/digest.ts";
@@ -14,7 +15,7 @@ import { type Enclosure, openEnclosure } from "./enclosure.ts";
 import { COMPLETE, gateOf, isOffered } from "./gate.ts";
 import { instructionsFor, messageFor } from "./instructions.ts";
 import { type Budget, type LoopEnd, loop } from "./loop.ts";
-import { asNotice, hide } from "./notice.ts";
+import { asNotice, hide, shortSecrets, unkept } from "./notice.ts";
 import { livePort } from "./port.ts";
 import { asToolResult, contentOf, type RunResult } from "./result.ts";
 import { listedSkills } from "./skill-list.ts";
@@ -46,7 +47,13 @@ export async function runSubAgent(scene: Scene, prepared: Prepared, bounds: Boun
   const { enclosure, warnings: unenclosed } = await enclose(scene, prepared, (text) =>
     say({ type: "packages-built", text: hiding.text(text) }),
   );
-  const warnings = [...prepared.warnings, ...unsupported(prepared.skill), ...unenclosed].map(hide(hiding));
+  const warnings = [
+    ...prepared.warnings,
+    ...unsupported(prepared),
+    ...shortSecrets(prepared.secrets),
+    ...unenclosed,
+    ...unkept(enclosure?.sandbox),
+  ].map(hide(hiding));
   let left: readonly Notice[] = [];
   let end: LoopEnd;
   try {
@@ -164,6 +171,7 @@ function needsCode({ manifest: { tools, env, packages, scripts, capabilities } }
 /** Everything that there is; what of it is offered, the gates say. */
 function toolsOf(scene: Scene, { skill }: Prepared, enclosure: Enclosure | undefined, chain: Chain): Tool[] {
   const { host, catalog } = scene;
+  const isForModel = (other: Skill) => isFor("model", other) && firstDenial(other, host)?.kind !== "access";
   const ours = [
     ...(enclosure ? runTools(enclosure, { skill, host }) : []),
     resourceTool(skill),
@@ -174,7 +182,7 @@ function toolsOf(scene: Scene, { skill }: Prepared, enclosure: Enclosure | undef
         category: "skills",
         parameters: {},
       },
-      async () => ({ content: JSON.stringify(listedSkills(catalog.skills, host)), isError: false }),
+      async () => ({ content: JSON.stringify(listedSkills(catalog.skills.filter(isForModel), host)), isError: false }),
     ),
     useTool(async (request) => {
       const run = useWithin(catalog, host, request, chain);
@@ -188,15 +196,17 @@ function toolsOf(scene: Scene, { skill }: Prepared, enclosure: Enclosure | undef
 }
 
 /** What a skill asks for that nobody here gives. */
-function unsupported({ name, manifest: { agent } }: Skill): Notice[] {
-  if (agent === undefined) return [];
-  return [
-    {
-      code: "not-supported",
-      message: `Skill '${name}' asks for agent '${agent}', which means nothing here`,
-      fix: "`model` and `allowed_tools` in the skill say what its sub-agent has",
-    },
+function unsupported({ skill: { name, manifest }, model }: Prepared): Notice[] {
+  const { agent, effort } = manifest;
+  const asked = [
+    ...(agent === undefined ? [] : [`agent '${agent}', which means nothing here`]),
+    ...(effort === undefined || model.takesEffort ? [] : [`effort '${effort}', which ${model.name} cannot be told`]),
   ];
+  return asked.map((what) => ({
+    code: "not-supported",
+    message: `Skill '${name}' asks for ${what}`,
+    fix: "`model` and `allowed_tools` say what its sub-agent has",
+  }));
 }
 
 interface Outcome {

@@ -7,6 +7,7 @@ import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { resolveModel } from "../model/resolve.ts";
 import { claimSecrets } from "../policy/secrets.ts";
+import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
 import type { Skill } from "../skill/skill.ts";
 import { boundTime } from "./bound-time.ts";
@@ -104,10 +105,11 @@ export function wantedModel({ name, manifest }: Skill, { settings }: Host, reque
 function refused({ request, host, chain, id, emit, start }: Scene, refusals: readonly Notice[]): RunResult {
   const caller = host.caller === undefined ? {} : { caller: host.caller };
   const parent = chain.parent === undefined ? {} : { parent: chain.parent };
-  emit({ type: "run-refused", run: id, skill: request.skill, refusals, ...parent, ...caller });
+  const skill = inLine(request.skill, 64);
+  emit({ type: "run-refused", run: id, skill, refusals, ...parent, ...caller });
   return {
     run: id,
-    skill: request.skill,
+    skill,
     content: sayRefusals(refusals),
     isError: true,
     iterations: 0,

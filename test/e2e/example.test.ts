@@ -10,18 +10,21 @@ import { API_KEY, MODEL, modelServer, type Turn } from "../support/model-server.
 const root = join(import.meta.dirname, "..", "..");
 const examples = join(root, "examples");
 
-/** The example as a user starts it, in a process of its own, with a model on this machine. */
-async function run(script: readonly Turn[], ...args: string[]) {
+/** The first example as a user starts it. */
+const run = (script: readonly Turn[], ...args: string[]) => start("01-agent.ts", script, args);
+
+/** An example in a process of its own, with a model on this machine. */
+async function start(file: string, script: readonly Turn[], args: readonly string[]) {
   const { url, requests } = await modelServer("openai", script);
   const env = { PATH: process.env["PATH"], MODEL_BASE_URL: url, MODEL_NAME: MODEL, MODEL_API_KEY: API_KEY };
-  const { stdout } = await promisify(execFile)(process.execPath, [join(examples, "01-agent.ts"), ...args], {
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(examples, file), ...args], {
     cwd: temporaryFolder(),
     env,
   });
-  return { stdout, requests };
+  return { stdout, stderr, requests };
 }
 
-describe("the example agent", () => {
+describe("the examples", () => {
   it("[P-08] loads a skill, reads its file and prints the answer", async () => {
     const { stdout, requests } = await run(
       [
@@ -63,8 +66,22 @@ describe("the example agent", () => {
     expect(stdout).toBe("A bowline.\n");
   });
 
-  it("fits into 30 lines", () => {
-    const lines = readFileSync(join(examples, "01-agent.ts"), "utf8").trimEnd().split("\n");
+  it("[W-07, W-11] uses a skill as a sub-agent, and gets only its answer", async () => {
+    const { stdout, stderr, requests } = await start(
+      "02-use.ts",
+      [
+        () => [{ tool: "list_skills", input: {} }],
+        ({ results }) => `There is ${JSON.parse(results[0]?.content ?? "[]")[0].name}.`,
+      ],
+      [],
+    );
+    expect(stdout).toBe("There is travel-expenses.\n");
+    expect(stderr).toBe("· list_skills {}\n✓ 2 iterations\n");
+    expect(requests[0]?.instructions).toContain("Never promise more than the rate.");
+  });
+
+  it.each(["01-agent.ts", "02-use.ts"])("%s fits into 30 lines", (file) => {
+    const lines = readFileSync(join(examples, file), "utf8").trimEnd().split("\n");
     expect(lines.length).toBeLessThan(30);
   });
 

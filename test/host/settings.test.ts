@@ -239,14 +239,14 @@ command = ["/opt/mail"]
   });
 
   it.each(["[skills.a]\nKEY", "[models.a]\napi_key"])("warn when others can read a file with %s", async (key) => {
-    const { root } = await settingsOf(user(`${key} = "secret"\n`));
+    const { root } = await settingsOf(user(`${key} = "sesame"\n`));
     const file = join(root, "home/.skillet/config.toml");
     const again = async () =>
       (await discover({ workspace: root, env: { HOME: join(root, "home") }, index: false })).configuration.diagnostics;
     expect(await again()).toEqual([]);
     chmodSync(file, 0o644);
     expect(await again()).toMatchObject([{ code: "config-readable", fix: `chmod 600 ${file}` }]);
-    expect(JSON.stringify(await again())).not.toContain("secret");
+    expect(JSON.stringify(await again())).not.toContain("sesame");
     expect(statSync(file).mode & 0o777).toBe(0o644);
   });
 });

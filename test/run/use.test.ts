@@ -363,7 +363,13 @@ describe("a use", () => {
         },
       ],
     });
-    expect((await use({ skill: "x" })).result.warnings).toMatchObject([{ code: "not-supported" }]);
+    expect((await use({ skill: "x" })).result.warnings).toMatchObject([
+      { code: "not-supported", message: "Skill 'x' asks for agent 'Explore', which means nothing here" },
+      {
+        code: "not-supported",
+        message: expect.stringMatching(/^Skill 'x' asks for effort 'low', which .* cannot be told$/),
+      },
+    ]);
   });
 
   it("[X-04] refuses what `allowed-tools` does not approve beforehand, where there is nobody to ask", async () => {

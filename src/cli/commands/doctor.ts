@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync } from "node:fs";
 import { type Discovered, undeclaredSettings } from "../../host/discover.ts";
+import type { ModelAlias } from "../../model/resolve.ts";
 import { packageVersion } from "../../package.ts";
 import { uvPrograms } from "../../sandbox/uv.ts";
 import { count } from "../../shared/text.ts";
@@ -20,7 +21,9 @@ export async function doctor({ io, options }: Context<DoctorOptions>): Promise<n
   if (options.fix) return (await import("./fix.ts")).fix(io, options);
   const found = await discoverFor(io, options);
   if (options.sandbox) return (await import("./safety-card.ts")).safetyCard(io, options, found);
-  const facts = factsOf(found);
+  const { aliasesOf } = await import("../../model/resolve.ts");
+  const models = await aliasesOf(found);
+  const facts = { ...factsOf(found), models };
   if (options.json) printJson(io.stdout, facts);
   else printFacts(io, found, facts);
   if (found.configuration.isBroken) return EXIT.usage;
@@ -82,7 +85,23 @@ function printCode(out: Printer, { level, engine, missing, uv, waitingForTrust }
   if (waitingForTrust > 0) out.line`  the code of ${count(waitingForTrust, "skill")} waits for \`skillet trust\``;
 }
 
-function printFacts(io: Io, { around }: Discovered, facts: ReturnType<typeof factsOf>): void {
+function printModels(out: Printer, models: readonly ModelAlias[]): void {
+  out.line`\n${out.bold("Models")} ${out.dim("by what skills may call them")}`;
+  const byModel = new Map<string, ModelAlias[]>();
+  for (const alias of models) byModel.set(alias.model, [...(byModel.get(alias.model) ?? []), alias]);
+  for (const [model, aliases] of byModel) {
+    const isDefault = aliases.some((alias) => alias.isDefault);
+    out.line`  ${isDefault ? out.green("✓") : " "} ${model}  ${out.dim(aliases.map(({ alias }) => alias).join(", "))}`;
+  }
+  if (models.every(({ model }) => model === "runbook"))
+    out.line`    no language model: set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default]`;
+}
+
+function printFacts(
+  io: Io,
+  { around }: Discovered,
+  facts: ReturnType<typeof factsOf> & { models: readonly ModelAlias[] },
+): void {
   const out = printer(io.stdout, io.env);
   const { folders, diagnostics } = facts;
   out.line`${out.bold("Machine")}`;
@@ -96,6 +115,7 @@ function printFacts(io: Io, { around }: Discovered, facts: ReturnType<typeof fac
     out.line`${exists ? shown : out.dim(shown)}`;
   }
   printCode(out, facts.code);
+  printModels(out, facts.models);
   out.line`\n${out.bold("Configuration")}`;
   for (const { path, exists } of facts.configuration) {
     out.line`  ${displayPath(path, around)}  ${out.dim(exists ? "read" : "not there")}`;

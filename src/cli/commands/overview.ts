@@ -34,6 +34,9 @@ export async function overview({ io, options }: Context<object>): Promise<number
   if (broken > 0) next.push([`${skillet} list --all`, `see why ${count(broken, "file")} did not load`]);
   const [first] = skills;
   if (first) next.push([`${skillet} show ${first.name}`, "what it tells a model, its files, where it comes from"]);
+  if (first) next.push([`${skillet} chat "…"`, "an agent with these skills; works without a key, too"]);
+  if (skills.some(({ name }) => name === "host-report"))
+    next.push([`${skillet} run host-report`, "use one of them, as a sub-agent of its own"]);
   if (first) next.push([`${skillet} explain "…"`, "what a model is told for a query, and why"]);
   next.push([`${skillet} new my-skill`, "make a skill of your own"]);
   next.push([`${skillet} check`, "check the skills of this workspace"]);

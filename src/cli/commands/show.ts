@@ -6,6 +6,7 @@ import { denials } from "../../policy/policy.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens, oneLine } from "../../shared/text.ts";
 import { type Diagnostic, diagnose } from "../../skill/diagnostic.ts";
+import { declaredVariables } from "../../skill/needs.ts";
 import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
@@ -80,7 +81,12 @@ function printFacts(io: Io, skill: Skill, found: Discovered): void {
       .join(", "),
   );
   const values = found.settings.skills.get(skill.name)?.variables;
-  row("env", manifest.env.map((name) => `${name} (${values?.get(name) ? "set" : "missing"})`).join(", "));
+  row(
+    "env",
+    declaredVariables(skill)
+      .map((name) => `${name} (${values?.get(name) ? "set" : "missing"})`)
+      .join(", "),
+  );
   row("packages", manifest.packages.join(", "));
   row("network", (found.settings.skills.get(skill.name)?.network ?? []).join(", "));
   const standing = found.trust.standingOf(skill);

@@ -1,0 +1,101 @@
+import { closeSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { getCompileCacheDir } from "node:module";
+import { basename, join } from "node:path";
+import { constants, Script } from "node:vm";
+
+/** Starts the command. What this file is built with loads nothing that it need not. */
+export function run(): void {
+  (load(COMMAND) as { run(): void }).run();
+}
+
+const COMMAND = "./command.cjs";
+
+type Wrapper = (exports: object, require: (name: string) => unknown, module: object, file: string, at: string) => void;
+
+const loaded = new Map<string, { exports: object }>();
+
+/**
+ * A file of this build, with what V8 made of it before. Node keeps that too, but only what it compiles before a file is run,
+ * which leaves most functions to be compiled at every start.
+ */
+function load(name: string): object {
+  const known = loaded.get(name);
+  if (known) return known.exports;
+  const file = join(import.meta.dirname, name);
+  const text = readFileSync(file, "latin1");
+  const kept = text.length < SMALL ? undefined : keptFor(name);
+  const cachedData = kept === undefined ? undefined : readKept(kept);
+  const script = new Script(`(function(exports,require,module,__filename,__dirname){${text}\n})`, {
+    filename: file,
+    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+    ...(cachedData ? { cachedData } : {}),
+  });
+  const module = { exports: {} };
+  loaded.set(name, module);
+  (script.runInThisContext() as Wrapper)(module.exports, requireHere, module, file, import.meta.dirname);
+  if (kept !== undefined && (!cachedData || script.cachedDataRejected)) keepLater(kept, script);
+  return module.exports;
+}
+
+/** What compiles faster than it is found. */
+const SMALL = 4096;
+
+/** All else that there is to load is in this build. */
+function requireHere(name: string): unknown {
+  return name.startsWith("./") ? load(name) : process.getBuiltinModule(name);
+}
+
+/** Names the build. V8 looks at nothing but a file's length. */
+declare const SKILLET_BUILD: string;
+
+/** Where it is kept, if it is: in the folder that Node was told, which has Node's version in its name. */
+function keptFor(name: string): string | undefined {
+  const folder = getCompileCacheDir();
+  if (folder === undefined) return undefined;
+  // Each command uses other functions of the same file.
+  const [command = "any"] = (name === COMMAND && /^[a-z]{1,20}$/.exec(process.argv[2] ?? "")) || [];
+  return join(folder, `${SKILLET_BUILD}-${basename(name, ".cjs")}-${command}`);
+}
+
+// It is written twice: V8 believes what it is given and crashes over a wrong byte, and nothing else that can tell is loaded yet.
+function readKept(path: string): Buffer | undefined {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(path);
+  } catch {
+    return undefined;
+  }
+  const half = bytes.length / 2;
+  const data = bytes.subarray(0, half);
+  return half > 0 && data.equals(bytes.subarray(half)) ? data : undefined;
+}
+
+/** Once what a start needs has been compiled, and before V8 lets go of what a long run no longer needs. */
+const SETTLED_MS = 3000;
+
+function keepLater(path: string, script: Script): void {
+  const timer = setTimeout(() => {
+    process.off("exit", onExit);
+    keep(path, script.createCachedData());
+  }, SETTLED_MS).unref();
+  const onExit = (code: number) => {
+    clearTimeout(timer);
+    if (code === 0) keep(path, script.createCachedData());
+  };
+  process.once("exit", onExit);
+}
+
+function keep(path: string, data: Buffer): void {
+  const made = `${path}.${process.pid}`;
+  try {
+    const file = openSync(made, "wx", 0o600);
+    try {
+      writeFileSync(file, Buffer.concat([data, data]));
+    } finally {
+      closeSync(file);
+    }
+    renameSync(made, path);
+  } catch {
+    // The next start takes longer.
+  }
+}
