@@ -50,8 +50,8 @@ async function memory({ place, model, say }) {
     const name = isIterated ? "events iterated" : "events not iterated";
     say(`memory: ${MARKS.at(-1)} steps, ${name}`);
     model.willCall(MARKS.at(-1));
-    const rows = await inWorker({ place, model, say }, (ask) => ask("memory", { marks: MARKS, isIterated }));
-    ways.push({ name, rows });
+    const held = await inWorker({ place, model, say }, (ask) => ask("memory", { marks: MARKS, isIterated }));
+    ways.push({ name, ...held });
   }
   return ways;
 }

@@ -16,13 +16,7 @@ export function asText(result) {
     `Using skills. ${machine()}, load ${load.toFixed(2)} before.`,
     table("From the start of a process to its end, or until it asks its model, ms", STARTS, starts),
     table(`A step of a run of ${steps.count}, ms`, STEPS, steps.rows),
-    ...memory.map(({ name, rows }) =>
-      table(
-        `What a run holds, ${name}`,
-        MEMORY,
-        rows.map((row) => ({ name: `step ${row.step}`, ...row })),
-      ),
-    ),
+    ...memory.map(memoryText),
     goalLines(judge(result)),
   ];
   return `${parts.join("\n\n")}\n`;
@@ -30,4 +24,13 @@ export function asText(result) {
 
 export function asJson(result) {
   return { node: process.versions.node, ...result, goals: judge(result) };
+}
+
+function memoryText({ name, rows, after }) {
+  const title = `What a run holds, ${name}; ${after.toFixed(2)} MB after it`;
+  return table(
+    title,
+    MEMORY,
+    rows.map((row) => ({ name: `step ${row.step}`, ...row })),
+  );
 }

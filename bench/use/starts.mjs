@@ -15,7 +15,11 @@ export async function starts({ place, model, samples, before, say }) {
   const own = (at) => join(at, "bin", "skillet.cjs");
   const imports = (...names) => ["--input-type=module", "-e", names.map((name) => `import "${name}";`).join("")];
   const whole = (name, args, given = plain) => ({ name, sample: () => ended({ args, ...given }) });
-  const list = makeHome(place, "listing");
+  const lists = (name, at) => {
+    const { env, ...home } = makeHome(place, name);
+    // Without the shipped skills, of which another checkout has others.
+    return whole(name, [own(at), "list"], { ...home, env: { ...env, SKILLS_DIR: plain.cwd } });
+  };
   const use = { args: [own(root), "run", SKILL, "say hello"], ...asking };
   const first = makeHome(place, "first", model.url);
   say(`starts: ${samples} rounds`);
@@ -26,8 +30,8 @@ export async function starts({ place, model, samples, before, say }) {
       whole("import provider", imports(PROVIDER), { ...plain, cwd: root }),
       whole("import both", imports("ai", PROVIDER), { ...plain, cwd: root }),
       whole("skillet --version", [own(root), "--version"]),
-      whole("skillet list", [own(root), "list"], list),
-      ...(before ? [whole("skillet list, before", [own(before), "list"], makeHome(place, "listing-before"))] : []),
+      lists("skillet list", root),
+      ...(before ? [lists("skillet list, before", before)] : []),
       { name: "skillet run, first request", sample: () => asked(use, model) },
       { name: "skillet run", sample: () => ended(use) },
       {

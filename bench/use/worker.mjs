@@ -30,7 +30,7 @@ const TASKS = {
       rows.push({ step, heap, messages: messages.length, said, rss: process.memoryUsage().rss / MEGABYTE });
     };
     await use({ count: marks.at(-1), isIterated, onStep });
-    return rows;
+    return { rows, after: await held() };
   },
 };
 

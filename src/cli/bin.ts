@@ -79,7 +79,11 @@ function read(prompt: string, history: readonly string[]): Promise<string | Inte
 
 const LARGEST_INPUT = 16 * 1024 * 1024;
 
-async function stdin(): Promise<string> {
+async function stdin(patienceMs?: number): Promise<string | undefined> {
+  if (patienceMs !== undefined && !(await comes(patienceMs))) {
+    process.stdin.unref();
+    return undefined;
+  }
   const parts: Buffer[] = [];
   let size = 0;
   for await (const part of process.stdin) {
@@ -90,6 +94,18 @@ async function stdin(): Promise<string> {
     parts.push(part);
   }
   return Buffer.concat(parts).toString("utf8");
+}
+
+/** Whether something is piped in, or has ended, in time. */
+function comes(patienceMs: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, patienceMs, false);
+    const done = () => {
+      clearTimeout(timer);
+      resolve(true);
+    };
+    process.stdin.once("readable", done).once("end", done).once("error", done);
+  });
 }
 
 // A terminal gets Node's own stream. For a file or a pipe, loading it would cost a tenth of the start, and a long list would

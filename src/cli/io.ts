@@ -20,8 +20,8 @@ export interface Io {
   askHidden?(question: string): Promise<string>;
   /** One line of a dialogue, with the lines before it to go back to. Nothing when whoever sits there is done. Not there where nobody sits. */
   read?(prompt: string, history: readonly string[]): Promise<string | Interrupted | undefined>;
-  /** All that is piped in. Not there where nothing is. */
-  stdin?(): Promise<string>;
+  /** All that is piped in. Not there where nothing is. With patience: nothing, when nothing comes for so long. */
+  stdin?(patienceMs?: number): Promise<string | undefined>;
   /** Resolves when a command that would go on for ever is to end; or never, once nobody cares any more. */
   interrupted?(until?: AbortSignal): Promise<void>;
 }

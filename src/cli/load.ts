@@ -1,10 +1,11 @@
-import { closeSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 import { basename, join } from "node:path";
 import { constants, Script } from "node:vm";
 
 /** Starts the command. What this file is built with loads nothing that it need not. */
 export function run(): void {
+  process.once("exit", keepAll);
   (load(COMMAND) as { run(): void }).run();
 }
 
@@ -73,29 +74,34 @@ function readKept(path: string): Buffer | undefined {
 /** Once what a start needs has been compiled, and before V8 lets go of what a long run no longer needs. */
 const SETTLED_MS = 3000;
 
+/** Scripts that are still to be kept, by where. */
+const unkept = new Map<string, Script>();
+
 function keepLater(path: string, script: Script): void {
-  const timer = setTimeout(() => {
-    process.off("exit", onExit);
-    keep(path, script.createCachedData());
-  }, SETTLED_MS).unref();
-  const onExit = (code: number) => {
-    clearTimeout(timer);
-    if (code === 0) keep(path, script.createCachedData());
-  };
-  process.once("exit", onExit);
+  unkept.set(path, script);
+  setTimeout(() => keep(path, script), SETTLED_MS).unref();
 }
 
-function keep(path: string, data: Buffer): void {
+function keepAll(code: number): void {
+  if (code === 0) for (const [path, script] of unkept) keep(path, script);
+}
+
+function keep(path: string, script: Script): void {
+  unkept.delete(path);
   const made = `${path}.${process.pid}`;
   try {
-    const file = openSync(made, "wx", 0o600);
-    try {
-      writeFileSync(file, Buffer.concat([data, data]));
-    } finally {
-      closeSync(file);
-    }
+    const data = script.createCachedData();
+    writeFileSync(made, Buffer.concat([data, data]), { flag: "wx", mode: 0o600 });
     renameSync(made, path);
   } catch {
-    // The next start takes longer.
+    remove(made); // The next start takes longer.
+  }
+}
+
+function remove(path: string): void {
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // Nor can anything else be written there.
   }
 }

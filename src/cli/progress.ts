@@ -49,7 +49,7 @@ export function openProgress(io: Io): Progress {
       }
       const doing = "skill" in event && event.type !== "skill-loaded" ? doingOf(event) : undefined;
       if (doing !== undefined) state.doing = doing;
-      const line = LINES[event.type] as ((out: Printer, event: SkillEvent) => void) | undefined;
+      const line = LINES[event.type] as ((out: Printer, event: SkillEvent) => unknown) | undefined;
       if (line) say(() => line(out, event));
     },
     hold() {
@@ -73,13 +73,13 @@ function doingOf(event: RunEvent): string | undefined {
   return undefined;
 }
 
-type Lines = { [Type in SkillEvent["type"]]?: (out: Printer, event: Extract<SkillEvent, { type: Type }>) => void };
+type Lines = { [Type in SkillEvent["type"]]?: (out: Printer, event: Extract<SkillEvent, { type: Type }>) => unknown };
 
 /** What is worth a line of its own. */
 const LINES: Lines = {
   "skill-loaded": (out, { skill }) => out.line`${out.dim("·")} loaded ${out.bold(skill)}`,
   "run-started": (out, { skill, model, depth }) =>
-    out.line`${out.dim(`${"  ".repeat(depth - 1)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
+    skill !== "" && out.line`${out.dim(`${"  ".repeat(depth - 1)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
   "run-warned": (out, { message, fix }) => {
     out.line`${out.yellow("!")} ${message}`;
     if (fix !== "") out.line`  ${fix}`;

@@ -22,11 +22,12 @@ export type SkillEvent =
   | { type: "skill-loaded"; skill: string; source: string; caller?: Caller }
   | RunEvent;
 
-/** What happens in a run. `run` says in which: those of skills that a skill called are among them. */
+/** What happens in a run. `run` says in which: those of skills that a skill called are among them. A conversation has no skill: "". */
 export type RunEvent = { run: string; skill: string } & (
   | {
       type: "run-started";
-      source: string;
+      /** None in a conversation. */
+      source?: string;
       model: string;
       tools: readonly string[];
       /** 1 for a run that no other run started. */

@@ -1,3 +1,7 @@
+import type { Usage } from "../skill/tool.ts";
+
+export type { Usage };
+
 /** A language model, or what stands in for one. */
 export interface Model {
   /** `anthropic/claude-…`, `ollama/…`, `runbook`. */
@@ -76,13 +80,6 @@ export interface CallResult {
   tool: string;
   content: string;
   isError: boolean;
-}
-
-export interface Usage {
-  inputTokens: number;
-  outputTokens: number;
-  /** How many of the input tokens the provider had kept. */
-  cachedTokens: number;
 }
 
 export interface ModelReply {

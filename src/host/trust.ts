@@ -2,6 +2,7 @@ import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import { byText } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
+import { requirementsOf } from "../skill/needs.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import type { Location } from "../source/locations.ts";
@@ -90,10 +91,11 @@ function isTrustedSkill(entry: unknown): entry is TrustedSkill {
 }
 
 /**
- * What of a skill is or steers code: every file but prose, and what its manifest asks for. Its instructions may change: they are
- * read, not run.
+ * What of a skill is or steers code: every file but prose, what its manifest asks for, and its instructions, which sub-agents follow with
+ * all that it was given.
  */
-function marksOf({ manifest }: Skill, { files }: SkillCopy): Record<string, string> {
+function marksOf(skill: Skill, { files }: SkillCopy): Record<string, string> {
+  const { manifest } = skill;
   const { env, packages, capabilities, toolsets, scripts, tools, context } = manifest;
   const asked = JSON.stringify({
     env,
@@ -104,6 +106,8 @@ function marksOf({ manifest }: Skill, { files }: SkillCopy): Record<string, stri
     tools,
     context,
     hooks: manifest.data["hooks"],
+    requires: requirementsOf(skill),
+    instructions: skill.body(),
   });
   const { hash } = process.getBuiltinModule("node:crypto"); // Loading it costs a start, and most need no digest.
   const marks: Record<string, string> = Object.create(null); // A file may be called `__proto__`.

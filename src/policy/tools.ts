@@ -1,7 +1,7 @@
 import { BUILT_IN_TOOLS } from "../host/built-in-tools.ts";
 import type { Host } from "../host/host.ts";
 import type { Skill } from "../skill/skill.ts";
-import { ourTool, toolNameOf } from "../skill/tool-names.ts";
+import { ourToolName } from "../skill/tool-names.ts";
 import type { Denial, Policy } from "./policy.ts";
 import { tableOf } from "./table.ts";
 
@@ -24,18 +24,14 @@ export function hasTool(entry: string, host: Host, skill: Skill): boolean {
   return name === "*" || (!isDisabled(name, host) && (isBuiltIn(name, host, skill) || isAdded(name, host)));
 }
 
-function ourToolName(entry: string): string {
-  return ourTool(toolNameOf(entry));
-}
-
 function isDisabled(name: string, { settings }: Host): boolean {
   return settings.tools.disabled.some((entry) => ourToolName(entry) === name);
 }
 
 function isBuiltIn(name: string, host: Host, skill: Skill): boolean {
-  if (host.hasBuiltInTools === false) return false;
-  const tool = BUILT_IN_TOOLS.find((candidate) => candidate.name === name);
-  return tool !== undefined && (tool.needs !== "network" || hasNetwork(host, skill));
+  const { needs } = BUILT_IN_TOOLS.find((candidate) => candidate.name === name) ?? { needs: "somebody" };
+  if (needs !== undefined && host.hasBuiltInTools === false) return false;
+  return needs === undefined || needs === "sandbox" || (needs === "network" && hasNetwork(host, skill));
 }
 
 function isAdded(name: string, { tools = [] }: Host): boolean {

@@ -1,19 +1,22 @@
-import type { CallResult, ToolCall } from "../host/models.ts";
-import { inLine, inTag } from "../shared/prompt.ts";
+import { type CallResult, NO_USAGE, type ToolCall, type Usage } from "../host/models.ts";
+import { inLine } from "../shared/prompt.ts";
 import type { Hiding } from "../shared/redact.ts";
 import { nearest } from "../shared/text.ts";
 import { safely } from "../skill/safely.ts";
-import type { Tool, ToolResult } from "../skill/tool.ts";
+import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { blockOf, COMPLETE, wordFor } from "./gate.ts";
-import { emit, type LoopEnd, type LoopOptions } from "./loop.ts";
+import { untilAborted } from "./grace.ts";
+import { emit, isRunTool, type LoopEnd, type LoopOptions, plus } from "./loop-options.ts";
 import type { Port } from "./port.ts";
-import { shortened } from "./printed.ts";
 
 const MOST_CALLS = 32;
 
 export interface Answered {
   results: CallResult[];
   completed?: Pick<LoopEnd, "stop" | "text">;
+  /** What runs within this one used. */
+  usage: Usage;
+  cost: number | undefined;
 }
 
 /** Makes the calls, one after the other. What follows a `complete` is not made. */
@@ -23,136 +26,146 @@ export async function answer(
   calls: readonly ToolCall[],
   step: number,
 ): Promise<Answered> {
-  const results: CallResult[] = [];
-  let completed: Answered["completed"];
+  const answered: Answered = { results: [], usage: NO_USAGE, cost: undefined };
   for (const [index, call] of calls.entries()) {
     const { id, tool } = call;
-    let result: ToolResult;
-    if (completed) result = refusal("not-made", "It was not made: the run was completed before it.");
-    else if (index >= MOST_CALLS)
-      result = refusal("too-many-calls", `It was not made: at most ${MOST_CALLS} calls are made at once.`);
-    else
-      result = await port.step(`tool:${step}.${index + 1}`, () => perform(port, options, call, `${step}.${index + 1}`));
-    if (tool === COMPLETE && !result.isError) completed = completionOf(call, result);
-    results.push({ id, tool, content: result.content, isError: result.isError });
+    const why = unmade(index, answered, options);
+    const result = why ?? (await make(port, options, call, { step, place: `${step}.${index + 1}` }));
+    if (tool === COMPLETE && !result.isError) {
+      const isFailed = (call.input as { failed?: unknown } | null)?.failed === true;
+      answered.completed = { stop: isFailed ? "failed" : "complete", text: result.content };
+    }
+    if (result.usage) answered.usage = plus(answered.usage, result.usage);
+    if (result.cost !== undefined) answered.cost = (answered.cost ?? 0) + result.cost;
+    answered.results.push({ id, tool, content: result.content, isError: result.isError });
   }
-  return { results, ...(completed ? { completed } : {}) };
+  return answered;
 }
 
-function completionOf({ input }: ToolCall, { content }: ToolResult): NonNullable<Answered["completed"]> {
-  return { stop: (input as { failed?: unknown }).failed === true ? "failed" : "complete", text: content };
+function unmade(index: number, { completed }: Answered, { signal }: LoopOptions): ToolResult | undefined {
+  if (completed) return refusal("not-made", "It was not made: the run was completed before it.");
+  if (signal.aborted) return refusal("aborted", "It was not made: the run was interrupted.");
+  if (index < MOST_CALLS) return undefined;
+  return refusal("too-many-calls", `It was not made: at most ${MOST_CALLS} calls are made at once.`);
 }
 
-async function perform(port: Port, options: LoopOptions, call: ToolCall, place: string): Promise<ToolResult> {
-  const { hiding, limits } = options;
-  const step = Number.parseInt(place, 10);
-  const { tool: name, input } = call;
-  const block = async (result: ToolResult) => {
-    emit(port, options, {
-      type: "tool-blocked",
-      step,
-      tool: inLine(name, 64),
-      code: result.code ?? "",
-      message: hiding.text(result.content),
-    });
-    return { ...result, content: hiding.text(result.content) };
-  };
-  const tool = options.tools.find((candidate) => candidate.name === name);
-  const refused = tool ? await refusalOf(port, options, call, place) : unknownTool(name, options.tools);
-  if (!tool || refused) return block(refused ?? unknownTool(name, options.tools));
-  emit(port, options, { type: "tool-called", step, tool: name, input: shown(input, hiding) });
+interface Place {
+  step: number;
+  /** `3.2`: the second call of the third step. */
+  place: string;
+}
+
+/** Prepares a call, executes it, and says what came of it. What speaks against it is an ordinary result. */
+async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place): Promise<ToolResult> {
+  const tool = options.tools.find(({ name }) => name === call.tool);
+  const refused = tool ? await refusalOf(port, options, call, at.place) : untold(call.tool, options);
+  const name = `tool:${at.place}`;
+  if (!tool || refused) return port.step(name, async () => block(port, options, call, at.step, refused));
+  if (isRunTool(tool)) {
+    const within = { port: port.within(at.place), budget: options.budget };
+    return execute(port, options, call, at, (callOptions) => tool.executeWithin(call.input, callOptions, within));
+  }
+  return port.step(name, () =>
+    execute(port, options, call, at, (callOptions) => inTime(tool, call.input, callOptions, options)),
+  );
+}
+
+async function execute(
+  port: Port,
+  options: LoopOptions,
+  { tool, input }: ToolCall,
+  { step, place }: Place,
+  work: (options: CallOptions & { signal: AbortSignal }) => Promise<ToolResult>,
+): Promise<ToolResult> {
+  const { hiding, signal, run } = options;
+  emit(port, options, { type: "tool-called", step, tool, input: shown(input, hiding) });
   const start = performance.now();
-  const { content, ...result } = await bounded(tool, input, options);
-  const text = hiding.text(name === COMPLETE ? content : forModel(tool, content, limits.toolOutput));
+  const { content, isError, code, ...more } = await safely(() => work({ signal, key: `${run}:${place}` }));
+  const text = hiding.text(String(content));
   const ms = Math.round(performance.now() - start);
-  const code = result.code === undefined ? {} : { code: result.code };
-  emit(port, options, {
-    type: "tool-ended",
-    step,
-    tool: name,
-    isError: result.isError,
-    ...code,
-    ms,
-    characters: text.length,
-  });
-  return { ...result, content: text };
+  const coded = code === undefined ? {} : { code };
+  emit(port, options, { type: "tool-ended", step, tool, isError, ...coded, ms, characters: text.length });
+  return { ...more, content: text, isError, ...coded };
+}
+
+function block(port: Port, options: LoopOptions, { tool }: ToolCall, step: number, refused?: ToolResult): ToolResult {
+  const { content = "", code = "" } = refused ?? {};
+  const message = options.hiding.text(content);
+  emit(port, options, { type: "tool-blocked", step, tool: inLine(tool, 64), code, message });
+  return refusal(code, message);
 }
 
 async function refusalOf(
   port: Port,
-  options: LoopOptions,
-  call: ToolCall,
+  { gates, skill }: LoopOptions,
+  { tool, input, problem }: ToolCall,
   place: string,
 ): Promise<ToolResult | undefined> {
-  const { tool, input, problem } = call;
   if (problem !== undefined) return refusal("input-invalid", `Invalid input: ${inLine(problem, 300)}`);
-  const block = blockOf(options.gates, tool, input);
-  if (block) return refusal(block.code, `${block.message}: ${block.fix}`);
-  const reason = wordFor(options.gates, tool, input);
+  const blocked = blockOf(gates, tool, input);
+  if (blocked) return refusal(blocked.code, inLine(`${blocked.message}: ${blocked.fix}`, 512));
+  const reason = wordFor(gates, tool, input);
   if (reason === undefined) return undefined;
-  const approval = await port.approval(`approval:${place}`, { skill: options.skill, tool, input, reason });
+  const approval = await port.approval(`approval:${place}`, { skill, tool, input, reason });
   if (approval.isApproved) return undefined;
-  return refusal(
-    "tool-blocked",
-    `Tool '${tool}' was not approved: ${reason}${approval.reason ? `, and ${approval.reason}` : ""}`,
+  const said = approval.reason ? `, and ${approval.reason}` : "";
+  return refusal("tool-blocked", inLine(`Tool '${tool}' was not approved: ${reason}${said}`, 512));
+}
+
+/** A tool that was not offered: it is not for this skill, or there is none. */
+function untold(name: string, { tools, withheld, skill }: LoopOptions): ToolResult {
+  const offered = tools.map((tool) => tool.name).join(", ");
+  if (withheld.includes(name)) {
+    return refusal("tool-blocked", `Tool '${name}' is not allowed for skill '${skill}': it may use: ${offered}`);
+  }
+  const meant = nearest(
+    name,
+    tools.map((tool) => tool.name),
   );
+  const near = meant ? `did you mean "${meant}"? ` : "";
+  return refusal("tool-unknown", `There is no tool "${inLine(name, 64)}"; ${near}there are: ${offered}`);
 }
-
-function unknownTool(name: string, tools: readonly Tool[]): ToolResult {
-  const names = tools.map((tool) => tool.name);
-  const meant = nearest(name, names);
-  const there = names.length === 0 ? "there are none" : `there are ${names.join(", ")}`;
-  return refusal(
-    "tool-unknown",
-    `There is no tool "${inLine(name, 64)}"${meant ? `; did you mean "${meant}"?` : ""} Offered: ${there}.`,
-  );
-}
-
-/** What a tool gave, for the model: bounded, labelled as data, with what cannot be seen written out. Tools of ours do so themselves. */
-function forModel({ name, category }: Tool, content: string, most: number): string {
-  if (category === "workspace" || category === "skills") return content;
-  return inTag("skill_output", { tool: name }, shortened(content, most));
-}
-
-/** How long a tool may take to end once it was told to. */
-const GRACE_MS = 2000;
 
 /** One call, in time: a tool that hangs is an error, never a stuck run. */
-async function bounded(tool: Tool, input: unknown, { signal, limits }: LoopOptions): Promise<ToolResult> {
+async function inTime(
+  tool: Tool,
+  input: unknown,
+  { signal, ...more }: CallOptions & { signal: AbortSignal },
+  { limits: { toolSeconds } }: LoopOptions,
+): Promise<ToolResult> {
   const inner = new AbortController();
-  const { promise, resolve } = Promise.withResolvers<ToolResult>();
-  let grace: NodeJS.Timeout | undefined;
-  const stop = (result: ToolResult) => {
-    inner.abort();
-    grace ??= setTimeout(() => resolve(result), GRACE_MS);
-  };
-  const onAbort = () => stop(refusal("aborted", "It was interrupted."));
-  const seconds = tool.name === "use_skill" ? 0 : limits.toolSeconds;
-  const late = () => stop(refusal("tool-timeout", `It did not end within ${seconds} seconds.`));
-  const timer = seconds > 0 ? setTimeout(late, seconds * 1000) : undefined;
+  const onAbort = () => inner.abort(signal.reason);
+  const late = new Error(`It did not end within ${toolSeconds} seconds`);
+  const timer = setTimeout(() => inner.abort(late), toolSeconds * 1000);
   signal.addEventListener("abort", onAbort, { once: true });
   try {
-    if (signal.aborted) onAbort();
-    return await Promise.race([safely(() => tool.execute(input, { signal: inner.signal })), promise]);
+    return await untilAborted(
+      safely(() => tool.execute(input, { ...more, signal: inner.signal })),
+      inner.signal,
+    );
+  } catch (error) {
+    if (error === late) return refusal("tool-timeout", `${late.message}.`);
+    return refusal("aborted", "It was interrupted.");
   } finally {
     signal.removeEventListener("abort", onAbort);
     clearTimeout(timer);
-    clearTimeout(grace);
   }
 }
 
 const LONGEST_SHOWN = 2000;
+const DEEPEST_SHOWN = 8;
 
 /** What a tool was called with, for those who look on: bounded, without secrets. */
-function shown(input: unknown, hiding: Hiding): unknown {
+function shown(input: unknown, hiding: Hiding, depth = 0): unknown {
   if (typeof input === "string") {
     const text = hiding.text(input);
     return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
   }
-  if (Array.isArray(input)) return input.slice(0, 100).map((item) => shown(item, hiding));
   if (input === null || typeof input !== "object") return input;
+  if (depth === DEEPEST_SHOWN) return "…";
+  if (Array.isArray(input)) return input.slice(0, 100).map((item) => shown(item, hiding, depth + 1));
   const entries = Object.entries(input).slice(0, 100);
-  return Object.fromEntries(entries.map(([key, value]) => [hiding.text(key), shown(value, hiding)]));
+  return Object.fromEntries(entries.map(([key, value]) => [hiding.text(key), shown(value, hiding, depth + 1)]));
 }
 
 function refusal(code: string, content: string): ToolResult {

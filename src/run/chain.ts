@@ -4,7 +4,7 @@ import { placeOf } from "../host/trust.ts";
 import { count } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Gate } from "./gate.ts";
-import type { Budget } from "./loop.ts";
+import type { Budget } from "./loop-options.ts";
 
 /** The runs that a run was started by, outermost first, and what they leave to it. */
 export interface Chain {

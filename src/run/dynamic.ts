@@ -1,10 +1,11 @@
 import { dynamicCommands } from "../catalog/content.ts";
 import type { Host } from "../host/host.ts";
 import { denials } from "../policy/policy.ts";
+import { SkillError } from "../shared/error.ts";
 import { openHiding } from "../shared/redact.ts";
 import { fillCommand } from "../skill/shell-values.ts";
 import type { Skill } from "../skill/skill.ts";
-import { copySkill } from "../source/digest.ts";
+import { copySkill, type SkillCopy } from "../source/digest.ts";
 import type { Enclosure } from "./enclosure.ts";
 
 interface Dynamic {
@@ -44,25 +45,29 @@ export async function printedBy(enclosure: Enclosure | undefined, dynamic: Dynam
 
 /** The same for instructions that are loaded: only where the skill's code may run, and without its values. */
 export async function printedForLoading(dynamic: Dynamic): Promise<string[] | undefined> {
-  const { skill, host, signal } = dynamic;
+  const { skill, host } = dynamic;
   if (commandsOf(dynamic).length === 0 || denials(skill, host, "run").length > 0) return undefined;
   const copy = copySkill(skill);
   if ((host.trust?.changesOf(skill, copy) ?? []).length > 0) return undefined;
-  const { openEnclosure } = await import("./enclosure.ts"); // Only who runs code loads what keeps it apart.
-  const secrets = new Map<string, string>();
-  const enclosure = await openEnclosure(host, {
-    skill,
-    copy,
-    secrets,
-    hiding: openHiding(secrets),
-    workspace: "own",
-    onProgress: () => {},
-    signal: signal ?? new AbortController().signal,
-  });
+  const enclosure = await enclosureFor(dynamic, copy);
   try {
     return await printedBy(enclosure, dynamic);
   } finally {
-    enclosure.close();
+    enclosure?.close();
+  }
+}
+
+/** Without the skill's values. None where no sandbox can be had: then the text says that nothing was run. */
+async function enclosureFor({ skill, host, signal }: Dynamic, copy: SkillCopy): Promise<Enclosure | undefined> {
+  const { openEnclosure } = await import("./enclosure.ts"); // Only who runs code loads what keeps it apart.
+  const secrets = new Map<string, string>();
+  const hiding = openHiding(secrets);
+  const rest = { onProgress: () => {}, signal: signal ?? new AbortController().signal };
+  try {
+    return await openEnclosure(host, { skill, copy, secrets, hiding, workspace: "own", ...rest });
+  } catch (error) {
+    if (error instanceof SkillError) return undefined;
+    throw error;
   }
 }
 

@@ -58,6 +58,8 @@ export interface Enclosure {
   readonly notices: readonly Notice[];
   /** How the last command was kept apart, once there was one. */
   isolation(): Isolation | undefined;
+  /** Takes note of code that ran beside: a script of the skill. */
+  note(ran: { isolation: Isolation | undefined; planted: readonly Notice[] }): void;
   /** Throws a SkillError when it cannot be started. */
   run(argv: readonly [string, ...string[]], options?: EnclosedOptions): Promise<EnclosedOutcome>;
   /** Gives what its commands left that nobody should obey. */
@@ -120,6 +122,10 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
     folder: seen(start),
     isolation: () => isolation,
     close: () => planted,
+    note(ran) {
+      isolation = ran.isolation ?? isolation;
+      planted.push(...ran.planted);
+    },
     async run(argv, options = {}) {
       const limits = within(limitsOf(host), options);
       const output = collectOutput(limits.output, hiding, options.onText ?? (() => {}));

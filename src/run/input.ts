@@ -1,4 +1,5 @@
 import type { ErrorObject } from "ajv";
+import { reason } from "../shared/inside.ts";
 import { oneLine } from "../shared/text.ts";
 import { type Data, isData } from "../skill/data.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -17,20 +18,25 @@ export async function readUseInput(
   { manifest: { inputSchema } }: Skill,
   given: GivenInput,
 ): Promise<{ value: unknown } | { problem: string }> {
-  const size = given.input === undefined ? 0 : (JSON.stringify(given.input)?.length ?? 0);
-  if (size > LARGEST) return invalid("it is larger than 256 KiB");
-  if (inputSchema === undefined) return { value: given.input };
-  const value = structuredClone(given.input === undefined ? filled(inputSchema, given) : given.input);
-  let validate: Validate;
+  let value: unknown;
   try {
-    validate = await compile(inputSchema);
+    // As it will be written down: what JSON does not know is not in it.
+    const text = given.input === undefined ? undefined : JSON.stringify(given.input);
+    if (text !== undefined && text.length > LARGEST) return invalid("it is larger than 256 KiB");
+    value = text === undefined ? undefined : JSON.parse(text);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    return invalid(`the input_schema of the skill cannot be used: ${oneLine(why, 300)}`);
+    return invalid(`it is no JSON: ${oneLine(reason(error), 200)}`);
   }
-  if (validate(value)) return { value };
-  const problems = (validate.errors ?? []).map(sayProblem);
-  return invalid([...new Set(problems)].slice(0, MOST_PROBLEMS).join("; "));
+  if (inputSchema === undefined) return { value };
+  value ??= filled(inputSchema, given);
+  try {
+    const validate = await compile(inputSchema);
+    if (validate(value)) return { value };
+    const problems = (validate.errors ?? []).map(sayProblem);
+    return invalid([...new Set(problems)].slice(0, MOST_PROBLEMS).join("; "));
+  } catch (error) {
+    return invalid(`the input_schema of the skill cannot be used: ${oneLine(reason(error), 300)}`);
+  }
 }
 
 /** Nothing but a text is asked for, and nothing but a text was given: that is the one. */

@@ -11,7 +11,7 @@ export interface Briefing {
   /** What the commands in the instructions printed, where they were run. */
   printed: readonly string[] | undefined;
   /** Where its commands run, where any can be. */
-  enclosure: Pick<Enclosure, "access" | "places" | "notices"> | undefined;
+  enclosure: Pick<Enclosure, "access" | "places" | "notices" | "sandbox"> | undefined;
   tools: readonly string[];
   variables: readonly string[];
   iterations: number;
@@ -41,7 +41,7 @@ function surroundings({ enclosure, tools, variables }: Briefing): string[] {
   } else lines.push("- the user's workspace is not there");
   lines.push(...notices.map(({ message }) => `  (${inLine(message, 300)})`));
   if (places.skill !== undefined) lines.push(`- ${places.skill} is the skill's folder, read-only`);
-  lines.push(`- ${HOME_FOLDER} and /tmp are yours; each command finds them empty`);
+  if (enclosure.sandbox.mapsPaths) lines.push(`- ${HOME_FOLDER} and /tmp are yours; each command finds them empty`);
   if (variables.length > 0) {
     lines.push(
       `- these variables are set: ${variables.join(", ")}; where their values would be shown, [NAME] stands instead`,

@@ -5,7 +5,7 @@ import { denials, firstDenial } from "../policy/policy.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding, type Secrets } from "../shared/redact.ts";
 import { nearest } from "../shared/text.ts";
-import { isFor, type Skill } from "../skill/skill.ts";
+import { isFor, type Skill, withBody } from "../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
 import { type Chain, chainDenial } from "./chain.ts";
 import { changed } from "./changed.ts";
@@ -34,17 +34,19 @@ export interface UseScene {
 /** Whether a skill may be used so: which is meant, then everything that speaks against it at once. */
 export async function judgeUse(scene: UseScene): Promise<Judged | { refusals: readonly Notice[] }> {
   const { catalog, host, request, chain } = scene;
-  const skill = catalog.find(request.skill);
-  if (!skill) return { refusals: [notFound(request.skill, catalog, host)] };
+  const found = catalog.find(request.skill);
+  if (!found) return { refusals: [notFound(request.skill, catalog, host)] };
+  const skill = withBody(found);
   const { secrets, problem } = ownSecrets(skill, host);
   const hidden = allSecrets(secrets, host);
   const refuse = (refusals: readonly Notice[]) => ({ refusals: refusals.map(hide(openHiding(hidden))) });
   const denied = denials(skill, host, "use");
   // What is hidden from this caller is not described to it: its input, for one.
-  if (denied.some(({ kind }) => kind === "access")) return refuse(denied);
+  const hiding = denied.filter(({ kind }) => kind === "access");
+  if (hiding.length > 0) return refuse(hiding);
   const read = await readUseInput(skill, request);
   const refusals = [
-    ...invocationDenial(skill, request),
+    ...invocationDenial(skill, request.by),
     ...chainDenial(chain, skill, host),
     ...denied,
     ...(denied.length === 0 && problem !== undefined ? [asNotice(problem)] : []),
@@ -57,17 +59,20 @@ export async function judgeUse(scene: UseScene): Promise<Judged | { refusals: re
   return { skill, copy, secrets, hidden, input: read.value };
 }
 
-function notFound(name: string, { skills }: Catalog, host: Host): Notice {
-  const visible = skills.filter((skill) => firstDenial(skill, host)?.kind !== "access").map((skill) => skill.name);
+/** There is none of this name; the nearest that may be known of is. */
+export function notFound(name: string, { skills }: Catalog, host: Host): Notice {
+  const isKnown = (skill: Skill) => isFor("model", skill) && firstDenial(skill, host)?.kind !== "access";
+  const visible = skills.filter(isKnown).map((skill) => skill.name);
   const meant = nearest(name, visible);
   return {
     code: "not-found",
     message: `Skill '${inLine(name, 64)}' not found`,
-    fix: meant ? `did you mean '${meant}'?` : "list_skills and `skillet list` show those that are there",
+    fix: meant ? `did you mean '${inLine(meant, 64)}'?` : "",
   };
 }
 
-function invocationDenial(skill: Skill, { by }: UseRequest): Notice[] {
+/** What a skill says about who may invoke it. */
+export function invocationDenial(skill: Skill, by: UseRequest["by"]): Notice[] {
   if (by === undefined || isFor(by, skill)) return [];
   return by === "model"
     ? [

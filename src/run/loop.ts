@@ -1,59 +1,16 @@
 import { StringDecoder } from "node:string_decoder";
-import type { RunEvent, Stop } from "../host/events.ts";
-import {
-  type CallResult,
-  type Message,
-  type Model,
-  type ModelReply,
-  NO_USAGE,
-  type Task,
-  type ToolCall,
-  type Usage,
-} from "../host/models.ts";
+import type { Stop } from "../host/events.ts";
+import { type CallResult, type ModelReply, NO_USAGE, type ToolCall } from "../host/models.ts";
+import type { Notice } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
-import type { Hiding } from "../shared/redact.ts";
-import type { Tool } from "../skill/tool.ts";
 import { TIMED_OUT } from "./bound-time.ts";
 import { answer } from "./call.ts";
-import { COMPLETE, type Gate } from "./gate.ts";
+import { COMPLETE } from "./gate.ts";
+import { untilAborted } from "./grace.ts";
+import { emit, type LoopEnd, type LoopOptions, plus } from "./loop-options.ts";
+import { hideIn } from "./notice.ts";
 import type { Port } from "./port.ts";
-
-/** Tokens that are left to a run and all that it calls. */
-export interface Budget {
-  used: number;
-  most: number | undefined;
-}
-
-export interface LoopOptions {
-  /** Whose events they are. */
-  run: string;
-  skill: string;
-  model: Model;
-  instructions: string;
-  /** What was said so far. Contract: what is said here is added to it. */
-  messages: Message[];
-  tools: readonly Tool[];
-  gates: readonly Gate[];
-  task: Task;
-  effort?: string | undefined;
-  limits: { iterations: number; toolOutput: number; toolSeconds: number };
-  budget: Budget;
-  hiding: Hiding;
-  costOf(usage: Usage): number | undefined;
-  signal: AbortSignal;
-}
-
-export interface LoopEnd {
-  stop: Stop;
-  /** The answer, or the last that was said. */
-  text: string;
-  iterations: number;
-  usage: Usage;
-  cost: number | undefined;
-  /** What went wrong. */
-  error?: SkillError;
-}
 
 /** A model and its tools in turns, until it has an answer or a limit is reached. Never throws. */
 export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
@@ -62,52 +19,44 @@ export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
   // Of who has said nothing yet, the last that a tool gave is all that there is.
   let last = "";
   const ended = (stop: Stop): LoopEnd => ({ ...end, stop, text: end.text || last });
-  for (let step = 1; step <= limits.iterations; step++) {
-    if (signal.aborted) return ended(stopOf(signal));
-    if (budget.most !== undefined && budget.used >= budget.most) return ended("budget");
-    const start = performance.now();
-    let reply: ModelReply;
-    try {
-      reply = await port.step(`model:${step}`, () => ask(port, options, step));
-    } catch (error) {
+  try {
+    for (let step = 1; step <= limits.iterations; step++) {
       if (signal.aborted) return ended(stopOf(signal));
-      return { ...ended("error"), error: asSkillError(error) };
+      if (budget.most !== undefined && budget.used >= budget.most) return ended("budget");
+      const reply = await port.step(`model:${step}`, () => ask(port, options, step));
+      const { usage, calls } = reply;
+      end.iterations = step;
+      end.usage = plus(end.usage, usage);
+      end.cost = sum(end.cost, costOf(usage));
+      budget.used += usage.inputTokens + usage.outputTokens;
+      const isSaid = reply.text.trim() !== "";
+      if (isSaid) end.text = reply.text;
+      const { text, raw } = reply;
+      messages.push({ role: "assistant", text, calls, ...(raw === undefined ? {} : { raw }) });
+      if (calls.length === 0) {
+        if (!isSaid) return { ...ended("error"), error: unsaid(reply) };
+        return { ...end, stop: "answer", ...(reply.finish === "length" ? { warning: CUT } : {}) };
+      }
+      if (step === limits.iterations && !calls.some(({ tool }) => tool === COMPLETE)) {
+        messages.push({ role: "tool", results: calls.map(notMade) }); // A conversation may go on later.
+        break;
+      }
+      const answered = await answer(port, options, calls, step);
+      messages.push({ role: "tool", results: answered.results });
+      end.usage = plus(end.usage, answered.usage);
+      end.cost = sum(end.cost, answered.cost);
+      if (answered.completed) return { ...end, ...answered.completed };
+      last = answered.results.at(-1)?.content ?? last;
     }
-    const { usage, calls } = reply;
-    const cost = costOf(usage);
-    end.iterations = step;
-    end.usage = plus(end.usage, usage);
-    if (cost !== undefined) end.cost = (end.cost ?? 0) + cost;
-    budget.used += usage.inputTokens + usage.outputTokens;
-    const ms = Math.round(performance.now() - start);
-    const priced = cost === undefined ? {} : { cost };
-    emit(port, options, { type: "step-ended", step, ms, usage, ...priced, calls: calls.length });
-    if (reply.text.trim() !== "") end.text = reply.text;
-    messages.push({
-      role: "assistant",
-      text: reply.text,
-      calls,
-      ...(reply.raw === undefined ? {} : { raw: reply.raw }),
-    });
-    if (calls.length === 0)
-      return end.text === "" ? { ...end, stop: "error", error: said(reply) } : { ...end, stop: "answer" };
-    if (step === limits.iterations && !calls.some(({ tool }) => tool === COMPLETE)) {
-      messages.push({ role: "tool", results: calls.map(notMade) }); // A conversation may go on later.
-      break;
-    }
-    const answered = await answer(port, options, calls, step);
-    messages.push({ role: "tool", results: answered.results });
-    if (answered.completed) return { ...end, ...answered.completed };
-    last = answered.results.at(-1)?.content ?? last;
+    return ended(signal.aborted ? stopOf(signal) : "max-steps");
+  } catch (error) {
+    if (signal.aborted) return ended(stopOf(signal));
+    return { ...ended("error"), error: asSkillError(error) };
   }
-  return ended(signal.aborted ? stopOf(signal) : "max-steps");
 }
 
-function notMade({ id, tool }: ToolCall): CallResult {
-  return { id, tool, content: "It was not made: the limit of iterations was reached.", isError: true };
-}
-
-function stopOf(signal: AbortSignal): Stop {
+/** What ended a signal. */
+export function stopOf(signal: AbortSignal): Stop {
   return signal.reason === TIMED_OUT ? "timeout" : "aborted";
 }
 
@@ -119,7 +68,8 @@ async function ask(port: Port, options: LoopOptions, step: number): Promise<Mode
     const text = decoder.write(bytes);
     if (text !== "") emit(port, options, { type: "text-said", step, text });
   };
-  const reply = await model.respond({
+  const start = performance.now();
+  const asked = model.respond({
     instructions,
     messages,
     tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
@@ -127,47 +77,58 @@ async function ask(port: Port, options: LoopOptions, step: number): Promise<Mode
     ...(effort === undefined ? {} : { effort }),
     signal,
     onText: (text) => say(stream.push(Buffer.from(text))),
-    onRetry: (reason) => emit(port, options, { type: "model-retried", step, reason: hiding.text(inLine(reason, 300)) }),
+    onRetry: (reason) => emit(port, options, { type: "model-retried", step, reason: inLine(hiding.text(reason), 300) }),
   });
+  const reply = await untilAborted(asked, signal);
   say(stream.end());
-  return { ...reply, text: hiding.text(reply.text) };
+  const cost = options.costOf(reply.usage);
+  const { usage, calls } = reply;
+  const ms = Math.round(performance.now() - start);
+  emit(port, options, {
+    type: "step-ended",
+    step,
+    ms,
+    usage,
+    ...(cost === undefined ? {} : { cost }),
+    calls: calls.length,
+  });
+  return hideIn(hiding, reply);
 }
 
+function notMade({ id, tool }: ToolCall): CallResult {
+  return { id, tool, content: "It was not made: the limit of iterations was reached.", isError: true };
+}
+
+const CUT: Notice = {
+  code: "answer-cut",
+  message: "The answer was cut off: the model reached the limit of what it may say at once",
+  fix: "raise max_tokens of the model in config.toml, or ask for less at once",
+};
+
+const UNSAID: Partial<Record<ModelReply["finish"], { why: string; fix: string }>> = {
+  length: {
+    why: "it reached the limit of what it may say at once",
+    fix: "raise max_tokens of the model in config.toml",
+  },
+  filtered: { why: "its provider kept it back", fix: "ask in other words, or use another model" },
+};
+
 /** Why nothing was said. */
-function said({ finish }: ModelReply): SkillError {
-  const why =
-    finish === "length"
-      ? "it reached the limit of what it may say"
-      : finish === "filtered"
-        ? "its provider kept it back"
-        : "it said nothing";
-  return new SkillError("model-empty", {
-    message: `The model gave no answer: ${why}`,
-    fix: finish === "length" ? "raise max_tokens of the model in config.toml" : "try again, or use another model",
-  });
+function unsaid({ finish }: ModelReply): SkillError {
+  const { why, fix } = UNSAID[finish] ?? { why: "it said nothing", fix: "try again, or use another model" };
+  return new SkillError("model-empty", { message: `The model gave no answer: ${why}`, fix });
 }
 
 function asSkillError(error: unknown): SkillError {
   if (error instanceof SkillError) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new SkillError("model-broken", {
-    message: `The model failed: ${inLine(message, 300)}`,
+    message: `The model failed: ${message}`,
     fix: "try again, or use another model",
     cause: error,
   });
 }
 
-export function plus(a: Usage, b: Usage): Usage {
-  return {
-    inputTokens: a.inputTokens + b.inputTokens,
-    outputTokens: a.outputTokens + b.outputTokens,
-    cachedTokens: a.cachedTokens + b.cachedTokens,
-  };
-}
-
-type Happening = RunEvent extends infer E ? (E extends unknown ? Omit<E, "run" | "skill"> : never) : never;
-
-/** What happens in this run. */
-export function emit(port: Port, { run, skill }: LoopOptions, event: Happening): void {
-  port.emit({ run, skill, ...event } as RunEvent);
+function sum(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : a + b;
 }

@@ -138,7 +138,7 @@ async function sandboxCheck(host: Host): Promise<Check> {
 }
 
 function sayLimits(skill: Skill, host: Host, request: UseRequest): string {
-  const { iterations, seconds, tokens } = boundsOf(skill, host, request);
+  const { iterations, seconds, tokens } = boundsOf(skill.manifest.maxSteps, host, request);
   const bounds = [
     count(iterations, "iteration"),
     count(seconds, "second"),

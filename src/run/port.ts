@@ -14,19 +14,26 @@ export interface Approval {
   reason?: string;
 }
 
-/** What a loop is driven by: everything that happens to the world goes through it, so that another driver can remember it. */
+/**
+ * What a run is driven by. Everything that happens to the world happens in a step, and what a run does next follows from what its steps
+ * gave: so another driver can remember them, and go on after the program was killed.
+ */
 export interface Port {
-  /** Contract: each name once in a run. What it resolves with is plain data. */
+  /** Contract: each name once in a run. What it resolves with is plain data. Events are emitted in steps, so that none is told twice. */
   step<T>(name: string, work: () => Promise<T>): Promise<T>;
   approval(name: string, effect: Effect): Promise<Approval>;
   emit(event: RunEvent): void;
+  /** The port of a run within this one: its names do not meet these. */
+  within(name: string): Port;
 }
 
 /** Everything happens now, nothing is remembered, and there is nobody to ask. */
 export function livePort(emit: (event: RunEvent) => void): Port {
-  return {
+  const port: Port = {
     step: (_, work) => work(),
     approval: async () => ({ isApproved: false, reason: "there is nobody to ask" }),
     emit,
+    within: () => port,
   };
+  return port;
 }

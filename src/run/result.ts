@@ -2,10 +2,12 @@ import type { Caller } from "../host/caller.ts";
 import type { Stop } from "../host/events.ts";
 import type { Usage } from "../host/models.ts";
 import type { Isolation, Notice } from "../host/sandbox.ts";
+import { defined } from "../shared/defined.ts";
 import { spellHidden } from "../shared/hidden.ts";
 import { inLine } from "../shared/prompt.ts";
 import { count } from "../shared/text.ts";
 import type { ToolResult } from "../skill/tool.ts";
+import { shortened } from "./printed.ts";
 
 /** What a use of a skill came to. A refusal and a failure are such a result too, never an exception. */
 export interface RunResult {
@@ -50,17 +52,19 @@ ${note}${text.replace(TAGS, "&lt;")}
 
 const TAGS = /<(?=[\s/]*(?:instruction|output|skill_))/gi;
 
-/** The same as the result of a tool: what the host itself says needs no tags. */
-export function asToolResult(result: RunResult): ToolResult {
-  const { isError, iterations, stop, refusals, error } = result;
-  const isOurs = refusals.length > 0;
-  const code = refusals[0]?.code ?? error?.code ?? (stop === "answer" || stop === "complete" ? undefined : stop);
-  return {
-    content: isOurs ? result.content : wrapResult(result),
-    isError,
-    iterations,
-    ...(code === undefined ? {} : { code }),
-  };
+/** The same as the result of a tool, with at most so much of the answer. */
+export function asToolResult(result: RunResult, most: number): ToolResult {
+  const { skill, isError, iterations, stop, refusals, error, usage, cost } = result;
+  if (refusals.length > 0) return { ...refusedResult(refusals), iterations };
+  const content = wrapResult({ skill, content: shortened(result.content, most) });
+  const code = error?.code ?? (stop === "answer" || stop === "complete" ? undefined : stop);
+  return { content, isError, iterations, usage, ...defined({ code, cost }) };
+}
+
+/** Why something was not done, as the result of a tool: the host's own words need no tags, but may hold names of others. */
+export function refusedResult(refusals: readonly Notice[]): ToolResult {
+  const lines = refusals.map(({ message, fix }) => inLine(fix === "" ? message : `${message}: ${fix}`, 512));
+  return { content: lines.join("\n"), isError: true, code: refusals[0]?.code ?? "refused" };
 }
 
 export interface Ending {
@@ -70,12 +74,13 @@ export interface Ending {
   seconds: number;
   tokens: number | undefined;
   error: Notice | undefined;
+  warning?: Notice;
 }
 
 /** The answer, or what there is of it, with what ended it. */
 export function contentOf(ending: Ending): string {
   const line = LINES[ending.stop]?.(ending);
-  if (line === undefined) return ending.text;
+  if (line === undefined) return ending.warning ? `${ending.text}\n\n[${ending.warning.message}]` : ending.text;
   return ending.text === "" ? line : `${ending.text}\n\n${line}`;
 }
 

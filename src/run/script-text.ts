@@ -3,16 +3,18 @@ import { inLine } from "../shared/prompt.ts";
 import type { ToolResult } from "../skill/tool.ts";
 import { sayEnding } from "./ending.ts";
 import { noticeLines, outcomeLine, printedText } from "./printed.ts";
+import { refusedResult } from "./result.ts";
 import { runScript, type ScriptRequest, type ScriptResult } from "./script.ts";
 
 /** Runs a script, and says what came of it in a way that a model can go on from. */
-export async function scriptText(host: Host, request: ScriptRequest): Promise<ToolResult> {
+export async function scriptText(
+  host: Host,
+  request: ScriptRequest,
+  onResult: (result: ScriptResult) => void = () => {},
+): Promise<ToolResult> {
   const result = await runScript(host, request);
-  const [refusal] = result.refusals;
-  if (refusal) {
-    const content = result.refusals.map(({ message, fix }) => inLine(`${message}${fix === "" ? "" : `: ${fix}`}`, 512));
-    return { content: content.join("\n"), isError: true, code: refusal.code };
-  }
+  if (result.refusals.length > 0) return refusedResult(result.refusals);
+  onResult(result);
   const { skill, script, warnings, isError } = result;
   const printed = printedText(result, host.settings.limits.toolOutput, { skill, script });
   const content = [sayOutcome(result), ...noticeLines(warnings), ...printed].join("\n");

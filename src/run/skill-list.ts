@@ -4,7 +4,11 @@ import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
 
 /** Whole while that fits what a model may be told; then briefly; then as many as fit, and how many more there are. */
-export function listedSkills(skills: readonly Skill[], { settings }: Pick<Host, "settings">): unknown[] {
+export function listedSkills(
+  skills: readonly Skill[],
+  { settings }: Pick<Host, "settings">,
+  search?: string,
+): unknown[] {
   const room = (settings.disclosure.budget ?? DEFAULTS.budget) * 4;
   const whole = skills.map(({ name, description, manifest }) => ({
     name: inLine(name, 64),
@@ -22,5 +26,7 @@ export function listedSkills(skills: readonly Skill[], { settings }: Pick<Host, 
     used += JSON.stringify(entry).length + 1;
     return used > room;
   });
-  return most === -1 ? brief : [...brief.slice(0, most), { more: brief.length - most, find: "search_skills" }];
+  return most === -1
+    ? brief
+    : [...brief.slice(0, most), { more: brief.length - most, ...(search === undefined ? {} : { find: search }) }];
 }

@@ -1,35 +1,46 @@
+import type { Host } from "../host/host.ts";
+import { defined } from "../shared/defined.ts";
 import type { Skill } from "../skill/skill.ts";
 import { makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
 import { COMPLETE } from "./gate.ts";
+import type { RunTool, Within } from "./loop-options.ts";
 import { resourceText } from "./resource.ts";
+import { makeRunTool } from "./run-tool.ts";
+import { listedSkills } from "./skill-list.ts";
 import type { UseRequest } from "./use.ts";
 
 const CATEGORY = "skills";
+const SKILL = { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } as const;
+
+export function listTool(list: () => Promise<readonly Skill[]>, host: Pick<Host, "settings">, search?: string): Tool {
+  return makeTool(
+    {
+      name: "list_skills",
+      description: "Lists the skills there are: name, description, version and tags, as JSON.",
+      category: CATEGORY,
+      parameters: {},
+    },
+    async () => ({ content: JSON.stringify(listedSkills(await list(), host, search)), isError: false }),
+  );
+}
 
 /** How a model hands a task to a skill. */
-export function useTool(use: (request: UseRequest) => Promise<ToolResult>): Tool {
-  return makeTool(
+export function useTool(use: (request: UseRequest, within: Within | undefined) => Promise<ToolResult>): RunTool {
+  return makeRunTool(
     {
       name: "use_skill",
       description:
         "Hands a task to a skill, which does it on its own, with its own model, tools and limits, and gives back only the result. It does not see this conversation: pass along what it needs.",
       category: CATEGORY,
       parameters: {
-        skill: { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] },
+        skill: SKILL,
         message: { type: "string", says: "what it is to do, in whole sentences" },
         context: { type: "string", says: "what it must know of this conversation to do it" },
         input: { type: "object", says: "input for a skill with an input schema" },
       },
     },
-    ({ skill, message, context, input }, { signal }) =>
-      use({
-        skill,
-        by: "model",
-        ...(message === undefined ? {} : { message }),
-        ...(context === undefined ? {} : { context }),
-        ...(input === undefined ? {} : { input }),
-        ...(signal === undefined ? {} : { signal }),
-      }),
+    ({ skill, message, context, input }, { signal }, within) =>
+      use({ skill, by: "model", ...defined({ message, context, input, signal }) }, within),
   );
 }
 
@@ -53,14 +64,18 @@ export function completeTool(): Tool {
   );
 }
 
-/** Reads the files of the one skill that a run follows. */
-export function resourceTool(own: Skill): Tool {
+/** Reads the files of skills. `find` says of which; where there is only one, its name may be left out. */
+export function resourceTool(
+  find: (name: string | undefined) => Promise<Skill | { refusal: ToolResult }>,
+  only?: Skill,
+): Tool {
   return makeTool(
     {
       name: "read_skill_resource",
-      description: "Reads a file of the skill: one of those that its instructions list.",
+      description: "Reads a file of a skill: one of those that load_skill lists.",
       category: CATEGORY,
       parameters: {
+        skill: only ? { ...SKILL, says: `the skill's name; ${only.name}, when left out`, isRequired: false } : SKILL,
         resource: {
           type: "string",
           says: "the file's path as it is listed",
@@ -68,18 +83,12 @@ export function resourceTool(own: Skill): Tool {
           also: ["resource_name"],
         },
         offset: { type: "number", says: "where in a long file to go on" },
-        skill: { type: "string", says: "the skill's name; this one, when left out", also: ["skill_name"] },
       },
     },
-    async ({ resource, offset = 0, skill = own.name }) => {
-      if (skill !== own.name) {
-        return {
-          content: `Only files of skill '${own.name}' can be read here.`,
-          isError: true,
-          code: "resource-other",
-        };
-      }
-      return resourceText(own, resource.replace(/^(?:\.\/)+/, ""), Math.max(0, Math.floor(offset)));
+    async ({ skill, resource, offset = 0 }) => {
+      const found = await find(skill);
+      if ("refusal" in found) return found.refusal;
+      return resourceText(found, resource.replace(/^(?:\.\/)+/, ""), Math.max(0, Math.floor(offset)));
     },
   );
 }

@@ -1,27 +1,27 @@
-import type { RunEvent } from "../host/events.ts";
 import type { Model } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
-import { costOf } from "../model/cost.ts";
 import { firstDenial } from "../policy/policy.ts";
 import { SkillError } from "../shared/error.ts";
+import { inTag } from "../shared/prompt.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
+import { safely } from "../skill/safely.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
-import { makeTool, type Tool } from "../skill/tool.ts";
-import { ourTool } from "../skill/tool-names.ts";
+import type { Tool, ToolResult } from "../skill/tool.ts";
+import { ourToolName } from "../skill/tool-names.ts";
 import type { SkillCopy } from "../source/digest.ts";
+import { type Bounds, runAgent } from "./agent.ts";
 import { type Chain, chainTo } from "./chain.ts";
 import { printedBy } from "./dynamic.ts";
 import { type Enclosure, openEnclosure } from "./enclosure.ts";
 import { COMPLETE, gateOf, isOffered } from "./gate.ts";
 import { instructionsFor, messageFor } from "./instructions.ts";
-import { type Budget, type LoopEnd, loop } from "./loop.ts";
-import { asNotice, hide, shortSecrets, unkept } from "./notice.ts";
+import { asNotice, shortSecrets, unkept } from "./notice.ts";
 import { livePort } from "./port.ts";
-import { asToolResult, contentOf, type RunResult } from "./result.ts";
-import { listedSkills } from "./skill-list.ts";
-import { completeTool, resourceTool, useTool } from "./skill-tools.ts";
+import { shortened } from "./printed.ts";
+import { asToolResult, type RunResult, refusedResult } from "./result.ts";
+import { completeTool, listTool, resourceTool, useTool } from "./skill-tools.ts";
 import { runTools } from "./tools/tools.ts";
-import { type Scene, useWithin } from "./use.ts";
+import { type Begun, useWithin } from "./use.ts";
 
 /** A skill that may be used, with all that it is used with. */
 export interface Prepared {
@@ -32,107 +32,89 @@ export interface Prepared {
   hiding: Hiding;
   model: Model;
   warnings: readonly Notice[];
+  bounds: Bounds;
 }
 
-export interface Bounds {
-  iterations: number;
-  seconds: number;
-  budget: Budget;
-}
-
-/** One sub-agent from its beginning to its end. Throws a SkillError when it cannot begin. */
-export async function runSubAgent(scene: Scene, prepared: Prepared, bounds: Bounds): Promise<RunResult> {
-  const { hiding } = prepared;
-  const say = sayer(scene, prepared);
-  const { enclosure, warnings: unenclosed } = await enclose(scene, prepared, (text) =>
-    say({ type: "packages-built", text: hiding.text(text) }),
+/** One sub-agent from its beginning to its end. Throws when it cannot begin. */
+export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunResult> {
+  const { id, port } = use;
+  const { skill, hiding } = prepared;
+  const { enclosure, warnings } = await enclose(use, prepared, (text) =>
+    port.emit({ type: "packages-built", run: id, skill: skill.name, text: hiding.text(text) }),
   );
-  const warnings = [
-    ...prepared.warnings,
-    ...unsupported(prepared),
-    ...shortSecrets(prepared.secrets),
-    ...unenclosed,
-    ...unkept(enclosure?.sandbox),
-  ].map(hide(hiding));
-  let left: readonly Notice[] = [];
-  let end: LoopEnd;
   try {
-    end = await converse(scene, prepared, bounds, { enclosure, warnings });
+    return await follow(use, prepared, enclosure, [
+      ...prepared.warnings,
+      ...unsupported(prepared),
+      ...shortSecrets(prepared.secrets),
+      ...warnings,
+      ...unkept(enclosure?.sandbox),
+    ]);
   } finally {
-    left = enclosure?.close() ?? [];
+    enclosure?.close();
   }
-  const isolation = enclosure?.isolation();
-  const result = resultOf(scene, prepared, bounds, { end, warnings, left, isolation });
-  const { run, skill, stop, isError, iterations, ms, usage, cost, caller } = result;
-  scene.emit({
-    type: "run-ended",
-    ...{ run, skill, stop, isError, iterations, ms, usage },
-    ...(cost === undefined ? {} : { cost }),
-    ...(isolation ? { isolation } : {}),
-    ...(caller ? { caller } : {}),
-  });
-  return result;
 }
 
-interface Surroundings {
-  enclosure: Enclosure | undefined;
-  warnings: readonly Notice[];
-}
-
-async function converse(scene: Scene, prepared: Prepared, bounds: Bounds, around: Surroundings): Promise<LoopEnd> {
-  const { host, request, chain, id, signal } = scene;
-  const { skill, hiding, model, secrets, input } = prepared;
-  const { iterations, seconds, budget } = bounds;
-  const { enclosure } = around;
+async function follow(
+  use: Begun,
+  prepared: Prepared,
+  enclosure: Enclosure | undefined,
+  warnings: readonly Notice[],
+): Promise<RunResult> {
+  const { host, request, chain, id, port, signal, start } = use;
+  const { skill, hiding, model, secrets, input, bounds } = prepared;
+  const { message, context } = request;
   const gates = [...chain.gates, gateOf(skill)];
-  const next = chainTo(chain, { id, skill, gates, budget });
-  const tools = toolsOf(scene, prepared, enclosure, next).filter(
-    ({ name }) => isOffered(gates, name) && hasToo(chain, name),
-  );
+  const next = chainTo(chain, { id, skill, gates, budget: bounds.budget });
+  const all = toolsOf(use, prepared, enclosure, next);
+  const tools = all.filter(({ name }) => isOffered(gates, name) && hasToo(chain, name));
   const names = tools.map(({ name }) => name);
   next.offered = new Set(names);
   checkRequired(skill, names);
-  const { message, context } = request;
   const folder = enclosure?.places.skill;
-  const printed = await printedBy(enclosure, { skill, host, arguments: message, signal });
-  const say = sayer(scene, prepared);
-  say({
-    type: "run-started",
-    source: skill.origin.source,
-    model: model.name,
-    tools: names,
-    depth: next.depth,
-    ...(chain.parent === undefined ? {} : { parent: chain.parent }),
-    ...(host.caller === undefined ? {} : { caller: host.caller }),
-    limits: { iterations, seconds, ...(budget.most === undefined ? {} : { tokens: budget.most }) },
+  // In a step: it may run commands, and what they print is not the same twice.
+  const brief = await port.step("brief", async () => {
+    const printed = await printedBy(enclosure, { skill, host, arguments: message, signal });
+    const variables = [...secrets.keys()];
+    const { iterations } = bounds;
+    const instructions = instructionsFor({
+      skill,
+      arguments: message,
+      printed,
+      enclosure,
+      tools: names,
+      variables,
+      iterations,
+    });
+    return {
+      instructions: hiding.text(instructions),
+      message: hiding.text(messageFor({ message, context, input })),
+      body: skill.body(),
+    };
   });
-  for (const warning of around.warnings) say({ type: "run-warned", ...warning });
-  const variables = [...secrets.keys()];
-  const brief = { skill, arguments: message, printed, enclosure, tools: names, variables, iterations };
-  return loop(livePort(scene.emit), {
+  return runAgent({
     run: id,
     skill: skill.name,
-    model,
-    instructions: hiding.text(instructionsFor(brief)),
-    messages: [{ role: "user", text: hiding.text(messageFor({ message, context, input })) }],
-    tools,
-    gates,
+    source: skill.origin.source,
+    ...{ host, port, model, hiding, tools, gates, bounds, warnings, start, signal },
+    withheld: all.map(({ name }) => name).filter((name) => !names.includes(name)),
+    instructions: brief.instructions,
+    messages: [{ role: "user", text: brief.message }],
     task: {
-      skill: { name: skill.name, body: skill.body(), arguments: message, names: skill.manifest.arguments, folder },
+      skill: { name: skill.name, body: brief.body, arguments: message, names: skill.manifest.arguments, folder },
       message: message ?? "",
     },
     effort: skill.manifest.effort,
-    limits: { ...host.settings.limits, iterations },
-    budget,
-    hiding,
-    costOf: (usage) => costOf(usage, model.name, host.settings.prices),
-    signal,
+    depth: next.depth,
+    parent: chain.parent,
+    isolation: () => enclosure?.isolation(),
+    close: () => enclosure?.close() ?? [],
   });
 }
 
 /** What it cannot do without may be there, and yet not for it: its caller has it not, or it forbids it itself. */
 function checkRequired({ name, manifest: { tools } }: Skill, offered: readonly string[]): void {
-  const missing = tools.required.find((entry) => !offered.includes(ourTool(entry)));
+  const missing = tools.required.map(ourToolName).find((entry) => entry !== "*" && !offered.includes(entry));
   if (missing === undefined) return;
   throw new SkillError("missing-tool", {
     message: `Skill requires tool '${missing}' which is not available`,
@@ -147,7 +129,7 @@ function hasToo(chain: Chain, name: string): boolean {
 
 /** Where its commands run. A skill that needs none is used without, where there can be none. */
 async function enclose(
-  { host, signal }: Scene,
+  { host, signal }: Begun,
   { skill, copy, secrets, hiding }: Prepared,
   onProgress: (text: string) => void,
 ): Promise<{ enclosure: Enclosure | undefined; warnings: readonly Notice[] }> {
@@ -164,35 +146,60 @@ async function enclose(
 
 function needsCode({ manifest: { tools, env, packages, scripts, capabilities } }: Skill): boolean {
   const declared = [env, packages, scripts, capabilities];
-  const named = [...tools.required, ...tools.allowed, ...tools.preapproved].map(ourTool);
+  const named = [...tools.required, ...tools.allowed, ...tools.preapproved].map(ourToolName);
   return declared.some(({ length }) => length > 0) || named.includes("bash");
 }
 
 /** Everything that there is; what of it is offered, the gates say. */
-function toolsOf(scene: Scene, { skill }: Prepared, enclosure: Enclosure | undefined, chain: Chain): Tool[] {
-  const { host, catalog } = scene;
+function toolsOf(
+  { host, catalog, signal }: Begun,
+  { skill }: Prepared,
+  enclosure: Enclosure | undefined,
+  chain: Chain,
+): Tool[] {
+  const most = host.settings.limits.toolOutput;
   const isForModel = (other: Skill) => isFor("model", other) && firstDenial(other, host)?.kind !== "access";
   const ours = [
     ...(enclosure ? runTools(enclosure, { skill, host }) : []),
-    resourceTool(skill),
-    makeTool(
-      {
-        name: "list_skills",
-        description: "Lists the skills there are: name and description, as JSON.",
-        category: "skills",
-        parameters: {},
-      },
-      async () => ({ content: JSON.stringify(listedSkills(catalog.skills.filter(isForModel), host)), isError: false }),
-    ),
-    useTool(async (request) => {
-      const run = useWithin(catalog, host, request, chain);
-      for await (const event of run) scene.pass(event);
-      return asToolResult(await run);
+    resourceTool(async (name) => (name === undefined || name === skill.name ? skill : otherSkill(skill)), skill),
+    listTool(async () => catalog.skills.filter(isForModel), host),
+    useTool(async (request, within) => {
+      const port = within?.port ?? livePort(() => {});
+      return asToolResult(
+        await useWithin({ catalog, host, request, chain, port, signal: request.signal ?? signal }),
+        most,
+      );
     }),
   ];
-  const disabled = new Set(host.settings.tools.disabled.map(ourTool));
-  const others = (host.tools ?? []).filter(({ name }) => !ours.some((tool) => tool.name === name));
-  return [...[...ours, ...others].filter(({ name }) => !disabled.has(name)), completeTool()];
+  const complete = completeTool();
+  const taken = new Set([...ours, complete].map(({ name }) => name));
+  const disabled = new Set(host.settings.tools.disabled.map(ourToolName));
+  const others = (host.tools ?? []).filter(({ name }) => !taken.has(name)).map((tool) => labelled(tool, most));
+  return [...[...ours, ...others].filter(({ name }) => !disabled.has(name)), complete];
+}
+
+function otherSkill({ name }: Skill): { refusal: ToolResult } {
+  return {
+    refusal: refusedResult([
+      { code: "resource-other", message: `Only files of skill '${name}' can be read here`, fix: "" },
+    ]),
+  };
+}
+
+/** What a tool of the host's gives: bounded, labelled as data, with what cannot be seen written out. Tools of ours do so themselves. */
+function labelled(tool: Tool, most: number): Tool {
+  return {
+    ...tool,
+    async execute(input, options) {
+      const result: Partial<ToolResult> | undefined = await safely(() => tool.execute(input, options));
+      const isError = result?.isError === true;
+      return {
+        ...result,
+        isError,
+        content: inTag("skill_output", { tool: tool.name }, shortened(String(result?.content), most)),
+      };
+    },
+  };
 }
 
 /** What a skill asks for that nobody here gives. */
@@ -207,46 +214,4 @@ function unsupported({ skill: { name, manifest }, model }: Prepared): Notice[] {
     message: `Skill '${name}' asks for ${what}`,
     fix: "`model` and `allowed_tools` say what its sub-agent has",
   }));
-}
-
-interface Outcome {
-  end: LoopEnd;
-  warnings: readonly Notice[];
-  left: readonly Notice[];
-  isolation: RunResult["isolation"] | undefined;
-}
-
-function resultOf(
-  { host, id, start }: Scene,
-  { skill, model, hiding }: Prepared,
-  bounds: Bounds,
-  outcome: Outcome,
-): RunResult {
-  const { end, warnings, left, isolation } = outcome;
-  const error = end.error && hide(hiding)(asNotice(end.error));
-  const { seconds, budget } = bounds;
-  return {
-    run: id,
-    skill: skill.name,
-    source: skill.origin.source,
-    model: model.name,
-    content: hiding.text(contentOf({ ...end, iterations: bounds.iterations, seconds, tokens: budget.most, error })),
-    isError: (end.stop !== "answer" && end.stop !== "complete") || left.length > 0,
-    iterations: end.iterations,
-    stop: end.stop,
-    refusals: [],
-    warnings: [...warnings, ...left.map(hide(hiding))],
-    ...(error ? { error } : {}),
-    usage: end.usage,
-    ...(end.cost === undefined ? {} : { cost: end.cost }),
-    ms: Math.round(performance.now() - start),
-    ...(isolation ? { isolation } : {}),
-    ...(host.caller === undefined ? {} : { caller: host.caller }),
-  };
-}
-
-type Happening = RunEvent extends infer E ? (E extends unknown ? Omit<E, "run" | "skill"> : never) : never;
-
-function sayer({ id, emit }: Scene, { skill }: Prepared): (event: Happening) => void {
-  return (event) => emit({ run: id, skill: skill.name, ...event } as RunEvent);
 }

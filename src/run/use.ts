@@ -7,6 +7,7 @@ import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { resolveModel } from "../model/resolve.ts";
 import { claimSecrets } from "../policy/secrets.ts";
+import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -15,10 +16,11 @@ import { boundsOf } from "./bounds.ts";
 import { type Chain, TOP } from "./chain.ts";
 import { runId } from "./id.ts";
 import { judgeUse } from "./judge-use.ts";
+import { stopOf } from "./loop.ts";
 import { asNotice, hide } from "./notice.ts";
-import { type RunResult, sayRefusals } from "./result.ts";
+import { livePort, type Port } from "./port.ts";
+import { contentOf, type RunResult, sayRefusals } from "./result.ts";
 import { type Run, startRun } from "./start-run.ts";
-import type { Prepared } from "./sub-agent.ts";
 
 export interface UseRequest {
   skill: string;
@@ -41,60 +43,59 @@ export interface UseRequest {
 
 /** Uses a skill: a sub-agent follows it on its own, and only its answer comes back. Awaited it gives the result, iterated what happens. */
 export function useSkill(catalog: Catalog, given: Partial<Host>, request: UseRequest): Run<RunEvent, RunResult> {
-  return useWithin(catalog, { settings: NO_SETTINGS, ...given }, request, TOP);
-}
-
-/** The same for a run that other runs have started. */
-export function useWithin(catalog: Catalog, host: Host, request: UseRequest, chain: Chain): Run<RunEvent, RunResult> {
-  return startRun<RunEvent, RunResult>(async (pass, signal) => {
-    const emit = (event: RunEvent) => {
+  const host: Host = { settings: NO_SETTINGS, ...given };
+  return startRun<RunEvent, RunResult>((pass, signal) => {
+    const port = livePort((event) => {
       pass(event);
       notify(host, event);
-    };
-    const scene: Scene = { catalog, host, request, chain, id: runId(), emit, pass, start: performance.now(), signal };
-    try {
-      return await begin(scene);
-    } catch (error) {
-      return refused(scene, [asNotice(error)]);
-    }
+    });
+    return useWithin({ catalog, host, request, chain: TOP, port, signal });
   }, request.signal);
 }
 
 /** What one use is about. */
-export interface Scene {
+export interface Use {
   catalog: Catalog;
   host: Host;
   request: UseRequest;
+  /** The runs that it was started by. */
   chain: Chain;
-  id: string;
-  emit(event: RunEvent): void;
-  /** For the events of runs within this one, which the host was told already. */
-  pass(event: RunEvent): void;
-  start: number;
+  port: Port;
   signal: AbortSignal;
+  /** A new one, when left out. */
+  id?: string;
 }
 
-async function begin(scene: Scene): Promise<RunResult> {
-  const judged = await judgeUse(scene);
-  if ("refusals" in judged) return refused(scene, judged.refusals);
-  const { skill, hidden } = judged;
-  const hiding = openHiding(hidden);
+/** The same, driven by a port. Contract: resolves. */
+export async function useWithin(given: Use): Promise<RunResult> {
+  const use = { ...given, id: given.id ?? runId(), start: performance.now() };
+  const { host, request, signal } = use;
+  const judged = await judgeUse(use).catch((error) => ({ refusals: [asNotice(error)] }));
+  if ("refusals" in judged) return refused(use, judged.refusals);
+  const { skill } = judged;
+  const hiding = openHiding(judged.hidden);
   try {
-    const { model, warnings } = await resolveModel(scene.host, wantedModel(skill, scene.host, scene.request));
-    claimSecrets(skill, scene.host);
-    return await withLimits(scene, { ...judged, hiding, model, warnings });
+    const { model, warnings } = await resolveModel(host, wantedModel(skill, host, request));
+    claimSecrets(skill, host);
+    const { iterations, seconds, tokens } = boundsOf(skill.manifest.maxSteps, host, request);
+    const budget = use.chain.budget ?? { used: 0, most: tokens };
+    const { runSubAgent } = await import("./sub-agent.ts"); // Only who runs one loads what it needs.
+    return await boundTime(seconds, signal, async (bounded) => {
+      try {
+        return await runSubAgent(
+          { ...use, signal: bounded },
+          { ...judged, hiding, model, warnings, bounds: { iterations, seconds, budget } },
+        );
+      } catch (error) {
+        if (!bounded.aborted) throw error;
+        const stop = stopOf(bounded);
+        const content = contentOf({ stop, text: "", iterations, seconds, tokens, error: undefined });
+        return { ...refused(use, [{ code: stop, message: content, fix: "" }]), stop, refusals: [] };
+      }
+    });
   } catch (error) {
-    return refused(scene, [hide(hiding)(asNotice(error))]);
+    return refused(use, [hide(hiding)(asNotice(error))]);
   }
-}
-
-async function withLimits(scene: Scene, prepared: Prepared): Promise<RunResult> {
-  const { iterations, seconds, tokens } = boundsOf(prepared.skill, scene.host, scene.request);
-  const budget = scene.chain.budget ?? { used: 0, most: tokens };
-  const { runSubAgent } = await import("./sub-agent.ts"); // Only who runs one loads what it needs.
-  return boundTime(seconds, scene.signal, (signal) =>
-    runSubAgent({ ...scene, signal }, prepared, { iterations, seconds, budget }),
-  );
 }
 
 /** The caller's word over the configuration's, and that over the skill's. */
@@ -102,11 +103,13 @@ export function wantedModel({ name, manifest }: Skill, { settings }: Host, reque
   return request.model ?? settings.skills.get(name)?.model ?? manifest.model;
 }
 
-function refused({ request, host, chain, id, emit, start }: Scene, refusals: readonly Notice[]): RunResult {
-  const caller = host.caller === undefined ? {} : { caller: host.caller };
-  const parent = chain.parent === undefined ? {} : { parent: chain.parent };
+/** A use that has begun. */
+export type Begun = Use & { id: string; start: number };
+
+function refused({ request, host, chain, id, port, start }: Begun, refusals: readonly Notice[]): RunResult {
   const skill = inLine(request.skill, 64);
-  emit({ type: "run-refused", run: id, skill, refusals, ...parent, ...caller });
+  const { caller } = host;
+  port.emit({ type: "run-refused", run: id, skill, refusals, ...defined({ parent: chain.parent, caller }) });
   return {
     run: id,
     skill,
@@ -118,6 +121,6 @@ function refused({ request, host, chain, id, emit, start }: Scene, refusals: rea
     warnings: [],
     usage: NO_USAGE,
     ms: Math.round(performance.now() - start),
-    ...caller,
+    ...defined({ caller }),
   };
 }

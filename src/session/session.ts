@@ -1,19 +1,21 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
 import { type DiscloseOptions, type Disclosure, disclose } from "../catalog/disclose.ts";
-import type { Caller } from "../host/caller.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
+import { TOP } from "../run/chain.ts";
 import { printedForLoading } from "../run/dynamic.ts";
-import { asToolResult, type RunResult } from "../run/result.ts";
+import { invocationDenial, notFound } from "../run/judge-use.ts";
+import type { Within } from "../run/loop-options.ts";
+import { asToolResult, type RunResult, refusedResult } from "../run/result.ts";
 import type { Run } from "../run/start-run.ts";
-import { type UseRequest, useSkill } from "../run/use.ts";
+import { type UseRequest, useSkill, useWithin } from "../run/use.ts";
+import { defined } from "../shared/defined.ts";
 import { shortHash } from "../shared/hash.ts";
 import { inLine } from "../shared/prompt.ts";
-import { nearest } from "../shared/text.ts";
 import { safely } from "../skill/safely.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
@@ -87,7 +89,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     tools,
     visible: () => state.catalog.skills.filter(state.isForModel),
     load: (name, loadOptions) => state.load(name, loadOptions),
-    use: (request) => state.start(request),
+    use: (request) => useSkill(state.catalog, state.host, request),
     reload: () => state.reload(),
     unload: (name) => active.delete(state.catalog.find(name)?.name ?? name),
     disclose: (query, more) => state.disclose(query, more),
@@ -143,7 +145,7 @@ export class State {
   /** What was just made is found too: a name that is not there is looked for once more. */
   async find(name: string, by: By): Promise<Skill | { refusal: ToolResult }> {
     const skill = this.catalog.find(name) ?? (await this.reload()).find(name);
-    if (!skill) return { refusal: notFound(name, this.catalog.skills.filter(this.isForModel)) };
+    if (!skill) return { refusal: refusedResult([notFound(name, this.catalog, this.host)]) };
     const refusal = by === "model" ? this.refusalOf(skill) : denialOf(skill, this.host, by);
     return refusal ? { refusal } : skill;
   }
@@ -152,19 +154,15 @@ export class State {
   readonly refusalOf = (skill: Skill): ToolResult | undefined =>
     denialOf(skill, this.host, this.#given.has(skill.name) ? undefined : "model");
 
-  async load(name: string, { by = "model", arguments: written, again, signal }: LoadOptions = {}): Promise<ToolResult> {
+  async load(name: string, options: LoadOptions = {}, within?: Within): Promise<ToolResult> {
+    const { by = "model", arguments: written, again, signal } = options;
     const skill = await this.find(name, by);
     if ("refusal" in skill) return skill.refusal;
     moveToFront(this.#recent, skill.name);
     const given = written === undefined ? {} : { arguments: written };
     return safely(async () => {
       if (skill.manifest.context === "fork" && this.canUse) {
-        return this.use({
-          skill: skill.name,
-          by,
-          ...(written === undefined ? {} : { message: written }),
-          ...(signal ? { signal } : {}),
-        });
+        return this.use({ skill: name, by, ...defined({ message: written, signal }) }, within);
       }
       if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
         return alreadyLoaded(skill);
@@ -173,26 +171,28 @@ export class State {
       this.#given.add(skill.name);
       this.#active.delete(skill.name);
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
+      const { caller } = this.host;
       notify(this.host, {
         type: "skill-loaded",
         skill: skill.name,
         source: skill.origin.source,
-        ...callerOf(this.host),
+        ...defined({ caller }),
       });
       return { content, isError: false };
     });
   }
 
   /** Hands a task to a sub-agent that follows the skill. */
-  async use(request: UseRequest): Promise<ToolResult> {
+  async use(request: UseRequest, within?: Within): Promise<ToolResult> {
     const found = await this.find(request.skill, request.by ?? "user");
     if ("refusal" in found) return found.refusal;
     moveToFront(this.#recent, found.name);
-    return asToolResult(await this.start(request));
-  }
-
-  start(request: UseRequest): Run<RunEvent, RunResult> {
-    return useSkill(this.catalog, this.host, request);
+    const { catalog, host } = this;
+    const { signal = new AbortController().signal } = request;
+    const result = await (within
+      ? useWithin({ catalog, host, request, chain: { ...TOP, budget: within.budget }, port: within.port, signal })
+      : useSkill(catalog, host, request));
+    return asToolResult(result, host.settings.limits.toolOutput);
   }
 
   disclose(query: string, more: TellOptions = {}): Disclosure {
@@ -211,7 +211,7 @@ export class State {
     for (const { name } of told.shown) this.#given.add(name);
     if (told.matches.length > 0) {
       const skills = told.matches.map(({ skill }) => skill.name);
-      notify(this.host, { type: "skill-matched", skills, tier: told.tier, ...callerOf(this.host) });
+      notify(this.host, { type: "skill-matched", skills, tier: told.tier, ...defined({ caller: this.host.caller }) });
     }
     return told;
   }
@@ -221,10 +221,6 @@ export class State {
     const known = this.#active.get(skill.name);
     return known !== undefined && known.stamp === stampOf(skill);
   }
-}
-
-function callerOf({ caller }: Host): { caller?: Caller } {
-  return caller === undefined ? {} : { caller };
 }
 
 function stampOf(skill: Skill): string {
@@ -255,30 +251,8 @@ function moveToFront(names: string[], name: string): void {
   if (names.length > MOST_RECENT) names.pop();
 }
 
-function notFound(name: string, skills: readonly Skill[]): ToolResult {
-  const meant = nearest(
-    name,
-    skills.map((skill) => skill.name),
-  );
-  const content = `Skill '${inLine(name, 64)}' not found${meant ? `; did you mean '${inLine(meant, 64)}'?` : ""}`;
-  return { content, isError: true, code: "not-found" };
-}
-
 /** What speaks against giving this skill to whoever asks; nobody in particular, when it was given already. */
 function denialOf(skill: Skill, host: Host, by: By | undefined): ToolResult | undefined {
-  const denied = denials(skill, host);
-  if (denied.length > 0) {
-    const content = denied.map(({ message, fix }) => `${message}: ${fix}`).join("\n");
-    return { content, isError: true, code: denied[0]?.code ?? "denied" };
-  }
-  const { byModel, byUser } = skill.manifest.invocation;
-  if (by === "model" && !byModel) {
-    const content = `Skill '${inLine(skill.name, 64)}' is for the user to call, by name: it says disable-model-invocation.`;
-    return { content, isError: true, code: "not-for-models" };
-  }
-  if (by === "user" && !byUser) {
-    const content = `Skill '${inLine(skill.name, 64)}' is for models to call, not for users: it says user-invocable: false.`;
-    return { content, isError: true, code: "not-for-users" };
-  }
-  return undefined;
+  const refusals = [...denials(skill, host), ...invocationDenial(skill, by)];
+  return refusals.length === 0 ? undefined : refusedResult(refusals);
 }

@@ -1,8 +1,8 @@
 import { matcherOf } from "../catalog/disclose.ts";
 import { LONGEST_QUERY } from "../catalog/match.ts";
-import { resourceText } from "../run/resource.ts";
-import { listedSkills } from "../run/skill-list.ts";
-import { useTool } from "../run/skill-tools.ts";
+import { makeRunTool } from "../run/run-tool.ts";
+import { listTool, resourceTool, useTool } from "../run/skill-tools.ts";
+import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import { grouped } from "../shared/text.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
@@ -11,6 +11,7 @@ import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill
 import { judge } from "./judge.ts";
 import type { State } from "./session.ts";
 
+const CATEGORY = "skills";
 const SKILL = { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } as const;
 const ONE_OF = {
   skill: { ...SKILL, isRequired: false, says: "a skill's name; or give a path or content" },
@@ -27,9 +28,7 @@ const PROFILE = {
 export function sessionTools(state: State): readonly Tool[] {
   const { isForModel } = state;
   return [
-    tool("list_skills", "Lists the skills there are: name, description, version and tags, as JSON.", {}, async () => {
-      return json(listedSkills((await state.reload()).skills.filter(isForModel), state.host));
-    }),
+    listTool(async () => (await state.reload()).skills.filter(isForModel), state.host, "search_skills"),
     tool(
       "search_skills",
       "Finds skills for a task, best first, also by what their instructions say. Use it when the list of skills is long or was cut.",
@@ -58,37 +57,22 @@ export function sessionTools(state: State): readonly Tool[] {
         return json(found);
       },
     ),
-    tool(
-      "load_skill",
-      "Loads a skill: gives its full instructions and the list of its files. Follow them.",
+    makeRunTool(
       {
-        skill: SKILL,
-        arguments: { type: "string", says: "what the user wrote for the skill to work on, as they wrote it" },
-        again: { type: "boolean", says: "give the instructions again although the skill is loaded" },
-      },
-      ({ skill, arguments: given, again }, { signal }) =>
-        state.load(skill, defined({ arguments: given, again, signal })),
-    ),
-    ...(state.canUse ? [useTool((request) => state.use(request))] : []),
-    tool(
-      "read_skill_resource",
-      "Reads a file of a skill: one of those that load_skill lists.",
-      {
-        skill: SKILL,
-        resource: {
-          type: "string",
-          says: "the file's path as it is listed",
-          isRequired: true,
-          also: ["resource_name"],
+        name: "load_skill",
+        description: "Loads a skill: gives its full instructions and the list of its files. Follow them.",
+        category: CATEGORY,
+        parameters: {
+          skill: SKILL,
+          arguments: { type: "string", says: "what the user wrote for the skill to work on, as they wrote it" },
+          again: { type: "boolean", says: "give the instructions again although the skill is loaded" },
         },
-        offset: { type: "number", says: "where in a long file to go on" },
       },
-      async ({ skill, resource, offset = 0 }) => {
-        const found = await state.find(skill, "model");
-        if ("refusal" in found) return found.refusal;
-        return resourceText(found, resource.replace(/^(?:\.\/)+/, ""), Math.max(0, Math.floor(offset)));
-      },
+      ({ skill, arguments: given, again }, { signal }, within) =>
+        state.load(skill, defined({ arguments: given, again, signal }), within),
     ),
+    ...(state.canUse ? [useTool((request, within) => state.use(request, within))] : []),
+    resourceTool((name = "") => state.find(name, "model")),
     tool(
       "run_skill_script",
       "Runs a script of a skill in a sandbox of its own, and gives what it printed: one of those that load_skill lists.",
@@ -127,11 +111,7 @@ function tool<P extends Parameters>(
   parameters: P,
   run: (values: Values<P>, options: CallOptions) => Promise<ToolResult>,
 ): Tool {
-  return makeTool({ name, description, category: "skills", parameters }, run);
-}
-
-function defined<T extends object>(values: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as never;
+  return makeTool({ name, description, category: CATEGORY, parameters }, run);
 }
 
 function json(value: unknown): ToolResult {

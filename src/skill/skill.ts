@@ -53,3 +53,15 @@ export interface Skill {
 export function isFor(whom: "model" | "user", { manifest: { invocation } }: Skill): boolean {
   return whom === "model" ? invocation.byModel : invocation.byUser;
 }
+
+/** The same skill with its instructions as they are now, whatever becomes of its file: what was judged is what is used. */
+export function withBody(skill: Skill, body = skill.body()): Skill {
+  const { name, description, manifest, origin, findings } = skill;
+  return {
+    ...{ name, description, manifest, origin, findings },
+    body: () => body,
+    files: () => skill.files(),
+    examples: () => skill.examples(),
+    read: (path) => skill.read(path),
+  };
+}

@@ -54,6 +54,11 @@ export function ourTool(name: string): string {
   return OURS.get(name) ?? FOLDED.get(name.toLowerCase()) ?? name;
 }
 
+/** Our name for the tool of an entry: `Bash(git:*)` → `bash`. */
+export function ourToolName(entry: string): string {
+  return ourTool(toolNameOf(entry));
+}
+
 /** `Bash(git:*)` → `Bash`. */
 export function toolNameOf(entry: string): string {
   return entry.replace(/\(.*$/s, "");

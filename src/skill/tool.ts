@@ -2,6 +2,14 @@ import type { Data } from "./data.ts";
 import { type Parameters, readInput, schemaOf, type Values } from "./parameters.ts";
 import { safely } from "./safely.ts";
 
+/** What language models read and wrote. */
+export interface Usage {
+  inputTokens: number;
+  outputTokens: number;
+  /** How many of the input tokens the provider had kept. */
+  cachedTokens: number;
+}
+
 /** What a call came to. A refusal or failure is such a result, never an exception. */
 export interface ToolResult {
   /** What the model reads. */
@@ -11,10 +19,15 @@ export interface ToolResult {
   code?: string;
   /** How many times a sub-agent asked its model, where one did the work. */
   iterations?: number;
+  /** And what its models used, with the cost in US dollars where that is known. */
+  usage?: Usage;
+  cost?: number;
 }
 
 export interface CallOptions {
   signal?: AbortSignal;
+  /** The same for the same call, also when it is made again after the program was killed: for tools with effects. */
+  key?: string;
 }
 
 /** What a model may call. */

@@ -1,8 +1,10 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../support/folder.ts";
+import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
 
 const program = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs");
 
@@ -61,6 +63,31 @@ describe("what V8 compiled", () => {
       const bytes = readFileSync(path);
       expect(bytes.subarray(0, bytes.length / 2).equals(bytes.subarray(bytes.length / 2))).toBe(true);
       expect(bytes.length).toBeGreaterThan(length / 2);
+    }
+  });
+});
+
+describe("the packages that the command is built with", () => {
+  it.each([
+    ["anthropic", "anthropic"],
+    ["openai", "responses"],
+    ["openai-compatible", "openai"],
+  ] as const)("reach a model of %s, with what was compiled before too", async (provider, protocol) => {
+    const turns = [() => [{ tool: "list_skills", input: {} }], () => "hello there"];
+    const { url } = await modelServer(protocol, [...turns, ...turns]);
+    const home = temporaryFolder();
+    const model = { provider, model: MODEL, api_key: API_KEY, base_url: url };
+    const lines = Object.entries(model).map(([key, value]) => `${key} = "${value}"\n`);
+    writeFileSync(join(home, "config.toml"), `[models.default]\n${lines.join("")}`, { mode: 0o600 });
+    const { PATH } = process.env;
+    for (const _ of ["compiled now", "compiled before"]) {
+      const child = spawn(process.execPath, [program, "run", "--quiet", "code-review", "look"], {
+        cwd: home,
+        env: { PATH, HOME: home, SKILLET_HOME: home },
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+      expect({ stdout, stderr }).toEqual({ stdout: "hello there\n", stderr: "" });
     }
   });
 });

@@ -121,7 +121,7 @@ describe("load_skill", () => {
   it("[W-22] says that a skill is not found, and which one was probably meant", async () => {
     const session = await sessionOf({ summarize: {}, hidden: { more: { "disable-model-invocation": true } } });
     expect(await session.call("load_skill", { skill: "sumarize" })).toEqual({
-      content: "Skill 'sumarize' not found; did you mean 'summarize'?",
+      content: "Skill 'sumarize' not found: did you mean 'summarize'?",
       isError: true,
       code: "not-found",
     });
@@ -184,7 +184,11 @@ describe("load_skill", () => {
     };
     const session = await sessionOf({ fork: { body: "Alone.", more: { context: "fork" } } }, { models: { default: model } });
     const result = await session.call("load_skill", { skill: "fork", arguments: "x" });
-    expect(result).toEqual({ content: wrapResult({ skill: "fork", content: "done" }), isError: false, iterations: 1 });
+    expect(result).toMatchObject({
+      content: wrapResult({ skill: "fork", content: "done" }),
+      isError: false,
+      iterations: 1,
+    });
     expect(asked.map(({ task }) => task.message)).toEqual(["x"]);
     expect(session.disclose("use the fork skill").text).toBe("[Skill fork runs on its own: load_skill runs it]");
     expect(session.active).toEqual([]);

@@ -77,8 +77,8 @@ function openTalk(io: Io, discovered: Discovered, options: ChatOptions): Talk {
     seen.progress?.release();
   };
   const onEvent = (event: SkillEvent) => {
-    if (event.type === "run-started") seen.used.add(event.skill);
-    if (event.type === "run-refused") seen.refused.set(event.skill, event.refusals);
+    if (event.type === "run-started" && event.skill !== "") seen.used.add(event.skill);
+    if (event.type === "run-refused" && event.skill !== "") seen.refused.set(event.skill, event.refusals);
     if (options.events) printJsonLine(io.stdout, event);
     else if (event.type === "text-said") {
       if (isStreamed && event.skill === "") speak(event.text);
@@ -110,7 +110,10 @@ function openTalk(io: Io, discovered: Discovered, options: ChatOptions): Talk {
   };
   const shown = async (start: (signal: AbortSignal) => PromiseLike<RunResult>) => {
     let result = await once(start);
-    if (await wantsTrust(io, found, seen.refused)) result = await once(start);
+    if (await wantsTrust(io, found, seen.refused)) {
+      conversation.forget();
+      result = await once(start);
+    }
     const content = options.showSecrets ? withSecrets(result.content, seen.used, found) : result.content;
     if (!options.json && !options.events && result.stop !== "refused") {
       // What was streamed is there already, but for the line that says why it ended.

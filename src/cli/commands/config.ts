@@ -210,7 +210,7 @@ async function secretText(io: Io, parts: readonly string[], given: string | unde
     });
   }
   const ask = io.askHidden ?? io.ask;
-  const text = io.stdin ? (await io.stdin()).replace(/\r?\n$/, "") : await ask?.(`${key}: `);
+  const text = io.stdin ? ((await io.stdin()) ?? "").replace(/\r?\n$/, "") : await ask?.(`${key}: `);
   if (text) return text;
   throw new SkillError("usage", {
     message: `There is no value for ${key}`,

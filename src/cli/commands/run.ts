@@ -50,7 +50,7 @@ export async function run({ io, options, args }: Context<UseOptions>): Promise<n
 
 async function requestOf(io: Io, options: UseOptions, name: string, words: readonly string[]): Promise<UseRequest> {
   const message = words.join(" ");
-  const context = options.context === undefined ? await io.stdin?.() : textOf(io, options.context);
+  const context = options.context === undefined ? await piped(io) : await contextOf(io, options.context);
   const input = options.input === undefined ? undefined : jsonOf(textOf(io, options.input));
   const { model } = options;
   return {
@@ -64,6 +64,22 @@ async function requestOf(io: Io, options: UseOptions, name: string, words: reado
     ...atMost("tokens", "--budget", options.budget),
     ...atMost("iterations", "--max-iterations", options.maxIterations),
   };
+}
+
+const PATIENCE_MS = 3000;
+
+/** What is piped in. Some programs leave a pipe open that nothing ever comes through. */
+async function piped(io: Io): Promise<string | undefined> {
+  const text = await io.stdin?.(PATIENCE_MS);
+  if (io.stdin && text === undefined) {
+    const error = printer(io.stderr, io.env);
+    error.line`${error.yellow("!")} nothing came on standard input: it goes on without; --context - waits for it`;
+  }
+  return text;
+}
+
+async function contextOf(io: Io, given: string): Promise<string | undefined> {
+  return given === "-" ? io.stdin?.() : textOf(io, given);
 }
 
 /** A text, or `@file` for what stands in a file. */

@@ -99,6 +99,6 @@ function exitOf({ ending, isError }: ScriptResult): number {
 }
 
 async function readStdin(io: Io): Promise<string> {
-  if (io.stdin) return io.stdin();
+  if (io.stdin) return (await io.stdin()) ?? "";
   throw new SkillError("usage", { message: "--stdin needs something on standard input", fix: "pipe it in" });
 }

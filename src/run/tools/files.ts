@@ -156,11 +156,11 @@ function unclear(place: string, times: number): SkillError {
   });
 }
 
-/** Throws a SkillError for what is no text. What may be half a character at the end is left out. */
+/** Throws a SkillError for what is no text. Where more follows, what may be half a character at the end is left out. */
 function textOf(bytes: Buffer, place: string, size: number): string {
   try {
     if (!bytes.includes(0))
-      return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes, { stream: true });
+      return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes, { stream: bytes.length < size });
   } catch {
     // Said below.
   }

@@ -1,3 +1,4 @@
+import { defined } from "../../shared/defined.ts";
 import { inLine } from "../../shared/prompt.ts";
 import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
@@ -6,7 +7,7 @@ import { scriptText } from "../script-text.ts";
 import type { ToolScene } from "./tool-scene.ts";
 
 /** The scripts of the run's own skill. */
-export function skillScriptTool({ host }: ToolScene, skill: Skill): Tool {
+export function skillScriptTool({ host, enclosure }: ToolScene, skill: Skill): Tool {
   const said = scriptsOf(skill)
     .slice(0, 20)
     .map(({ path, description }) => inLine(description === undefined ? path : `${path}: ${description}`, 200));
@@ -21,13 +22,9 @@ export function skillScriptTool({ host }: ToolScene, skill: Skill): Tool {
         stdin: { type: "string", says: "what it reads from its standard input" },
       },
     },
-    async ({ script, args, stdin }, { signal }) =>
-      scriptText(host, {
-        skill,
-        script,
-        ...(args === undefined ? {} : { args }),
-        ...(stdin === undefined ? {} : { stdin }),
-        ...(signal ? { signal } : {}),
-      }),
+    ({ script, args, stdin }, { signal }) =>
+      scriptText(host, { skill, script, ...defined({ args, stdin, signal }) }, ({ isolation, warnings }) =>
+        enclosure.note({ isolation, planted: warnings.filter(({ code }) => code === "workspace-protected") }),
+      ),
   );
 }

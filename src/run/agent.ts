@@ -1,0 +1,117 @@
+import type { Host } from "../host/host.ts";
+import type { Message, Model, Task } from "../host/models.ts";
+import type { Isolation, Notice } from "../host/sandbox.ts";
+import { costOf } from "../model/cost.ts";
+import { defined } from "../shared/defined.ts";
+import type { Hiding } from "../shared/redact.ts";
+import type { Tool } from "../skill/tool.ts";
+import type { Gate } from "./gate.ts";
+import { loop } from "./loop.ts";
+import { type Budget, emit, type LoopEnd } from "./loop-options.ts";
+import { asNotice, hide } from "./notice.ts";
+import type { Port } from "./port.ts";
+import { contentOf, type RunResult } from "./result.ts";
+
+export interface Bounds {
+  iterations: number;
+  seconds: number;
+  budget: Budget;
+}
+
+/** An agent with all that it has: a sub-agent that follows a skill, or the one that talks with the user. */
+export interface Agent {
+  run: string;
+  /** The skill's name, and empty in a conversation. */
+  skill: string;
+  source?: string;
+  host: Host;
+  port: Port;
+  model: Model;
+  hiding: Hiding;
+  tools: readonly Tool[];
+  /** Tools that there are, and that are not for this one. */
+  withheld?: readonly string[];
+  gates?: readonly Gate[];
+  instructions: string;
+  messages: Message[];
+  task: Task;
+  effort?: string | undefined;
+  bounds: Bounds;
+  warnings: readonly Notice[];
+  depth: number;
+  parent?: string | undefined;
+  /** When it began, as `performance.now` counts. */
+  start: number;
+  signal: AbortSignal;
+  /** How its code was kept apart, where any ran, and what that left behind; asked at the end. */
+  isolation?(): Isolation | undefined;
+  close?(): readonly Notice[];
+}
+
+/** One agent from its beginning to its end. Contract: what has begun has an end, and never throws. */
+export async function runAgent(agent: Agent): Promise<RunResult> {
+  const { port, host, hiding, bounds, model } = agent;
+  const hidden = hide(hiding);
+  const warnings = agent.warnings.map(hidden);
+  await port.step("begin", async () => {
+    emit(port, agent, {
+      type: "run-started",
+      ...defined({ source: agent.source, parent: agent.parent, caller: host.caller }),
+      model: model.name,
+      tools: agent.tools.map(({ name }) => name),
+      depth: agent.depth,
+      limits: { iterations: bounds.iterations, seconds: bounds.seconds, ...defined({ tokens: bounds.budget.most }) },
+    });
+    for (const warning of warnings) emit(port, agent, { type: "run-warned", ...warning });
+    return true;
+  });
+  const end = await loop(port, {
+    ...agent,
+    instructions: hiding.text(agent.instructions),
+    withheld: agent.withheld ?? [],
+    gates: agent.gates ?? [],
+    limits: { iterations: bounds.iterations, toolSeconds: host.settings.limits.toolSeconds },
+    budget: bounds.budget,
+    costOf: (usage) => costOf(usage, model.name, host.settings.prices),
+  });
+  const left = (agent.close?.() ?? []).map(hidden);
+  const late = [...(end.warning ? [hidden(end.warning)] : []), ...left];
+  const result = resultOf(agent, end, [...warnings, ...late], left.length > 0);
+  return port.step("end", async () => {
+    const { stop, isError, iterations, ms, usage, cost, isolation, caller } = result;
+    for (const warning of late) emit(port, agent, { type: "run-warned", ...warning });
+    emit(port, agent, {
+      type: "run-ended",
+      ...{ stop, isError, iterations, ms, usage },
+      ...defined({ cost, isolation, caller }),
+    });
+    return result;
+  });
+}
+
+const LONGEST_MESSAGE = 2000;
+
+function resultOf(agent: Agent, end: LoopEnd, warnings: readonly Notice[], hasLeft: boolean): RunResult {
+  const { run, skill, source, host, hiding, model, bounds, start } = agent;
+  const { stop, iterations, usage, cost } = end;
+  const { code, message, fix } = end.error ? hide(hiding)(asNotice(end.error)) : NOTHING;
+  const error = code === "" ? undefined : { code, message: message.slice(0, LONGEST_MESSAGE), fix };
+  const { seconds, budget } = bounds;
+  const content = contentOf({ ...end, iterations: bounds.iterations, seconds, tokens: budget.most, error });
+  return {
+    run,
+    skill,
+    content: hiding.text(content),
+    isError: (stop !== "answer" && stop !== "complete") || hasLeft,
+    iterations,
+    stop,
+    refusals: [],
+    warnings,
+    usage,
+    ms: Math.round(performance.now() - start),
+    model: model.name,
+    ...defined({ source, error, cost, isolation: agent.isolation?.(), caller: host.caller }),
+  };
+}
+
+const NOTHING: Notice = { code: "", message: "", fix: "" };

@@ -1,0 +1,79 @@
+import type { RunEvent, Stop } from "../host/events.ts";
+import type { Message, Model, Task, Usage } from "../host/models.ts";
+import type { Notice } from "../host/sandbox.ts";
+import type { SkillError } from "../shared/error.ts";
+import type { Hiding } from "../shared/redact.ts";
+import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
+import type { Gate } from "./gate.ts";
+import type { Port } from "./port.ts";
+
+/** Tokens that are left to a run and all that it calls. */
+export interface Budget {
+  used: number;
+  most: number | undefined;
+}
+
+export interface LoopOptions {
+  /** Whose events they are. */
+  run: string;
+  skill: string;
+  model: Model;
+  instructions: string;
+  /** What was said so far. Contract: what is said here is added to it. */
+  messages: Message[];
+  tools: readonly Tool[];
+  /** Tools that there are, and that are not for this one. */
+  withheld: readonly string[];
+  gates: readonly Gate[];
+  task: Task;
+  effort?: string | undefined;
+  limits: { iterations: number; toolSeconds: number };
+  budget: Budget;
+  hiding: Hiding;
+  costOf(usage: Usage): number | undefined;
+  signal: AbortSignal;
+}
+
+export interface LoopEnd {
+  stop: Stop;
+  /** The answer, or the last that was said. */
+  text: string;
+  iterations: number;
+  usage: Usage;
+  cost: number | undefined;
+  /** What went wrong. */
+  error?: SkillError;
+  /** What somebody should look at although it went well. */
+  warning?: Notice;
+}
+
+/** What a run within a run gets from the one around it. */
+export interface Within {
+  port: Port;
+  budget: Budget;
+}
+
+/** A tool whose call is a run of its own, with steps and limits of its own. */
+export interface RunTool extends Tool {
+  executeWithin(input: unknown, options: CallOptions, within: Within): Promise<ToolResult>;
+}
+
+export function isRunTool(tool: Tool): tool is RunTool {
+  return "executeWithin" in tool;
+}
+
+/** An event without whose it is. */
+export type Happening = RunEvent extends infer E ? (E extends unknown ? Omit<E, "run" | "skill"> : never) : never;
+
+/** Says what happens in this run. */
+export function emit(port: Port, { run, skill }: { run: string; skill: string }, event: Happening): void {
+  port.emit({ run, skill, ...event } as RunEvent);
+}
+
+export function plus(a: Usage, b: Usage): Usage {
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    cachedTokens: a.cachedTokens + b.cachedTokens,
+  };
+}
