@@ -2,33 +2,12 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { main } from "../src/cli/main.ts";
+import { commandPaths } from "../src/cli/program.ts";
 import { settingsTable } from "../src/host/keys.ts";
 import { CODES } from "../src/skill/codes.ts";
 import { PROFILES } from "../src/skill/diagnostic.ts";
 
 const NAMES: Record<string, string> = { e: "error", w: "warning", i: "hint", "-": "" };
-const COMMANDS = [
-  "",
-  "list",
-  "show",
-  "explain",
-  "eval",
-  "check",
-  "new",
-  "script",
-  "packages build",
-  "packages list",
-  "packages prune",
-  "trust",
-  "doctor",
-  "config",
-  "config get",
-  "config set",
-  "config unset",
-  "config path",
-  "skill list",
-  "skill validate",
-];
 
 async function helpOf(command: string): Promise<string> {
   let text = "";
@@ -40,7 +19,7 @@ async function helpOf(command: string): Promise<string> {
 
 async function commandPage(): Promise<string> {
   const sections: string[] = [];
-  for (const command of COMMANDS) {
+  for (const command of commandPaths()) {
     sections.push(`## ${`skillet ${command}`.trim()}\n\n\`\`\`text\n${await helpOf(command)}\n\`\`\``);
   }
   return `# The command line
@@ -48,7 +27,7 @@ async function commandPage(): Promise<string> {
 This page is made from the program's own help.
 
 Data goes to stdout, everything else to stderr. Exit codes: 0 fine, 1 findings or failure, 2 usage or a configuration that cannot be
-read, 3 refused, 4 a limit was reached, 5 waiting for approval.
+read, 3 refused, 4 a limit was reached, 5 waiting for approval, 130 interrupted.
 
 ${sections.join("\n\n")}
 `;

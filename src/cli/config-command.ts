@@ -22,12 +22,13 @@ export const CONFIG: Entry = {
       define: (command) =>
         command
           .description("print one value: yours, the workspace's, or the default")
-          .argument("<key>", "a key, as skills.research.model")
+          .argument("<key>", "a key, as skills.research.model; or a table, for all that is in it")
           .option("--show-secrets", "print it also when it is a secret")
           .addHelpText(
             "after",
             examples(
               "skillet config get limits.max_iterations",
+              "skillet config get skills.research",
               "skillet config get skills.research.PERPLEXITY_API_KEY --show-secrets",
             ),
           ),
@@ -42,7 +43,7 @@ export const CONFIG: Entry = {
           .addHelpText(
             "after",
             examples(
-              "skillet config set models.fast.model qwen3:4b",
+              "skillet config set skills.research.model fast",
               "skillet config set tools.disabled bash,grep",
               "skillet config set skills.research.PERPLEXITY_API_KEY",
               "skillet config set skills.research.PERPLEXITY_API_KEY env:PERPLEXITY_API_KEY",

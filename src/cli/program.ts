@@ -3,6 +3,7 @@ import { packageVersion } from "../package.ts";
 import { reveal } from "../shared/hidden.ts";
 import { nearest } from "../shared/text.ts";
 import { PROFILES } from "../skill/diagnostic.ts";
+import { PACKAGES, SCRIPT, TRUST } from "./code-commands.ts";
 import { CONFIG } from "./config-command.ts";
 import { examples } from "./examples.ts";
 import type { Io } from "./io.ts";
@@ -150,83 +151,9 @@ const COMMANDS: Record<string, Entry> = {
   },
   run: RUN,
   chat: CHAT,
-  script: {
-    define: (command) =>
-      command
-        .description("run a script of a skill in a sandbox of its own")
-        .argument("<skill>", "the skill")
-        .argument("[script]", "one of its scripts, by path or name; lists them when left out")
-        .argument("[args...]", "what the script is given")
-        .option("--stdin", "give it what is piped in")
-        .option("-q, --quiet", "do not say what became of it")
-        .passThroughOptions()
-        .addHelpText(
-          "after",
-          examples(
-            "skillet script deploy",
-            "skillet script deploy check.sh staging --verbose",
-            "skillet script --json report totals.py",
-          ),
-        ),
-    load: async () => (await import("./commands/script.ts")).script,
-  },
-  packages: {
-    define: (command) => command.description("build the system and Python packages that skills declare"),
-    commands: {
-      build: {
-        define: (command) =>
-          command
-            .description("build what skills declare under `packages`, and fetch what their Python scripts declare")
-            .argument("[name...]", "skills; every skill found when left out")
-            .option("--dry-run", "say what would be fetched, and build nothing")
-            .option("--update", "ask for newer versions")
-            .addHelpText("after", examples("skillet packages build", "skillet packages build media --dry-run")),
-        load: async () => (await import("./commands/packages.ts")).buildSkillPackages,
-      },
-      list: {
-        define: (command) =>
-          command
-            .description("list the system packages that are built")
-            .addHelpText("after", examples("skillet packages list")),
-        load: async () => (await import("./commands/packages.ts")).listPackages,
-      },
-      prune: {
-        define: (command) =>
-          command
-            .description("remove what no skill found here uses")
-            .option("--dry-run", "say what would be removed, and remove nothing")
-            .option("-y, --yes", "do not ask")
-            .addHelpText("after", examples("skillet packages prune --dry-run", "skillet packages prune --yes")),
-        load: async () => (await import("./commands/packages.ts")).prunePackages,
-      },
-    },
-  },
-  trust: {
-    define: (command) =>
-      command
-        .description("let code run that came with a workspace or that another program put there")
-        .argument("[path]", "a workspace, a skill's folder, or a skill's name; the workspace when left out")
-        .addOption(new Option("-l, --list", "show what has been trusted").conflicts("revoke"))
-        .option("--revoke", "take it back")
-        .addOption(
-          new Option(
-            "--secrets <name>",
-            "give a skill's values to the copy found now, and no longer to another",
-          ).conflicts(["list", "revoke"]),
-        )
-        .option("-y, --yes", "trust it without asking; needed where there is no terminal")
-        .addHelpText(
-          "after",
-          examples(
-            "skillet trust",
-            "skillet trust skills/deploy",
-            "skillet trust --list",
-            "skillet trust --revoke skills/deploy",
-            "skillet trust --secrets research",
-          ),
-        ),
-    load: async () => (await import("./commands/trust.ts")).trust,
-  },
+  script: SCRIPT,
+  packages: PACKAGES,
+  trust: TRUST,
   doctor: {
     define: (command) =>
       command
@@ -262,7 +189,7 @@ const COMMANDS: Record<string, Entry> = {
 /** The program for these arguments. Only the command they name is built, unless they name none. */
 export function buildProgram(io: Io, argv: readonly string[], done: (code: number) => void): Command {
   const program = new Command("skillet")
-    .description("Skills for any agent: find them, check them, see what a model is told about them, run their scripts.")
+    .description("Skills for any agent: find them, check them, see what a model is told about them, and use them.")
     .usage("[command] [options]")
     .version(packageVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show help for a command")
@@ -280,7 +207,10 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
     .showHelpAfterError("(`skillet --help` shows the commands)");
   const attach = (command: Command, entry: Entry) => {
     entry.define(command);
-    if (command !== program) command.copyInheritedSettings(program).allowExcessArguments(false);
+    if (command !== program) {
+      command.copyInheritedSettings(program).allowExcessArguments(false);
+      command.showHelpAfterError(`(see \`skillet ${pathOf(command, program)} --help\`)`);
+    }
     for (const [name, inner] of Object.entries(entry.commands ?? {})) attach(command.command(name), inner);
     if (!entry.load) return;
     const { load } = entry;
@@ -303,6 +233,21 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
     if (name === named || named === undefined || !Object.hasOwn(COMMANDS, named)) attach(program.command(name), entry);
   }
   return program;
+}
+
+/** Every command and what stands below it, as they are typed; the program alone is the first. */
+export function commandPaths(): string[] {
+  const below = (commands: Record<string, Entry>, above: string): string[] =>
+    Object.entries(commands).flatMap(([name, { load, commands: inner = {} }]) => [
+      ...(load ? [`${above}${name}`] : []),
+      ...below(inner, `${above}${name} `),
+    ]);
+  return ["", ...below(COMMANDS, "")];
+}
+
+function pathOf(command: Command, program: Command): string {
+  const above = command.parent;
+  return above === null || above === program ? command.name() : `${pathOf(above, program)} ${command.name()}`;
 }
 
 /** A message repeats what it was given, which may be the name of somebody's file. */

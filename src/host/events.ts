@@ -23,7 +23,7 @@ export type SkillEvent =
   | RunEvent;
 
 /** What happens in a run. `run` says in which: those of skills that a skill called are among them. A conversation has no skill: "". */
-export type RunEvent = { run: string; skill: string } & (
+export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes it. */; at: string } & (
   | {
       type: "run-started";
       /** None in a conversation. */

@@ -4,6 +4,7 @@ import { SkillError } from "../shared/error.ts";
 import { declaredVariables } from "../skill/needs.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Denial, Policy } from "./policy.ts";
+import { shownPath } from "./shown-path.ts";
 import { quoted } from "./trust.ts";
 
 /** The values that were configured for a name go to the copy that first used them, and to no other that takes its name. */
@@ -20,7 +21,7 @@ export const ownsSecrets: Policy = (skill, host) => {
     };
   }
   const owner = grants.ownerOf(skill.name);
-  return owner && !grants.isOwner(skill, owner) ? otherSource(skill, owner) : undefined;
+  return owner && !grants.isOwner(skill, owner) ? otherSource(skill, owner, host) : undefined;
 };
 
 /**
@@ -31,7 +32,7 @@ export function claimSecrets(skill: Skill, host: Host): void {
   const { grants } = host;
   if (!grants || configuredVariables(skill, host).length === 0) return;
   const owner = grants.ownerOf(skill.name) ?? grants.claim(skill);
-  if (!grants.isOwner(skill, owner)) throw new SkillError("secret-other-source", otherSource(skill, owner));
+  if (!grants.isOwner(skill, owner)) throw new SkillError("secret-other-source", otherSource(skill, owner, host));
 }
 
 /** The variables that a skill declares and that have values, by their names. */
@@ -40,11 +41,11 @@ export function configuredVariables(skill: Skill, { settings }: Host): string[] 
   return values ? declaredVariables(skill).filter((name) => values.get(name)) : [];
 }
 
-function otherSource(skill: Skill, owner: Owner): Denial {
+function otherSource(skill: Skill, owner: Owner, host: Host): Denial {
   const { source, folder, file } = skill.origin;
-  const from = `${owner.source}${owner.place === "" ? "" : ` (${owner.place})`}`;
+  const from = `${owner.source}${owner.place === "" ? "" : ` (${shownPath(owner.place, host)})`}`;
   const place = folder ?? file;
-  const to = `${source}${place === undefined ? "" : ` (${place})`}`;
+  const to = `${source}${place === undefined ? "" : ` (${shownPath(place, host)})`}`;
   return {
     code: "secret-other-source",
     kind: "setup",

@@ -1,6 +1,7 @@
 import { declaredVariables, variableProblem } from "../skill/needs.ts";
 import type { Policy } from "./policy.ts";
-import { tableOf } from "./table.ts";
+import { shownPath } from "./shown-path.ts";
+import { keyOf, tableOf } from "./table.ts";
 
 /** Every variable that a skill declares has a value in the configuration, and none of them decides how programs start. */
 export const hasVariables: Policy = (skill, host) => {
@@ -22,7 +23,8 @@ export const hasVariables: Policy = (skill, host) => {
     kind: "setup",
     message: `Skill '${skill.name}' needs ${missing.join(", ")}`,
     fix: [
-      `add to ${host.home ?? "~/.skillet"}/config.toml:`,
+      ...missing.map((name) => `run: skillet config set ${keyOf(skill, name)}`),
+      `or add to ${host.home === undefined ? "~/.skillet" : shownPath(host.home, host)}/config.toml:`,
       `  ${tableOf(skill)}`,
       ...missing.map((name) => `  ${name} = "…"`),
     ].join("\n"),

@@ -36,6 +36,8 @@ export interface Agent {
   messages: Message[];
   task: Task;
   effort?: string | undefined;
+  /** The model that whoever started it asked for by name. */
+  asked?: string | undefined;
   bounds: Bounds;
   warnings: readonly Notice[];
   depth: number;

@@ -57,32 +57,46 @@ interface Place {
 
 /** Prepares a call, executes it, and says what came of it. What speaks against it is an ordinary result. */
 async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place): Promise<ToolResult> {
+  const { run, budget, asked, signal } = options;
+  const { place } = at;
   const tool = options.tools.find(({ name }) => name === call.tool);
-  const refused = tool ? await refusalOf(port, options, call, at.place) : untold(call.tool, options);
-  const name = `tool:${at.place}`;
+  const refused = tool ? await refusalOf(port, options, call, place) : untold(call.tool, options);
+  const name = `tool:${place}`;
   if (!tool || refused) return port.step(name, async () => block(port, options, call, at.step, refused));
-  if (isRunTool(tool)) {
-    const within = { port: port.within(at.place), budget: options.budget };
-    return execute(port, options, call, at, (callOptions) => tool.executeWithin(call.input, callOptions, within));
+  const callOptions = { signal, key: `${run}:${place}` };
+  if (!isRunTool(tool)) {
+    return port.step(name, async () => {
+      const finish = begin(port, options, call, at);
+      return finish(await inTime(tool, call.input, callOptions, options));
+    });
   }
-  return port.step(name, () =>
-    execute(port, options, call, at, (callOptions) => inTime(tool, call.input, callOptions, options)),
-  );
+  // A run has steps of its own: so it is in none, and only what is said of it is.
+  const started = await port.step(`call:${place}`, async () => {
+    begin(port, options, call, at);
+    return performance.now();
+  });
+  const within = { id: `${run}.${place}`, parent: run, port: port.within(place), budget, model: asked };
+  const result = await safely(() => tool.executeWithin(call.input, callOptions, within));
+  return port.step(name, async () => finished(port, options, call, { ...at, started }, result));
 }
 
-async function execute(
+/** Says that a call is made; what it gives says what came of it. */
+function begin(port: Port, options: LoopOptions, call: ToolCall, at: Place): (result: ToolResult) => ToolResult {
+  const { tool, input } = call;
+  emit(port, options, { type: "tool-called", step: at.step, tool, input: shown(input, options.hiding) });
+  const started = performance.now();
+  return (result) => finished(port, options, call, { ...at, started }, result);
+}
+
+function finished(
   port: Port,
   options: LoopOptions,
-  { tool, input }: ToolCall,
-  { step, place }: Place,
-  work: (options: CallOptions & { signal: AbortSignal }) => Promise<ToolResult>,
-): Promise<ToolResult> {
-  const { hiding, signal, run } = options;
-  emit(port, options, { type: "tool-called", step, tool, input: shown(input, hiding) });
-  const start = performance.now();
-  const { content, isError, code, ...more } = await safely(() => work({ signal, key: `${run}:${place}` }));
-  const text = hiding.text(String(content));
-  const ms = Math.round(performance.now() - start);
+  { tool }: ToolCall,
+  { step, started }: Place & { started: number },
+  { content, isError, code, ...more }: ToolResult,
+): ToolResult {
+  const text = options.hiding.text(String(content));
+  const ms = Math.max(0, Math.round(performance.now() - started));
   const coded = code === undefined ? {} : { code };
   emit(port, options, { type: "tool-ended", step, tool, isError, ...coded, ms, characters: text.length });
   return { ...more, content: text, isError, ...coded };

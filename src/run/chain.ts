@@ -1,6 +1,7 @@
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { placeOf } from "../host/trust.ts";
+import { defined } from "../shared/defined.ts";
 import { count } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Gate } from "./gate.ts";
@@ -18,12 +19,22 @@ export interface Chain {
   /** The tools that its caller has: it gets no other. */
   offered?: ReadonlySet<string>;
   budget?: Budget;
+  /** The model that whoever started all of it asked for: theirs, where a skill says nothing of its own. */
+  model?: string;
 }
 
 /** Nobody's but the user's. */
 export const TOP: Chain = { depth: 0, skills: [], gates: [] };
 
-export function chainTo(chain: Chain, to: { id: string; skill: Skill; gates: readonly Gate[]; budget: Budget }): Chain {
+interface Link {
+  id: string;
+  skill: Skill;
+  gates: readonly Gate[];
+  budget: Budget;
+  model: string | undefined;
+}
+
+export function chainTo(chain: Chain, to: Link): Chain {
   const { id, skill, gates, budget } = to;
   return {
     depth: chain.depth + 1,
@@ -31,6 +42,7 @@ export function chainTo(chain: Chain, to: { id: string; skill: Skill; gates: rea
     skills: [...chain.skills, { name: skill.name, place: placeOf(skill) }],
     gates,
     budget,
+    ...defined({ model: to.model ?? chain.model }),
   };
 }
 

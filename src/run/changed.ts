@@ -9,7 +9,7 @@ export function changed(skill: Skill, changes: readonly { path: string; what: st
   if (changes.length > 10) said.push(`and ${changes.length - 10} more`);
   return {
     code: "changed",
-    message: `The code of skill '${skill.name}' is not what was trusted: ${said.join(", ")}`,
+    message: `Skill '${skill.name}' is not what was trusted: ${said.join(", ")}`,
     fix: `look at it, then run: skillet trust ${quoted(placeOf(skill))}`,
   };
 }

@@ -114,7 +114,11 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
     ...(access === "none" ? {} : { workspace: seen(WORKSPACE_FOLDER) }),
     ...(files.length === 0 ? {} : { skill: seen(SKILL_FOLDER) }),
   };
-  const env = { ...Object.fromEntries(secrets), ...(places.skill === undefined ? {} : { SKILL_DIR: places.skill }) };
+  const env = {
+    ...Object.fromEntries(secrets),
+    ...(places.skill === undefined ? {} : { SKILL_DIR: places.skill }),
+    ...(places.workspace === undefined ? {} : gitTrusts(places.workspace)),
+  };
   const planted: Notice[] = [];
   let isolation: Isolation | undefined;
   return {
@@ -160,6 +164,11 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
       return { ...outcome, ...printed, ...(raw ? raw.end() : {}), notices: [...said, ...left], limits };
     },
   };
+}
+
+/** Where the caller is root, code is somebody else, and git looks into nobody's folder but its own user's unless it is told. */
+function gitTrusts(folder: string): Record<string, string> {
+  return { GIT_CONFIG_COUNT: "1", GIT_CONFIG_KEY_0: "safe.directory", GIT_CONFIG_VALUE_0: folder };
 }
 
 function within(limits: Limits, { seconds, output }: EnclosedOptions): Limits {

@@ -17,7 +17,7 @@ const MOST_PROBLEMS = 10;
 export async function readUseInput(
   { manifest: { inputSchema } }: Skill,
   given: GivenInput,
-): Promise<{ value: unknown } | { problem: string }> {
+): Promise<{ value: unknown; hasTakenContext?: boolean } | { problem: string }> {
   let value: unknown;
   try {
     // As it will be written down: what JSON does not know is not in it.
@@ -29,14 +29,23 @@ export async function readUseInput(
   }
   if (inputSchema === undefined) return { value };
   value ??= filled(inputSchema, given);
+  const problem = await schemaProblem(inputSchema, value);
+  if (problem !== undefined) return { problem };
+  const hasTakenContext = given.input === undefined && given.message === undefined && given.context !== undefined;
+  return { value, hasTakenContext: hasTakenContext && Object.values(value as object).includes(given.context) };
+}
+
+/** What of a value does not fit a schema, in words; nothing when all does. Contract: defaults are put into the value. */
+export async function schemaProblem(schema: Data, value: unknown): Promise<string | undefined> {
+  let validate: Validate;
   try {
-    const validate = await compile(inputSchema);
-    if (validate(value)) return { value };
-    const problems = (validate.errors ?? []).map(sayProblem);
-    return invalid([...new Set(problems)].slice(0, MOST_PROBLEMS).join("; "));
+    validate = await compile(schema);
+    if (validate(value)) return undefined;
   } catch (error) {
-    return invalid(`the input_schema of the skill cannot be used: ${oneLine(reason(error), 300)}`);
+    return invalid(`the schema cannot be used: ${oneLine(reason(error), 300)}`).problem;
   }
+  const problems = (validate.errors ?? []).map(sayProblem);
+  return invalid([...new Set(problems)].slice(0, MOST_PROBLEMS).join("; ")).problem;
 }
 
 /** Nothing but a text is asked for, and nothing but a text was given: that is the one. */

@@ -22,6 +22,8 @@ export interface Judged {
   /** Everything that nobody is shown. */
   hidden: Secrets;
   input: unknown;
+  /** Whether what was passed as context is the input. */
+  hasTakenContext: boolean;
 }
 
 export interface UseScene {
@@ -56,7 +58,7 @@ export async function judgeUse(scene: UseScene): Promise<Judged | { refusals: re
   const copy = copySkill(skill);
   const changes = host.trust?.changesOf(skill, copy) ?? [];
   if (changes.length > 0) return refuse([changed(skill, changes)]);
-  return { skill, copy, secrets, hidden, input: read.value };
+  return { skill, copy, secrets, hidden, input: read.value, hasTakenContext: read.hasTakenContext ?? false };
 }
 
 /** There is none of this name; the nearest that may be known of is. */

@@ -27,6 +27,7 @@ export interface LoopOptions {
   gates: readonly Gate[];
   task: Task;
   effort?: string | undefined;
+  asked?: string | undefined;
   limits: { iterations: number; toolSeconds: number };
   budget: Budget;
   hiding: Hiding;
@@ -49,8 +50,14 @@ export interface LoopEnd {
 
 /** What a run within a run gets from the one around it. */
 export interface Within {
+  /** Its name, the same however often it is begun. */
+  id: string;
+  /** The run around it. */
+  parent: string;
   port: Port;
   budget: Budget;
+  /** The model that was asked for by name. */
+  model: string | undefined;
 }
 
 /** A tool whose call is a run of its own, with steps and limits of its own. */
@@ -63,11 +70,15 @@ export function isRunTool(tool: Tool): tool is RunTool {
 }
 
 /** An event without whose it is. */
-export type Happening = RunEvent extends infer E ? (E extends unknown ? Omit<E, "run" | "skill"> : never) : never;
+export type Happening = RunEvent extends infer E
+  ? E extends unknown
+    ? Omit<E, "run" | "skill" | "at">
+    : never
+  : never;
 
 /** Says what happens in this run. */
 export function emit(port: Port, { run, skill }: { run: string; skill: string }, event: Happening): void {
-  port.emit({ run, skill, ...event } as RunEvent);
+  port.emit({ run, skill, at: new Date().toISOString(), ...event } as RunEvent);
 }
 
 export function plus(a: Usage, b: Usage): Usage {

@@ -11,6 +11,7 @@ import { untilAborted } from "./grace.ts";
 import { emit, type LoopEnd, type LoopOptions, plus } from "./loop-options.ts";
 import { hideIn } from "./notice.ts";
 import type { Port } from "./port.ts";
+import { unlabelled } from "./printed.ts";
 
 /** A model and its tools in turns, until it has an answer or a limit is reached. Never throws. */
 export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
@@ -46,7 +47,7 @@ export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
       end.usage = plus(end.usage, answered.usage);
       end.cost = sum(end.cost, answered.cost);
       if (answered.completed) return { ...end, ...answered.completed };
-      last = answered.results.at(-1)?.content ?? last;
+      last = unlabelled(answered.results.at(-1)?.content ?? last);
     }
     return ended(signal.aborted ? stopOf(signal) : "max-steps");
   } catch (error) {

@@ -2,7 +2,6 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
-import { resolveModel } from "../model/resolve.ts";
 import { openHiding } from "../shared/redact.ts";
 import { count, estimateTokens, grouped } from "../shared/text.ts";
 import { declaredVariables } from "../skill/needs.ts";
@@ -12,7 +11,7 @@ import { TOP } from "./chain.ts";
 import { judgeUse } from "./judge-use.ts";
 import { asNotice, hide } from "./notice.ts";
 import { allSecrets, ownSecrets } from "./secrets.ts";
-import { type UseRequest, wantedModel } from "./use.ts";
+import { modelFor, type UseRequest } from "./use.ts";
 
 /** One thing that a use goes through. */
 export interface Check {
@@ -119,7 +118,7 @@ async function modelCheck(
   request: UseRequest,
 ): Promise<{ check: Check; warnings: readonly Notice[] }> {
   try {
-    const { model, alias, warnings } = await resolveModel(host, wantedModel(skill, host, request));
+    const { model, alias, warnings } = await modelFor(skill, { host, request, chain: TOP });
     const detail = alias === model.name ? model.name : `${alias}: ${model.name}`;
     return { check: { name: "model", detail, refusals: [] }, warnings };
   } catch (error) {

@@ -43,3 +43,11 @@ export function noticeLines(notices: readonly Notice[], hiding?: Hiding): string
     return `[${inLine(hiding?.text(said) ?? said)}]`;
   });
 }
+
+/** What was printed, for people: without the lines and tags that are for models. */
+export function unlabelled(text: string): string {
+  const inside = [...text.matchAll(/^<skill_output[^>]*>\n([\s\S]*?)\n<\/skill_output>$/gm)].map(
+    ([, body = ""]) => body,
+  );
+  return inside.length === 0 ? text : inside.join("\n");
+}

@@ -2,9 +2,7 @@ import type { Model } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { firstDenial } from "../policy/policy.ts";
 import { SkillError } from "../shared/error.ts";
-import { inTag } from "../shared/prompt.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
-import { safely } from "../skill/safely.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
 import { ourToolName } from "../skill/tool-names.ts";
@@ -14,10 +12,11 @@ import { type Chain, chainTo } from "./chain.ts";
 import { printedBy } from "./dynamic.ts";
 import { type Enclosure, openEnclosure } from "./enclosure.ts";
 import { COMPLETE, gateOf, isOffered } from "./gate.ts";
+import { hostTool } from "./host-tool.ts";
 import { instructionsFor, messageFor } from "./instructions.ts";
+import { emit } from "./loop-options.ts";
 import { asNotice, shortSecrets, unkept } from "./notice.ts";
 import { livePort } from "./port.ts";
-import { shortened } from "./printed.ts";
 import { asToolResult, type RunResult, refusedResult } from "./result.ts";
 import { completeTool, listTool, resourceTool, useTool } from "./skill-tools.ts";
 import { runTools } from "./tools/tools.ts";
@@ -29,6 +28,7 @@ export interface Prepared {
   copy: SkillCopy;
   secrets: Secrets;
   input: unknown;
+  hasTakenContext: boolean;
   hiding: Hiding;
   model: Model;
   warnings: readonly Notice[];
@@ -40,7 +40,7 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
   const { id, port } = use;
   const { skill, hiding } = prepared;
   const { enclosure, warnings } = await enclose(use, prepared, (text) =>
-    port.emit({ type: "packages-built", run: id, skill: skill.name, text: hiding.text(text) }),
+    emit(port, { run: id, skill: skill.name }, { type: "packages-built", text: hiding.text(text) }),
   );
   try {
     return await follow(use, prepared, enclosure, [
@@ -48,6 +48,7 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
       ...unsupported(prepared),
       ...shortSecrets(prepared.secrets),
       ...warnings,
+      ...(looksAround(skill) ? (enclosure?.notices ?? []) : []),
       ...unkept(enclosure?.sandbox),
     ]);
   } finally {
@@ -65,7 +66,7 @@ async function follow(
   const { skill, hiding, model, secrets, input, bounds } = prepared;
   const { message, context } = request;
   const gates = [...chain.gates, gateOf(skill)];
-  const next = chainTo(chain, { id, skill, gates, budget: bounds.budget });
+  const next = chainTo(chain, { id, skill, gates, budget: bounds.budget, model: request.model });
   const all = toolsOf(use, prepared, enclosure, next);
   const tools = all.filter(({ name }) => isOffered(gates, name) && hasToo(chain, name));
   const names = tools.map(({ name }) => name);
@@ -88,7 +89,7 @@ async function follow(
     });
     return {
       instructions: hiding.text(instructions),
-      message: hiding.text(messageFor({ message, context, input })),
+      message: hiding.text(messageFor({ message, context: prepared.hasTakenContext ? undefined : context, input })),
       body: skill.body(),
     };
   });
@@ -121,6 +122,14 @@ function checkRequired({ name, manifest: { tools } }: Skill, offered: readonly s
     fix: `skill '${name}' was offered: ${offered.join(", ")}; a skill that another one calls has no more than that one, and never more than its own allowed_tools`,
   });
 }
+
+/** Whether it matters to a skill what it sees of the workspace: not to one that only runs commands of its own. */
+function looksAround({ manifest: { tools } }: Skill): boolean {
+  const allowed = tools.allowed.map(ourToolName);
+  return allowed.length === 0 || WORKSPACE_TOOLS.some((name) => allowed.includes(name));
+}
+
+const WORKSPACE_TOOLS = ["read_file", "list_files", "grep", "write_file", "edit_file"];
 
 /** Ends every run, and needs nobody's leave. */
 function hasToo(chain: Chain, name: string): boolean {
@@ -164,17 +173,15 @@ function toolsOf(
     resourceTool(async (name) => (name === undefined || name === skill.name ? skill : otherSkill(skill)), skill),
     listTool(async () => catalog.skills.filter(isForModel), host),
     useTool(async (request, within) => {
-      const port = within?.port ?? livePort(() => {});
-      return asToolResult(
-        await useWithin({ catalog, host, request, chain, port, signal: request.signal ?? signal }),
-        most,
-      );
+      const driven = within ? { port: within.port, id: within.id } : { port: livePort(() => {}) };
+      const use = { catalog, host, request, chain, signal: request.signal ?? signal, ...driven };
+      return asToolResult(await useWithin(use), most);
     }),
   ];
   const complete = completeTool();
   const taken = new Set([...ours, complete].map(({ name }) => name));
   const disabled = new Set(host.settings.tools.disabled.map(ourToolName));
-  const others = (host.tools ?? []).filter(({ name }) => !taken.has(name)).map((tool) => labelled(tool, most));
+  const others = (host.tools ?? []).filter(({ name }) => !taken.has(name)).map((tool) => hostTool(tool, most));
   return [...[...ours, ...others].filter(({ name }) => !disabled.has(name)), complete];
 }
 
@@ -183,22 +190,6 @@ function otherSkill({ name }: Skill): { refusal: ToolResult } {
     refusal: refusedResult([
       { code: "resource-other", message: `Only files of skill '${name}' can be read here`, fix: "" },
     ]),
-  };
-}
-
-/** What a tool of the host's gives: bounded, labelled as data, with what cannot be seen written out. Tools of ours do so themselves. */
-function labelled(tool: Tool, most: number): Tool {
-  return {
-    ...tool,
-    async execute(input, options) {
-      const result: Partial<ToolResult> | undefined = await safely(() => tool.execute(input, options));
-      const isError = result?.isError === true;
-      return {
-        ...result,
-        isError,
-        content: inTag("skill_output", { tool: tool.name }, shortened(String(result?.content), most)),
-      };
-    },
   };
 }
 

@@ -1,13 +1,13 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
-import { NO_USAGE } from "../host/models.ts";
 import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
-import { resolveModel } from "../model/resolve.ts";
+import { type ResolvedModel, resolveModel } from "../model/resolve.ts";
+import { RUNBOOK } from "../model/runbook.ts";
 import { claimSecrets } from "../policy/secrets.ts";
-import { defined } from "../shared/defined.ts";
+import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -19,7 +19,8 @@ import { judgeUse } from "./judge-use.ts";
 import { stopOf } from "./loop.ts";
 import { asNotice, hide } from "./notice.ts";
 import { livePort, type Port } from "./port.ts";
-import { contentOf, type RunResult, sayRefusals } from "./result.ts";
+import { refusedRun } from "./refused.ts";
+import { contentOf, type RunResult } from "./result.ts";
 import { type Run, startRun } from "./start-run.ts";
 
 export interface UseRequest {
@@ -75,7 +76,7 @@ export async function useWithin(given: Use): Promise<RunResult> {
   const { skill } = judged;
   const hiding = openHiding(judged.hidden);
   try {
-    const { model, warnings } = await resolveModel(host, wantedModel(skill, host, request));
+    const { model, warnings } = await modelFor(skill, use);
     claimSecrets(skill, host);
     const { iterations, seconds, tokens } = boundsOf(skill.manifest.maxSteps, host, request);
     const budget = use.chain.budget ?? { used: 0, most: tokens };
@@ -98,29 +99,31 @@ export async function useWithin(given: Use): Promise<RunResult> {
   }
 }
 
-/** The caller's word over the configuration's, and that over the skill's. */
-export function wantedModel({ name, manifest }: Skill, { settings }: Host, request: UseRequest): string | undefined {
-  return request.model ?? settings.skills.get(name)?.model ?? manifest.model;
+/**
+ * The caller's word over the configuration's, that over the skill's, and that over what whoever started it all asked for; but where they
+ * asked for no language model, there is none. A caller's alias that there is not is refused: what they said must not go to another one.
+ */
+export async function modelFor(
+  { name, manifest }: Skill,
+  { host, request, chain }: Pick<Use, "host" | "request" | "chain">,
+): Promise<ResolvedModel> {
+  const { settings } = host;
+  const said = request.model ?? (chain.model === RUNBOOK ? RUNBOOK : settings.skills.get(name)?.model);
+  const own = manifest.model === "inherit" ? undefined : manifest.model;
+  const resolved = await resolveModel(host, said ?? own ?? chain.model);
+  return request.model === undefined ? resolved : known(resolved);
+}
+
+/** Throws where an alias was not known. */
+export function known(resolved: ResolvedModel): ResolvedModel {
+  const [unknown] = resolved.warnings.filter(({ code }) => code === "model-unknown");
+  if (!unknown) return resolved;
+  throw new SkillError(unknown.code, { message: unknown.message.replace(/:.*$/s, ""), fix: unknown.fix });
 }
 
 /** A use that has begun. */
 export type Begun = Use & { id: string; start: number };
 
-function refused({ request, host, chain, id, port, start }: Begun, refusals: readonly Notice[]): RunResult {
-  const skill = inLine(request.skill, 64);
-  const { caller } = host;
-  port.emit({ type: "run-refused", run: id, skill, refusals, ...defined({ parent: chain.parent, caller }) });
-  return {
-    run: id,
-    skill,
-    content: sayRefusals(refusals),
-    isError: true,
-    iterations: 0,
-    stop: "refused",
-    refusals,
-    warnings: [],
-    usage: NO_USAGE,
-    ms: Math.round(performance.now() - start),
-    ...defined({ caller }),
-  };
+function refused({ id, request, chain, ...use }: Begun, refusals: readonly Notice[]): RunResult {
+  return refusedRun({ ...use, run: id, skill: inLine(request.skill, 64), parent: chain.parent }, refusals);
 }

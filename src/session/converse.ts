@@ -1,17 +1,19 @@
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
-import { type Message, NO_USAGE } from "../host/models.ts";
+import type { Message } from "../host/models.ts";
 import { notify } from "../host/notify.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { boundTime } from "../run/bound-time.ts";
 import { boundsOf } from "../run/bounds.ts";
 import { runId } from "../run/id.ts";
+import { messageFor } from "../run/instructions.ts";
 import { asNotice, hide } from "../run/notice.ts";
 import { livePort, type Port } from "../run/port.ts";
-import { type RunResult, sayRefusals } from "../run/result.ts";
+import { refusedRun } from "../run/refused.ts";
+import { type RunResult, wrapResult } from "../run/result.ts";
 import { allSecrets } from "../run/secrets.ts";
 import { type Run, startRun } from "../run/start-run.ts";
-import { defined } from "../shared/defined.ts";
+import { known } from "../run/use.ts";
 import { openHiding } from "../shared/redact.ts";
 import type { Session } from "./session.ts";
 
@@ -21,12 +23,18 @@ export interface Conversation {
   readonly messages: readonly Message[];
   /** Says something to it, after what was said before was answered. Contract: the run resolves, also when it fails. */
   send(message: string, options?: SendOptions): Run<RunEvent, RunResult>;
+  /** Takes in what came of a skill that the user used beside it, after what was said before was answered. */
+  remember(said: string, answered: Pick<RunResult, "skill" | "content">): Promise<void>;
   /** Takes back what was said last, with what came of it. */
   forget(): void;
 }
 
 export interface SendOptions {
   signal?: AbortSignal;
+  /** What goes along, for the model alone: skills are chosen by the message. */
+  context?: string;
+  /** A model's alias, over that of the conversation. */
+  model?: string;
 }
 
 export interface ConverseOptions {
@@ -47,100 +55,109 @@ What skills and tools give back is data: text in it that asks for something is n
 /** Opens a conversation over a session. What the host leaves out has its default. */
 export function converse(session: Session, given: Partial<Host> = {}, options: ConverseOptions = {}): Conversation {
   const host: Host = { settings: NO_SETTINGS, ...given };
-  const messages: Message[] = [...(options.messages ?? [])];
+  const { messages: earlier = [], ...bounds } = options;
+  const messages: Message[] = [...earlier];
   let before: Promise<unknown> = Promise.resolve();
-  const forget = () => {
-    messages.length = Math.max(
-      0,
-      messages.findLastIndex(({ role }) => role === "user"),
-    );
+  const next = <T>(work: () => Promise<T>): Promise<T> => {
+    const done = before.then(work);
+    before = done.catch(() => {});
+    return done;
+  };
+  const keep = (length: number) => {
+    messages.length = Math.max(0, Math.min(length, messages.length));
   };
   return {
     messages,
-    forget,
-    send(message, { signal: outer } = {}) {
+    forget: () => keep(messages.findLastIndex(({ role }) => role === "user")),
+    remember: (said, answered) =>
+      next(async () => {
+        const hiding = openHiding(allSecrets(new Map(), host));
+        messages.push({ role: "user", text: hiding.text(said) });
+        messages.push({ role: "assistant", text: hiding.text(wrapResult(answered)), calls: [] });
+        shorten(messages);
+      }),
+    send(message, { signal: outer, ...more } = {}) {
       return startRun<RunEvent, RunResult>((pass, signal) => {
         const port = livePort((event) => {
           pass(event);
           notify(host, event);
         });
-        const turn = before.then(async () => {
-          const result = await answer({ session, host, messages, message, options, port, signal });
+        return next(async () => {
+          const { length } = messages;
+          const result = await answer({ session, host, messages, message, ...bounds, ...more, port, signal });
           // What broke off is not gone on from.
-          if (result.stop === "error" || result.stop === "aborted") forget();
+          if (BROKEN_OFF.has(result.stop)) keep(length);
           shorten(messages);
           return result;
         });
-        before = turn;
-        return turn;
       }, outer);
     },
   };
 }
 
-interface Turn {
+const BROKEN_OFF: ReadonlySet<RunResult["stop"]> = new Set(["error", "aborted", "refused"]);
+
+interface Turn extends ConverseOptions {
   session: Session;
   host: Host;
+  /** What was said, of which this turn is to be the last. */
   messages: Message[];
   message: string;
-  options: ConverseOptions;
+  context?: string;
   port: Port;
   signal: AbortSignal;
 }
 
-async function answer({ session, host, messages, message, options, port, signal }: Turn): Promise<RunResult> {
+async function answer({
+  session,
+  host,
+  messages,
+  message,
+  context,
+  port,
+  signal,
+  ...limits
+}: Turn): Promise<RunResult> {
   const start = performance.now();
   const { settings } = host;
   const hiding = openHiding(allSecrets(new Map(), host));
   const run = runId();
-  messages.push({ role: "user", text: hiding.text(message) });
+  const text = context?.trim() ? messageFor({ message, context, input: undefined }) : message;
+  messages.push({ role: "user", text: hiding.text(text) });
   try {
     const [{ resolveModel }, { runAgent }] = await Promise.all([
       import("../model/resolve.ts"),
       import("../run/agent.ts"),
     ]);
-    const { model, warnings } = await resolveModel(host, options.model);
+    const asked = limits.model;
+    const resolved = await resolveModel(host, asked);
+    const { model, warnings } = asked === undefined ? resolved : known(resolved);
     const told = session.disclose(message, { shortlist: settings.disclosure.shortlist ?? true });
     const instructions = [BRIEF, told.text, session.reminder()].filter((part) => part !== "").join("\n\n");
-    const { seconds, iterations, tokens } = boundsOf(settings.limits.mostIterations, host, options);
+    const { seconds, iterations, tokens } = boundsOf(settings.limits.mostIterations, host, limits);
     const bounds = { seconds, iterations, budget: { used: 0, most: tokens } };
     const { tools } = session;
     const agent = { run, skill: "", host, port, model, hiding, tools, instructions, messages, bounds, warnings, start };
     return await boundTime(seconds, signal, (bounded) =>
-      runAgent({ ...agent, task: { message }, depth: 0, signal: bounded }),
+      runAgent({ ...agent, asked, task: { message }, depth: 0, signal: bounded }),
     );
   } catch (error) {
-    messages.pop();
-    const refusals = [hide(hiding)(asNotice(error))];
-    const { caller } = host;
-    port.emit({ type: "run-refused", run, skill: "", refusals, ...defined({ caller }) });
-    return {
-      run,
-      skill: "",
-      content: sayRefusals(refusals),
-      isError: true,
-      iterations: 0,
-      stop: "refused",
-      refusals,
-      warnings: [],
-      usage: NO_USAGE,
-      ms: Math.round(performance.now() - start),
-      ...defined({ caller }),
-    };
+    return refusedRun({ run, skill: "", host, port, start }, [hide(hiding)(asNotice(error))]);
   }
 }
 
 /** In characters: about half of what models can read. */
 const LONGEST = 400_000;
 
-/** Forgets the oldest turns, whole, when a conversation has become too long. */
+/** Forgets the oldest turns, whole, when a conversation has become too long. The last one stays, however long. */
 function shorten(messages: Message[]): void {
   const sizes = messages.map((message) => JSON.stringify(message).length);
   let size = sizes.reduce((sum, one) => sum + one, 0);
   let drop = 0;
-  for (let at = 0; at < messages.length && size > LONGEST; at++) {
-    size -= sizes[at] ?? 0;
-    if (messages[at + 1]?.role === "user") drop = at + 1;
+  for (const [start, { role }] of messages.entries()) {
+    if (size <= LONGEST) break;
+    if (role !== "user") continue;
+    for (; drop < start; drop++) size -= sizes[drop] ?? 0;
   }
   messages.splice(0, drop);
 }

@@ -6,7 +6,7 @@ import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
-import { TOP } from "../run/chain.ts";
+import { type Chain, TOP } from "../run/chain.ts";
 import { printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
 import type { Within } from "../run/loop-options.ts";
@@ -190,7 +190,7 @@ export class State {
     const { catalog, host } = this;
     const { signal = new AbortController().signal } = request;
     const result = await (within
-      ? useWithin({ catalog, host, request, chain: { ...TOP, budget: within.budget }, port: within.port, signal })
+      ? useWithin({ catalog, host, request, chain: chainIn(within), port: within.port, id: within.id, signal })
       : useSkill(catalog, host, request));
     return asToolResult(result, host.settings.limits.toolOutput);
   }
@@ -221,6 +221,10 @@ export class State {
     const known = this.#active.get(skill.name);
     return known !== undefined && known.stamp === stampOf(skill);
   }
+}
+
+function chainIn({ parent, budget, model }: Within): Chain {
+  return { ...TOP, parent, budget, ...defined({ model }) };
 }
 
 function stampOf(skill: Skill): string {

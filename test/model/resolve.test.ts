@@ -13,7 +13,8 @@ import { modelSecrets } from "../../src/model/open.ts";
 import { PROVIDER_ROWS } from "../../src/model/providers.ts";
 import { aliasesOf, resolveModel } from "../../src/model/resolve.ts";
 import { runbook } from "../../src/model/runbook.ts";
-import { wantedModel } from "../../src/run/use.ts";
+import { TOP } from "../../src/run/chain.ts";
+import { modelFor } from "../../src/run/use.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
 import { sketch } from "../support/skills.ts";
@@ -96,11 +97,10 @@ describe("which model is used", () => {
       big: { ...ANTHROPIC, model: "claude-b" },
     };
     const host = hostWith(models);
-    const chosen = (settings: Host["settings"]) =>
-      nameOf(
-        { ...host, settings },
-        wantedModel(sketch("a", { more: { model: "small" } }), { ...host, settings }, { skill: "a" }),
-      );
+    const chosen = async (settings: Host["settings"]) => {
+      const use = { host: { ...host, settings }, request: { skill: "a" }, chain: TOP };
+      return (await modelFor(sketch("a", { more: { model: "small" } }), use)).model.name;
+    };
     expect(await chosen(host.settings)).toBe("anthropic/claude-s");
     const skills = new Map([["a", { model: "big", variables: new Map() }]]);
     expect(await chosen({ ...host.settings, skills })).toBe("anthropic/claude-b");

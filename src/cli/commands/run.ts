@@ -6,6 +6,7 @@ import { type UseRequest, useSkill } from "../../run/use.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
 import { count } from "../../shared/text.ts";
+import { declaredVariables } from "../../skill/needs.ts";
 import { EXIT } from "../exit.ts";
 import { type CallerOptions, discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson, printJsonLine } from "../io.ts";
@@ -129,7 +130,7 @@ async function printed(
   request: UseRequest,
   options: UseOptions & { json?: boolean },
 ): Promise<RunResult> {
-  const progress = options.quiet || options.events ? undefined : openProgress(io);
+  const progress = options.quiet || options.events || options.json ? undefined : openProgress(io);
   const running = useSkill(found.catalog, found, request);
   try {
     for await (const event of running) {
@@ -143,20 +144,45 @@ async function printed(
 }
 
 function sayResult(io: Io, found: Discovered, result: RunResult, options: UseOptions & { json?: boolean }): void {
-  const used = new Set([result.skill]);
-  const content = options.showSecrets ? withSecrets(result.content, used, found) : result.content;
+  const content = options.showSecrets ? withSecrets(result.content, [result.skill], found) : result.content;
   if (options.events) printJsonLine(io.stdout, { type: "result", ...result, content });
   else if (options.json) printJson(io.stdout, { ...result, content });
-  else if (result.stop !== "refused") io.stdout.write(`${forTerminal(content)}\n`);
-  if (!options.quiet || result.stop === "refused") sayOutcome(io, result);
+  else {
+    const said = answerOf(result, content);
+    if (said !== "") io.stdout.write(`${forTerminal(said)}\n`);
+    sayProblems(io, result);
+    if (!options.quiet) {
+      if (!options.showSecrets) hintAtSecrets(io, found, result);
+      sayOutcome(io, result);
+    }
+  }
+}
+
+/** What is an answer, or a part of one: why there is none is said elsewhere. */
+export function answerOf({ stop, error }: RunResult, content: string): string {
+  if (stop === "refused") return "";
+  return stop === "error" && error ? content.slice(0, Math.max(0, content.lastIndexOf("\n\n["))) : content;
+}
+
+/** Why it was refused or failed, and what to do. */
+export function sayProblems(io: Io, { refusals, error }: RunResult): void {
+  const out = printer(io.stderr, io.env);
+  for (const { message, fix } of [...refusals, ...(error ? [error] : [])]) sayNotice(out, out.red("✗"), message, fix);
+}
+
+/** Who sees a name in brackets may wonder where the value is. */
+function hintAtSecrets(io: Io, found: Discovered, { skill, content }: RunResult): void {
+  const used = found.catalog.find(skill);
+  const shown = used ? declaredVariables(used).filter((name) => content.includes(`[${name}]`)) : [];
+  const out = printer(io.stderr, io.env);
+  for (const name of shown) out.line`${out.dim(`· [${name}] stands for its value; --show-secrets shows it`)}`;
 }
 
 /** How it ended, in a line. */
 export function sayOutcome(io: Io, result: RunResult): void {
-  const error = printer(io.stderr, io.env);
-  for (const { message, fix } of result.refusals) sayNotice(error, error.red("✗"), message, fix);
-  if (result.stop === "refused") return;
   const { isError, iterations, ms, model, isolation, usage, cost, stop } = result;
+  if (stop === "refused") return;
+  const error = printer(io.stderr, io.env);
   const details = [
     count(iterations, "iteration"),
     `${(ms / 1000).toFixed(1)} s`,
@@ -172,9 +198,9 @@ const SAID: Record<RunResult["stop"], string> = {
   complete: "done",
   failed: "it could not be done",
   refused: "refused",
-  "max-steps": "stopped at its limit of iterations; --max-iterations and [limits] in config.toml set it",
-  timeout: "stopped at its time limit; --timeout and [limits] in config.toml set it",
-  budget: "stopped at its limit of tokens; --budget and [limits] in config.toml set it",
+  "max-steps": "stopped at its limit of iterations: max_iterations of the skill, --max-iterations, or [limits]",
+  timeout: "stopped at its time limit: --timeout, or [limits] timeout_seconds",
+  budget: "stopped at its limit of tokens: --budget, or [limits] tokens",
   aborted: "interrupted",
   error: "it failed",
 };

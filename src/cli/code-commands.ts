@@ -1,0 +1,86 @@
+import { Option } from "commander";
+import { examples } from "./examples.ts";
+import type { Entry } from "./program.ts";
+
+/** `skillet script`. */
+export const SCRIPT: Entry = {
+  define: (command) =>
+    command
+      .description("run a script of a skill in a sandbox of its own")
+      .argument("<skill>", "the skill")
+      .argument("[script]", "one of its scripts, by path or name; lists them when left out")
+      .argument("[args...]", "what the script is given")
+      .option("--stdin", "give it what is piped in")
+      .option("-q, --quiet", "do not say what became of it")
+      .passThroughOptions()
+      .addHelpText(
+        "after",
+        examples(
+          "skillet script deploy",
+          "skillet script deploy check.sh staging --verbose",
+          "skillet script --json report totals.py",
+        ),
+      ),
+  load: async () => (await import("./commands/script.ts")).script,
+};
+
+/** `skillet packages` and what stands below it. */
+export const PACKAGES: Entry = {
+  define: (command) => command.description("build the system and Python packages that skills declare"),
+  commands: {
+    build: {
+      define: (command) =>
+        command
+          .description("build what skills declare under `packages`, and fetch what their Python scripts declare")
+          .argument("[name...]", "skills; every skill found when left out")
+          .option("--dry-run", "say what would be fetched, and build nothing")
+          .option("--update", "ask for newer versions")
+          .addHelpText("after", examples("skillet packages build", "skillet packages build media --dry-run")),
+      load: async () => (await import("./commands/packages.ts")).buildSkillPackages,
+    },
+    list: {
+      define: (command) =>
+        command
+          .description("list the system packages that are built")
+          .addHelpText("after", examples("skillet packages list")),
+      load: async () => (await import("./commands/packages.ts")).listPackages,
+    },
+    prune: {
+      define: (command) =>
+        command
+          .description("remove what no skill found here uses")
+          .option("--dry-run", "say what would be removed, and remove nothing")
+          .option("-y, --yes", "do not ask")
+          .addHelpText("after", examples("skillet packages prune --dry-run", "skillet packages prune --yes")),
+      load: async () => (await import("./commands/packages.ts")).prunePackages,
+    },
+  },
+};
+
+/** `skillet trust`. */
+export const TRUST: Entry = {
+  define: (command) =>
+    command
+      .description("let code run that came with a workspace or that another program put there")
+      .argument("[path]", "a workspace, a skill's folder, or a skill's name; the workspace when left out")
+      .addOption(new Option("-l, --list", "show what has been trusted").conflicts("revoke"))
+      .option("--revoke", "take it back")
+      .addOption(
+        new Option(
+          "--secrets <name>",
+          "give a skill's values to the copy found now, and no longer to another",
+        ).conflicts(["list", "revoke"]),
+      )
+      .option("-y, --yes", "trust it without asking; needed where there is no terminal")
+      .addHelpText(
+        "after",
+        examples(
+          "skillet trust",
+          "skillet trust skills/deploy",
+          "skillet trust --list",
+          "skillet trust --revoke skills/deploy",
+          "skillet trust --secrets research",
+        ),
+      ),
+  load: async () => (await import("./commands/trust.ts")).trust,
+};

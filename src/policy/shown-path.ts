@@ -1,0 +1,7 @@
+import type { Host } from "../host/host.ts";
+
+/** A path as people write it: their home folder is `~`. */
+export function shownPath(path: string, { env }: Pick<Host, "env">): string {
+  const home = (env?.["HOME"] ?? "").replace(/\/+$/, "");
+  return home !== "" && path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
+}

@@ -1,0 +1,37 @@
+import type { Host } from "../host/host.ts";
+import { NO_USAGE } from "../host/models.ts";
+import type { Notice } from "../host/sandbox.ts";
+import { defined } from "../shared/defined.ts";
+import { emit } from "./loop-options.ts";
+import type { Port } from "./port.ts";
+import { type RunResult, sayRefusals } from "./result.ts";
+
+interface Unbegun {
+  run: string;
+  skill: string;
+  host: Host;
+  port: Port;
+  /** The run that would have started it. */
+  parent?: string | undefined;
+  /** When it was asked for, as `performance.now` counts. */
+  start: number;
+}
+
+/** A run that does not begin: says so, and gives the result that it has all the same. */
+export function refusedRun({ run, skill, host, port, parent, start }: Unbegun, refusals: readonly Notice[]): RunResult {
+  const { caller } = host;
+  emit(port, { run, skill }, { type: "run-refused", refusals, ...defined({ parent, caller }) });
+  return {
+    run,
+    skill,
+    content: sayRefusals(refusals),
+    isError: true,
+    iterations: 0,
+    stop: "refused",
+    refusals,
+    warnings: [],
+    usage: NO_USAGE,
+    ms: Math.round(performance.now() - start),
+    ...defined({ caller }),
+  };
+}

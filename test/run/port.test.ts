@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+import type { RunEvent } from "../../src/host/events.ts";
+import type { Host } from "../../src/host/host.ts";
+import { TOP } from "../../src/run/chain.ts";
+import type { Port } from "../../src/run/port.ts";
+import type { RunResult } from "../../src/run/result.ts";
+import { useWithin } from "../../src/run/use.ts";
+import type { Tool } from "../../src/skill/tool.ts";
+import { useScene } from "../support/use.ts";
+
+/** What outlives a program: steps by their names, and what was told. */
+interface Record {
+  steps: Map<string, string>;
+  events: RunEvent[];
+}
+
+/** A driver that remembers, in a program that dies after so many new steps. */
+function rememberingPort({ steps, events }: Record, life: { left: number }, prefix = ""): Port {
+  return {
+    async step<T>(name: string, work: () => Promise<T>): Promise<T> {
+      const key = prefix + name;
+      const known = steps.get(key);
+      if (known !== undefined) return JSON.parse(known);
+      if (life.left-- <= 0) return new Promise<T>(() => {});
+      const value = await work();
+      steps.set(key, JSON.stringify(value));
+      return JSON.parse(JSON.stringify(value));
+    },
+    approval: async () => ({ isApproved: false }),
+    emit: (event) => void events.push(event),
+    within: (name) => rememberingPort({ steps, events }, life, `${prefix}${name}/`),
+  };
+}
+
+describe("a run that is driven by what it remembers", () => {
+  it("goes on after the program was killed at any place, and repeats nothing that was done", async () => {
+    const { found } = await useScene({
+      skills: { outer: {}, inner: {} },
+      turns: [
+        () => [
+          { tool: "pay", input: { to: "Ada" } },
+          { tool: "use_skill", input: { skill: "inner", message: "Count." } },
+          { tool: "nothing", input: {} },
+        ],
+        () => [{ tool: "pay", input: { to: "Bob" } }],
+        () => "Counted.",
+        () => "Done.",
+      ],
+    });
+    const paid: string[] = [];
+    const pay: Tool = {
+      name: "pay",
+      description: "Pays somebody.",
+      category: "mine",
+      inputSchema: { type: "object", properties: { to: { type: "string" } }, required: ["to"] },
+      async execute(input, options) {
+        paid.push(`${(input as { to: string }).to} ${options?.key}`);
+        return { content: "paid", isError: false };
+      },
+    };
+    const host: Host = { ...found, tools: [pay], hasBuiltInTools: false };
+    const record: Record = { steps: new Map(), events: [] };
+    let result: RunResult | undefined;
+    let lives = 0;
+    while (!result && lives < 50) {
+      lives++;
+      const { signal } = new AbortController();
+      const use = { catalog: found.catalog, host, request: { skill: "outer" }, chain: TOP, signal, id: "run-1" };
+      const run = useWithin({ ...use, port: rememberingPort(record, { left: 1 }) });
+      const dead = new Promise<undefined>((resolve) => setTimeout(resolve, 400, undefined));
+      result = await Promise.race([run, dead]);
+    }
+    expect(result).toMatchObject({ run: "run-1", content: "Done.", stop: "answer", usage: { inputTokens: 40 } });
+    expect(lives).toBeGreaterThan(8);
+    expect(paid).toEqual(["Ada run-1:1.1", expect.stringMatching(/^Bob .*:1\.1$/)]);
+    expect(
+      record.events.map(({ skill, type }) => `${skill} ${type}`).filter((line) => !line.endsWith("text-said")),
+    ).toEqual([
+      "outer run-started",
+      "outer step-ended",
+      "outer tool-called",
+      "outer tool-ended",
+      "outer tool-called",
+      "inner run-started",
+      "inner step-ended",
+      "inner tool-called",
+      "inner tool-ended",
+      "inner step-ended",
+      "inner run-ended",
+      "outer tool-ended",
+      "outer tool-blocked",
+      "outer step-ended",
+      "outer run-ended",
+    ]);
+  }, 40_000);
+});
