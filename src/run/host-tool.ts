@@ -1,4 +1,5 @@
 import { inLine, inTag } from "../shared/prompt.ts";
+import type { Hiding } from "../shared/redact.ts";
 import { safely } from "../skill/safely.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
 import { schemaProblem } from "./input.ts";
@@ -8,7 +9,7 @@ import { shortened } from "./printed.ts";
  * A tool of the embedding program as a model gets it: input is held to its schema, and what it gives is bounded and labelled as data,
  * with what cannot be seen written out. Tools of ours do so themselves.
  */
-export function hostTool(tool: Tool, most: number): Tool {
+export function hostTool(tool: Tool, most: number, hiding: Hiding): Tool {
   const { name, inputSchema } = tool;
   return {
     ...tool,
@@ -17,7 +18,7 @@ export function hostTool(tool: Tool, most: number): Tool {
       if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
       const given: unknown = await safely(() => tool.execute(input, options));
       const { content, ...rest } = resultOf(given, name);
-      return { ...rest, content: inTag("skill_output", { tool: name }, shortened(content, most)) };
+      return { ...rest, content: inTag("skill_output", { tool: name }, shortened(hiding.text(content), most)) };
     },
   };
 }

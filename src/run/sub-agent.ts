@@ -162,7 +162,7 @@ function needsCode({ manifest: { tools, env, packages, scripts, capabilities } }
 /** Everything that there is; what of it is offered, the gates say. */
 function toolsOf(
   { host, catalog, signal }: Begun,
-  { skill }: Prepared,
+  { skill, hiding }: Prepared,
   enclosure: Enclosure | undefined,
   chain: Chain,
 ): Tool[] {
@@ -181,7 +181,7 @@ function toolsOf(
   const complete = completeTool();
   const taken = new Set([...ours, complete].map(({ name }) => name));
   const disabled = new Set(host.settings.tools.disabled.map(ourToolName));
-  const others = (host.tools ?? []).filter(({ name }) => !taken.has(name)).map((tool) => hostTool(tool, most));
+  const others = (host.tools ?? []).filter(({ name }) => !taken.has(name)).map((tool) => hostTool(tool, most, hiding));
   return [...[...ours, ...others].filter(({ name }) => !disabled.has(name)), complete];
 }
 
