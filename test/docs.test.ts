@@ -1,7 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { EXIT } from "../src/cli/exit.ts";
 import { pages } from "../tools/docs.ts";
+import { skillet } from "./support/command.ts";
 
 const root = join(import.meta.dirname, "..");
 const markdown = [
@@ -11,10 +13,30 @@ const markdown = [
   "CHANGELOG.md",
 ].filter((path) => path.endsWith(".md"));
 
+/** What the program's own help lists, to its last level. */
+async function commandsBelow(path: readonly string[]): Promise<string[]> {
+  const { stdout } = await skillet([...path, "--help"]);
+  const [, listed = ""] = /\nCommands:\n((?: .*\n)*)/.exec(stdout) ?? [];
+  const names = Array.from(listed.matchAll(/^ {2}([\w-]+)/gm), ([, name = ""]) => name).filter(
+    (name) => name !== "help",
+  );
+  const inner = await Promise.all(names.map((name) => commandsBelow([...path, name])));
+  return names.flatMap((name, index) => [[...path, name].join(" "), ...(inner[index] ?? [])]);
+}
+
 describe("the documentation", () => {
   it("made from the program is what the program says now: `npm run docs` writes it", async () => {
     for (const [path, text] of Object.entries(await pages()))
       expect(readFileSync(join(root, path), "utf8"), path).toBe(text);
+  });
+
+  it("has a section for every command that the help names, and every exit code", async () => {
+    const page = readFileSync(join(root, "docs/cli.md"), "utf8");
+    const paths = await commandsBelow([]);
+    expect(paths).toEqual(expect.arrayContaining(["run", "chat", "config", "config set", "skill validate"]));
+    expect(paths.filter((path) => !page.includes(`\n## skillet ${path}\n`))).toEqual([]);
+    const [, codes = ""] = /Exit codes: (.*?)\n\n/s.exec(page) ?? [];
+    expect(codes.match(/\d+/g)).toEqual(Object.values(EXIT).map(String));
   });
 
   it.each(markdown)("%s links only to what is there", (path) => {

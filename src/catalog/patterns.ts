@@ -44,9 +44,10 @@ export class PatternIndex<T> {
 }
 
 /** One pattern that is tried in linear time. Throws for what that cannot be done with: looking around, references back. */
-export function openPattern(pattern: string): { test(text: string): boolean } {
+export function openPattern(pattern: string): { test(text: string): boolean; toString(): string } {
   const engine = RE2JS.compile(pattern);
-  return { test: (text) => engine.test(text) };
+  // As a regular expression does: by this text others tell one from another.
+  return { test: (text) => engine.test(text), toString: () => pattern };
 }
 
 // What was judged compiles. Should the two ever differ, a trigger is lost and not the conversation.

@@ -1,8 +1,9 @@
 import { fstatSync, writeSync } from "node:fs";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
-import { INTERRUPTED, type Interrupted, type Stream } from "./io.ts";
+import type { Stream } from "./io.ts";
 import { main } from "./main.ts";
+import { openDialogue } from "./terminal.ts";
 
 /** The process around `main`: its streams, its signals, its exit code. */
 export function run(): void {
@@ -11,7 +12,7 @@ export function run(): void {
     stderr: output(2),
     env: process.env,
     cwd: process.cwd(),
-    ...(isTerminal(0) ? (isTerminal(2) ? { ask, askHidden, read } : {}) : { stdin }),
+    ...(isTerminal(0) ? (isTerminal(2) ? { ask, askHidden, dialogue: openDialogue } : {}) : { stdin }),
     interrupted,
   };
   main(process.argv.slice(2), io).then((code) => {
@@ -59,22 +60,6 @@ async function askHidden(question: string): Promise<string> {
   lines.close();
   process.stderr.write("\n");
   return answer;
-}
-
-function read(prompt: string, history: readonly string[]): Promise<string | Interrupted | undefined> {
-  const { createInterface } = process.getBuiltinModule("node:readline");
-  const lines = createInterface({ input: process.stdin, output: process.stderr, history: [...history] });
-  return new Promise((resolve) => {
-    const end = (answer: string | Interrupted | undefined) => {
-      resolve(answer);
-      lines.close();
-    };
-    lines.once("line", end);
-    lines.once("SIGINT", () => end(INTERRUPTED));
-    lines.once("close", () => resolve(undefined));
-    lines.setPrompt(prompt);
-    lines.prompt();
-  });
 }
 
 const LARGEST_INPUT = 16 * 1024 * 1024;

@@ -32,7 +32,7 @@ export const CONFIG: Entry = {
               "skillet config get skills.research.PERPLEXITY_API_KEY --show-secrets",
             ),
           ),
-      load: async () => (await import("./commands/config.ts")).getConfig,
+      load: async () => (await import("./commands/config-get.ts")).getConfig,
     },
     set: {
       define: (command) =>

@@ -18,13 +18,25 @@ export interface Io {
   ask?(question: string): Promise<string>;
   /** The same, and what is typed is not shown. */
   askHidden?(question: string): Promise<string>;
-  /** One line of a dialogue, with the lines before it to go back to. Nothing when whoever sits there is done. Not there where nobody sits. */
-  read?(prompt: string, history: readonly string[]): Promise<string | Interrupted | undefined>;
+  /** Opens a dialogue with whoever sits at the terminal. Not there where nobody does. */
+  dialogue?(complete: Complete): Dialogue;
   /** All that is piped in. Not there where nothing is. With patience: nothing, when nothing comes for so long. */
   stdin?(patienceMs?: number): Promise<string | undefined>;
   /** Resolves when a command that would go on for ever is to end; or never, once nobody cares any more. */
   interrupted?(until?: AbortSignal): Promise<void>;
 }
+
+/** Lines from a terminal, one after the other. While none is waited for, what is typed is kept, and not shown. */
+export interface Dialogue {
+  /** A line, or a text that was pasted; what was typed ahead comes first. Nothing when whoever sits there is done. */
+  read(prompt: string): Promise<string | Interrupted | undefined>;
+  /** The answer to a question. Nothing that was typed before it was asked is one. */
+  ask(question: string): Promise<string>;
+  close(): void;
+}
+
+/** What the last word of a line can be, given the line up to the cursor. */
+export type Complete = (line: string) => readonly string[];
 
 /** Ctrl-C in place of a line. */
 export const INTERRUPTED = Symbol("interrupted");

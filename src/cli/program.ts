@@ -237,12 +237,12 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
 
 /** Every command and what stands below it, as they are typed; the program alone is the first. */
 export function commandPaths(): string[] {
-  const below = (commands: Record<string, Entry>, above: string): string[] =>
-    Object.entries(commands).flatMap(([name, { load, commands: inner = {} }]) => [
-      ...(load ? [`${above}${name}`] : []),
+  const below = (commands: Record<string, Entry>, above = ""): string[] =>
+    Object.entries(commands).flatMap(([name, { commands: inner = {} }]) => [
+      above + name,
       ...below(inner, `${above}${name} `),
     ]);
-  return ["", ...below(COMMANDS, "")];
+  return ["", ...below(COMMANDS)];
 }
 
 function pathOf(command: Command, program: Command): string {

@@ -2,6 +2,7 @@ import type { RunEvent, SkillEvent } from "../host/events.ts";
 import type { Usage } from "../host/models.ts";
 import { grouped, oneLine } from "../shared/text.ts";
 import { type Io, type Printer, printer } from "./io.ts";
+import { sayNotice } from "./say.ts";
 
 /** What a run is doing, for whoever waits: what it calls on lines of their own, and on a terminal one line that moves. */
 export interface Progress {
@@ -18,6 +19,7 @@ const FRAMES = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "
 export function openProgress(io: Io): Progress {
   const out = printer(io.stderr, io.env);
   const start = performance.now();
+  const depths = new Map<string, number>();
   const state = { doing: "", tokens: 0, cost: 0, hasCost: false, frame: 0, isDrawn: false, isHeld: false };
   const isLive = io.stderr.isTTY === true && io.env["TERM"] !== "dumb";
   const clear = () => {
@@ -47,10 +49,12 @@ export function openProgress(io: Io): Progress {
         state.cost += event.cost ?? 0;
         state.hasCost ||= event.cost !== undefined;
       }
+      if (event.type === "run-started") depths.set(event.run, event.depth);
       const doing = "skill" in event && event.type !== "skill-loaded" ? doingOf(event) : undefined;
       if (doing !== undefined) state.doing = doing;
-      const line = LINES[event.type] as ((out: Printer, event: SkillEvent) => unknown) | undefined;
-      if (line) say(() => line(out, event));
+      const line = LINES[event.type] as ((out: Printer, event: SkillEvent, indent: string) => unknown) | undefined;
+      const depth = ("run" in event && depths.get(event.run)) || 0;
+      if (line) say(() => line(out, event, "  ".repeat(depth)));
     },
     hold() {
       state.isHeld = true;
@@ -69,26 +73,28 @@ export function openProgress(io: Io): Progress {
 function doingOf(event: RunEvent): string | undefined {
   const who = event.skill === "" ? "" : `${event.skill}: `;
   if (event.type === "tool-called") return `${who}${event.tool}`;
+  if (event.type === "text-said") return `${who}writing`;
   if (event.type === "tool-ended" || event.type === "run-started") return `${who}thinking`;
   return undefined;
 }
 
-type Lines = { [Type in SkillEvent["type"]]?: (out: Printer, event: Extract<SkillEvent, { type: Type }>) => unknown };
+type Lines = {
+  [Type in SkillEvent["type"]]?: (out: Printer, event: Extract<SkillEvent, { type: Type }>, indent: string) => unknown;
+};
 
 /** What is worth a line of its own. */
 const LINES: Lines = {
   "skill-loaded": (out, { skill }) => out.line`${out.dim("·")} loaded ${out.bold(skill)}`,
-  "run-started": (out, { skill, model, depth }) =>
-    skill !== "" && out.line`${out.dim(`${"  ".repeat(depth - 1)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
-  "run-warned": (out, { message, fix }) => {
-    out.line`${out.yellow("!")} ${message}`;
-    if (fix !== "") out.line`  ${fix}`;
-  },
+  "run-started": (out, { skill, model }, indent) =>
+    skill !== "" && out.line`${out.dim(`${indent.slice(2)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
+  "run-warned": (out, { message, fix }) => sayNotice(out, out.yellow("!"), message, fix),
   "packages-built": (out, { text }) => out.line`${out.dim("·")} ${text}`,
   "model-retried": (out, { reason }) => out.line`${out.yellow("!")} the model is asked again: ${reason}`,
-  "tool-called": (out, { tool, input, skill }) => {
-    if (tool !== "complete")
-      out.line`${out.dim(`  ${skill === "" ? "·" : `${skill}:`}`)} ${tool} ${out.dim(gist(input, out.width))}`;
+  "tool-called": (out, { tool, input, skill }, indent) => {
+    if (tool === "complete") return;
+    const what = gist(input, out.width - indent.length);
+    const who = out.dim(`${indent}${skill === "" ? "·" : `${skill}:`}`);
+    out.line`${who} ${tool}${what === "" ? "" : out.text` ${out.dim(what)}`}`;
   },
   "tool-blocked": (out, { tool, message }) =>
     out.line`${out.yellow("!")} ${tool} was blocked: ${oneLine(message, 300)}`,

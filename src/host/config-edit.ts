@@ -72,7 +72,7 @@ function sorted(leaves: readonly Leaf[]): Leaf[] {
 function candidates(text: string, { parts, value }: ConfigEdit): string[] {
   const statements = statementsOf(text);
   const known = statements.find((one) => !one.isTable && isDeepStrictEqual(one.parts, parts));
-  if (known && value === undefined) return [text.slice(0, known.start) + text.slice(endOfLine(text, known.end) + 1)];
+  if (known && value === undefined) return without(text, known, statements);
   if (known) return [text.slice(0, known.value) + tomlValue(value) + text.slice(known.end)];
   if (value === undefined) return [];
   const newLine = text.includes("\r\n") ? "\r\n" : "\n";
@@ -86,6 +86,19 @@ function candidates(text: string, { parts, value }: ConfigEdit): string[] {
     `${end}[${dotted(table)}]${newLine}${written(table.length)}`,
     ...(beside ? [insert(text, beside, written(beside.table), newLine)] : []),
   ];
+}
+
+/** Without the line; and without its table, when nothing else stands in it, nor a word about what did. */
+function without(text: string, known: Statement, statements: readonly Statement[]): string[] {
+  const after = text.slice(endOfLine(text, known.end) + 1);
+  const line = text.slice(0, known.start) + after;
+  const before = statements[statements.indexOf(known) - 1];
+  const next = statements[statements.indexOf(known) + 1];
+  if (!before?.isTable || (next && !next.isTable)) return [line];
+  const isEmpty = text.slice(before.end, known.start).trim() === "" && /^(?:[ \t]*(?:\r?\n|$)|[ \t]*\[)/.test(after);
+  if (!isEmpty) return [line];
+  const kept = text.slice(0, before.start).replace(/\n\s*$/, "\n");
+  return [kept + (kept === "" ? after.replace(/^\s+/, "") : after), line];
 }
 
 function startsWith(parts: readonly string[], start: readonly string[]): boolean {

@@ -5,6 +5,7 @@ import type { Finding } from "../skill/diagnostic.ts";
 import { nearestKey, rowOf } from "./find-key.ts";
 import { TYPES } from "./key-types.ts";
 import type { Key } from "./keys.ts";
+import { isReference } from "./reference.ts";
 import { lineFinder, statementsOf } from "./toml-lines.ts";
 
 export type Owner = "user" | "workspace";
@@ -71,7 +72,7 @@ export async function readConfig(path: string, owner: Owner): Promise<Config> {
   if (unsaid > 0)
     findings.push({ code: "config-unknown", message: `holds ${count(unsaid, "more key")} that are not known` });
   findings.push(...sourcesWithoutPath(entries, lineOf));
-  if (entries.some(({ row }) => row.isSecret) && isReadableByOthers(path)) {
+  if (entries.some(({ row, value }) => row.isSecret && !isReference(value)) && isReadableByOthers(path)) {
     findings.push({
       code: "config-readable",
       message: "holds secrets and can be read by other users",

@@ -9,6 +9,13 @@ export function rowOf(parts: readonly string[]): Key | undefined {
   return ROWS.find(({ wanted }) => fits(wanted, parts))?.row;
 }
 
+/** Whether keys stand below this one. */
+export function isTableKey(parts: readonly string[]): boolean {
+  const isAbove = (wanted: readonly string[]) =>
+    parts.length < wanted.length && parts.every((part, index) => fitsPart(wanted[index] ?? "", part));
+  return parts.length > 0 && rowOf(parts) === undefined && ROWS.some(({ wanted }) => isAbove(wanted));
+}
+
 function fits(wanted: readonly string[], parts: readonly string[]): boolean {
   return (
     wanted.length === parts.length &&

@@ -7,6 +7,8 @@ import { ENGINES, WORKSPACE_ACCESS } from "./sandbox-settings.ts";
 interface Type {
   is(value: unknown): boolean;
   say: string;
+  /** One, where words alone leave a doubt how it is written. */
+  example?: string;
   /** A value as it is written on a command line. */
   read(written: string): unknown;
 }
@@ -28,9 +30,9 @@ export const TYPES = {
     say: "true or false",
     read: (written) => ({ true: true, false: false })[written] ?? written,
   },
-  number: number((value) => Number.isSafeInteger(value) && value >= 0, "a whole number"),
-  size: number((value) => Number.isSafeInteger(value) && value >= 1, "a whole number above 0"),
-  price: number((value) => Number.isFinite(value) && value >= 0, "a number of dollars"),
+  number: number((value) => Number.isSafeInteger(value) && value >= 0, "a whole number", "20"),
+  size: number((value) => Number.isSafeInteger(value) && value >= 1, "a whole number above 0", "20"),
+  price: number((value) => Number.isFinite(value) && value >= 0, "a number of dollars", "2.5"),
   texts: list(() => true, 'a list of texts, ["…"]'),
   command: list((item) => item !== "", 'a program and its arguments, ["…"]', 1),
   endpoints: list((item) => ENDPOINT.test(item), 'a list of hosts with their ports, ["api.example.com:443"]'),
@@ -51,9 +53,9 @@ function oneOf(choices: readonly string[]): Type {
   return text((value) => choices.includes(value), choices.map((choice) => `"${choice}"`).join(", "));
 }
 
-function number(is: (value: number) => boolean, say: string): Type {
+function number(is: (value: number) => boolean, say: string, example: string): Type {
   const read = (written: string) => (/^[\d.]+$/.test(written) ? Number(written) : written);
-  return { is: (value) => typeof value === "number" && is(value), say, read };
+  return { is: (value) => typeof value === "number" && is(value), say, example, read };
 }
 
 function list(is: (item: string) => boolean, say: string, least = 0): Type {

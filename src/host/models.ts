@@ -93,7 +93,7 @@ export interface ModelReply {
 
 export const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0, cachedTokens: 0 };
 
-export const PROVIDERS = ["anthropic", "openai", "openai-compatible"] as const;
+export const PROVIDERS = ["anthropic", "openai", "ollama", "openai-compatible"] as const;
 export type Provider = (typeof PROVIDERS)[number];
 
 /** `[models.<alias>]` of the configuration. */

@@ -6,6 +6,11 @@ import type { Host } from "./host.ts";
 
 const LARGEST_VALUE = 64 * 1024;
 
+/** Whether a value of the configuration only says where another is. */
+export function isReference(written: unknown): boolean {
+  return /^(?:env|file):./s.test(String(written));
+}
+
 /** A value of the configuration, or what it refers to: `env:NAME`, `file:PATH`. */
 export function resolved(written: string, host: Pick<Host, "home" | "env">, refuse: (why: string) => never): string {
   const [, kind, where = ""] = /^(env|file):(.+)$/s.exec(written) ?? [];

@@ -3,6 +3,8 @@ import type { IncomingMessage } from "node:http";
 type Env = Readonly<Record<string, string | undefined>>;
 
 const PORT = 11434;
+export const OLLAMA = `http://127.0.0.1:${PORT}`;
+
 const LONGEST_WAIT_MS = 300;
 const LARGEST_LIST = 1024 * 1024;
 
@@ -11,7 +13,7 @@ export function ollamaUrl(env: Env = {}): string {
   const written = env["OLLAMA_HOST"]?.trim() ?? "";
   const hasScheme = /^https?:\/\//.test(written);
   const address = hasScheme ? written : `http://${written.startsWith(":") ? `127.0.0.1${written}` : written}`;
-  if (written === "" || !URL.canParse(address)) return `http://127.0.0.1:${PORT}/v1`;
+  if (written === "" || !URL.canParse(address)) return `${OLLAMA}/v1`;
   const url = new URL(address);
   if (!hasScheme && !/:\d+(?:\/|$)/.test(written)) url.port = String(PORT);
   // What a server listens at is no place to ask.

@@ -16,31 +16,25 @@ export interface Place {
   alias: string;
   /** Its table in the configuration. */
   table: string;
-  /** What it is called, where that is not `provider/model`. */
-  name?: string;
 }
 
 /** The model that the settings describe. Throws a SkillError where they do not: `model-settings`, `model-key-missing`. */
 export async function openConfigured(host: Host, settings: ModelSettings, place: Place): Promise<Model> {
-  if (settings.model === RUNBOOK && settings.provider === undefined) return runbook;
-  const provider = providerOf(settings) ?? refuseSettings(host, place, "says no provider", `provider = "anthropic"`);
+  if (isRunbook(settings)) return runbook;
+  const provider = providerOf(settings) ?? refuseSettings(host, place, "says no provider", providerLine(settings));
   const row = PROVIDER_ROWS[provider];
   const model =
-    modelIn(settings, provider) ??
-    row.aliases[place.alias] ??
-    row.aliases["default"] ??
-    refuseSettings(host, place, "names no model", `model = "…"`);
+    modelIn(settings, provider, place.alias) ?? refuseSettings(host, place, "names no model", `model = "…"`);
   const key = keyOf(host, settings, provider, place);
-  const baseUrl =
-    addressOf(host, settings, provider) ??
-    refuseSettings(host, place, "has no base_url that can be asked", `base_url = "http://127.0.0.1:8000/v1"`);
-  return sdkModel(await row.open({ model, baseUrl, apiKey: key?.value }), {
-    name: place.name ?? `${provider}/${model}`,
+  const { url, from } = addressOf(host, settings, provider, place);
+  return sdkModel(await row.open({ model, baseUrl: url, apiKey: key?.value }), {
+    name: `${provider}/${model}`,
     seconds: settings.seconds ?? MODEL_DEFAULTS.seconds,
     retries: settings.retries ?? MODEL_DEFAULTS.retries,
     ...(settings.maxTokens === undefined ? {} : { maxTokens: settings.maxTokens }),
     takesEffort: row.takesEffort,
-    address: baseUrl,
+    address: shownAddress(url),
+    ...(from === undefined ? {} : { addressFrom: from }),
     ...(key === undefined ? {} : { key: key.said }),
     secrets: { text: (text) => openHiding(modelSecrets(host)).text(text) },
   });
@@ -50,6 +44,14 @@ export async function openConfigured(host: Host, settings: ModelSettings, place:
 export function providerOf({ provider, model, baseUrl }: ModelSettings): Provider | undefined {
   if (provider !== undefined) return provider;
   return baseUrl === undefined ? PROVIDERS.find((name) => model?.startsWith(`${name}/`)) : "openai-compatible";
+}
+
+/** Whether it says who is asked for what, and where, as far as that does not follow. */
+export function isComplete(settings: ModelSettings, alias: string): boolean {
+  if (isRunbook(settings)) return true;
+  const provider = providerOf(settings);
+  if (provider === undefined || modelIn(settings, provider, alias) === undefined) return false;
+  return (settings.baseUrl ?? PROVIDER_ROWS[provider].host) !== undefined;
 }
 
 /** The keys of all models, by name: what must not be shown anywhere. */
@@ -83,19 +85,69 @@ function none(): never {
   throw new Error("there is none");
 }
 
-function modelIn({ model, provider, baseUrl }: ModelSettings, found: Provider): string | undefined {
-  return provider === undefined && baseUrl === undefined && model?.startsWith(`${found}/`)
-    ? model.slice(found.length + 1)
-    : model;
+function isRunbook({ model, provider }: ModelSettings): boolean {
+  return model === RUNBOOK && provider === undefined;
 }
 
+function modelIn({ model, provider, baseUrl }: ModelSettings, found: Provider, alias: string): string | undefined {
+  const { aliases } = PROVIDER_ROWS[found];
+  if (model === undefined) return aliases[alias] ?? aliases["default"];
+  const isWhole = provider === undefined && baseUrl === undefined && model.startsWith(`${found}/`);
+  return isWhole ? model.slice(found.length + 1) : model;
+}
+
+/** Whose a model probably is, by its name; the first that fits. */
+const GUESSES: readonly (readonly [RegExp, Provider])[] = [
+  [/^ft:/, "openai"],
+  [/:/, "ollama"],
+  [/^claude/, "anthropic"],
+  [/^(?:chat)?gpt|^o\d/, "openai"],
+];
+
+function providerLine({ model }: ModelSettings): string {
+  const guess = model === undefined ? "anthropic" : GUESSES.find(([names]) => names.test(model))?.[1];
+  return `provider = "${guess ?? "…"}"${guess === undefined ? `   # ${PROVIDERS.join(", ")}` : ""}`;
+}
+
+interface Address {
+  url: string;
+  /** What to correct where it is wrong. */
+  from?: string;
+}
+
+const VERSION = /\/v\d\w*(?:\/|$)/;
+
 // A provider's variable goes to the provider, or where the variable beside it says, and to no other address.
-function addressOf({ env }: Host, { baseUrl, apiKey }: ModelSettings, provider: Provider): string | undefined {
-  const { host, path = "", address } = PROVIDER_ROWS[provider];
-  const beside = apiKey === undefined && address !== undefined ? env?.[address] : undefined;
-  const written = (baseUrl ?? (beside?.trim() || host) ?? "").trim().replace(/\/+$/, "");
-  if (!/^https?:\/\//i.test(written) || !URL.canParse(written)) return undefined;
-  return new URL(written).pathname === "/" ? `${written}${path}` : written;
+function addressOf(host: Host, { baseUrl, apiKey }: ModelSettings, provider: Provider, place: Place): Address {
+  const { key, address = "", read = String, host: usual = "", path = "" } = PROVIDER_ROWS[provider];
+  const isBeside = baseUrl === undefined && (apiKey === undefined || key === undefined);
+  const variable = isBeside ? host.env?.[address]?.trim() : undefined;
+  const url = (baseUrl ?? (variable ? read(variable) : usual)).trim().replace(/\/+$/, "");
+  if (!isAddress(url)) {
+    if (variable) throw new SkillError("model-settings", notAnAddress(address));
+    return refuseSettings(host, place, "has no base_url that can be asked", `base_url = "http://127.0.0.1:8000/v1"`);
+  }
+  const { pathname } = new URL(url);
+  // Others that read these variables add the version themselves.
+  const lacksVersion = variable ? !VERSION.test(pathname) : pathname === "/";
+  const from = variable ? address : baseUrl && `base_url of ${place.table} in config.toml`;
+  return { url: lacksVersion ? `${url}${path}` : url, ...(from ? { from } : {}) };
+}
+
+/** A name and password in it would be shown wherever the address is, and nobody would send them. */
+function isAddress(written: string): boolean {
+  const url = URL.parse(written);
+  return url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "";
+}
+
+/** Without a query, which may hold a key. */
+function shownAddress(address: string): string {
+  const url = URL.parse(address);
+  return url ? inLine(`${url.origin}${url.pathname}`.replace(/\/$/, ""), 200) : "another address";
+}
+
+function notAnAddress(variable: string) {
+  return { message: `${variable} of the environment is no web address`, fix: `write it as "https://…"` };
 }
 
 interface Key {
@@ -129,7 +181,7 @@ function keyOf(host: Host, { apiKey, baseUrl }: ModelSettings, provider: Provide
   if (key === undefined) return undefined;
   if (baseUrl !== undefined)
     return refuse(
-      `it is asked at ${inLine(baseUrl, 200)}, and ${key} goes nowhere else than to ${provider} unless you say so`,
+      `it is asked at ${shownAddress(baseUrl)}, and ${key} goes nowhere else than to ${provider} unless you say so`,
     );
   const value = host.env?.[key]?.trim();
   if (!value) return refuse(`${key} is not set`);

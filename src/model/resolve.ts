@@ -2,9 +2,10 @@ import type { Host } from "../host/host.ts";
 import type { Model, ModelSettings, Provider, SdkModel } from "../host/models.ts";
 import { PROVIDERS } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
+import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
 import { localModel, ollamaUrl } from "./ollama.ts";
-import { configFile, MODEL_DEFAULTS, openConfigured, type Place, providerOf, tableFor } from "./open.ts";
+import { configFile, isComplete, MODEL_DEFAULTS, openConfigured, type Place, providerOf, tableFor } from "./open.ts";
 import { PROVIDER_ROWS } from "./providers.ts";
 import { RUNBOOK, runbook } from "./runbook.ts";
 import { sdkModel } from "./sdk.ts";
@@ -27,17 +28,28 @@ export interface ModelAlias {
 
 /**
  * The model of an alias, or of `provider/model`. An alias that is not known is the default, with a warning (W-15).
- * Throws a SkillError for one that is known and cannot be had: `model-key-missing`, `model-settings`.
+ * Throws a SkillError for one that is known and cannot be had: `model-key-missing`, `model-settings`; and where there is none
+ * at all: `model-missing`.
  */
 export async function resolveModel(host: Host, wanted: string | undefined): Promise<ResolvedModel> {
-  // `inherit` is what clients write for the model of whoever asks.
+  // Of `inherit`, what is left where no caller's model was passed on.
   const asked = wanted === undefined || wanted === "" || wanted === "inherit" ? DEFAULT : wanted;
-  const found = configured(host).get(asked) ?? (await choices(host)).get(asked) ?? (await spelledOut(host, asked));
-  if (found) return { model: await found.open(), alias: found.alias, warnings: [] };
+  const known = configured(host).get(asked) ?? spelledOut(host, asked);
+  if (known) return { model: await known.open(), alias: known.alias, warnings: [] };
   const all = await choices(host);
-  const usual = all.get(DEFAULT) as Choice;
-  return { model: await usual.open(), alias: usual.alias, warnings: [unknown(asked, [...all.keys()], usual, host)] };
+  const found = all.get(asked) ?? all.get(DEFAULT);
+  if (!found) throw new SkillError("model-missing", NO_MODEL);
+  const model = await found.open();
+  // Where there is no language model, there is none of a family to choose.
+  const isKnown = all.has(asked) || (model === runbook && FAMILIES.has(asked));
+  return { model, alias: found.alias, warnings: isKnown ? [] : [unknown(asked, [...all.keys()], model, host)] };
 }
+
+const NO_MODEL = {
+  message: "No model is there for skills to use",
+  fix: "give the host models: { default: … }, or ask for the model `runbook`",
+};
+const FAMILIES = new Set(Object.values(PROVIDER_ROWS).flatMap(({ aliases }) => Object.keys(aliases)));
 
 /** Every alias that there is, for people. */
 export async function aliasesOf(host: Host): Promise<readonly ModelAlias[]> {
@@ -67,32 +79,33 @@ function configured(host: Host): Map<string, Choice> {
   for (const [alias, settings] of host.settings.models) {
     if (!found.has(alias)) found.set(alias, written(host, alias, settings));
   }
-  const [first] = host.settings.models.keys();
-  if (!found.has(DEFAULT) && first !== undefined) found.set(DEFAULT, found.get(first) as Choice);
-  return found;
+  const usual = found.get(defaultAlias(host) ?? "");
+  return usual ? found.set(DEFAULT, usual) : found;
 }
 
 /** The same, with what is built in: the aliases of the provider in use, and `runbook`. */
 async function choices(host: Host): Promise<Map<string, Choice>> {
   const found = configured(host);
   const add = (choice: Choice) => found.has(choice.alias) || found.set(choice.alias, choice);
-  const usual = defaultSettings(host);
-  if (usual) {
-    const [alias, settings] = usual;
-    for (const choice of builtIn(host, providerOf(settings), settings, alias)) add(choice);
-  } else if (!found.has(DEFAULT)) {
-    for (const choice of await detected(host)) add(choice);
-  }
+  const usual = found.get(DEFAULT);
+  for (const choice of usual ? besides(host, usual) : await detected(host)) add(choice);
   add(asRunbook(RUNBOOK));
-  add(asRunbook(DEFAULT));
+  // It runs commands: a program that says nothing of models has not asked for that.
+  if (host.env) add(asRunbook(DEFAULT));
   return found;
 }
 
-/** What the configuration's default is, with its alias, where the program has none of its own. */
-function defaultSettings({ models, settings }: Host): [string, ModelSettings] | undefined {
-  if (models && Object.hasOwn(models, DEFAULT)) return undefined;
-  const named = settings.models.get(DEFAULT);
-  return named ? [DEFAULT, named] : [...settings.models][0];
+/** The one called so, or else the first: of the program, or else of what the configuration says enough about. */
+function defaultAlias({ models = {}, settings }: Host): string | undefined {
+  const [first] = Object.keys(models);
+  if (Object.hasOwn(models, DEFAULT) || (first === undefined && settings.models.has(DEFAULT))) return DEFAULT;
+  return first ?? [...settings.models].find(([alias, one]) => isComplete(one, alias))?.[0];
+}
+
+/** The short names of the provider that the configuration's default has. */
+function besides(host: Host, { alias, from }: Choice): Choice[] {
+  const settings = from === "settings" ? host.settings.models.get(alias) : undefined;
+  return settings ? builtIn(host, providerOf(settings), settings, alias) : [];
 }
 
 function given(alias: string, model: Model | SdkModel): Choice {
@@ -126,7 +139,8 @@ async function detected(host: Host): Promise<Choice[]> {
     if (key !== undefined && host.env[key]?.trim()) return builtIn(host, provider, {});
   }
   const model = await localModel(ollamaUrl(host.env));
-  return model === undefined ? [] : [atOllama(host, model, DEFAULT)];
+  if (model === undefined) return [];
+  return [{ ...written(host, DEFAULT, { provider: "ollama", model }), from: "built-in" }];
 }
 
 function asRunbook(alias: string): Choice {
@@ -134,34 +148,22 @@ function asRunbook(alias: string): Choice {
 }
 
 /** `provider/model`, asked as the configuration asks that provider. */
-async function spelledOut(host: Host, asked: string): Promise<Choice | undefined> {
+function spelledOut(host: Host, asked: string): Choice | undefined {
   const [, who = "", model = ""] = /^([a-z-]+)\/(.+)$/s.exec(asked) ?? [];
-  if (who === "ollama") return atOllama(host, model, asked);
   const provider = PROVIDERS.find((name) => name === who);
   if (provider === undefined) return undefined;
-  const base = [...host.settings.models.values()].find((settings) => providerOf(settings) === provider);
+  const [table, base] = [...host.settings.models].find(([, one]) => providerOf(one) === provider) ?? [provider];
   if (!base && provider === "openai-compatible") return undefined;
-  const place: Place = { alias: asked, table: tableFor(provider) };
+  const place: Place = { alias: asked, table: tableFor(table) };
   const open = () => openConfigured(host, { ...base, provider, model }, place);
   return { alias: asked, says: asked, from: "built-in", open };
 }
 
-function atOllama(host: Host, model: string, alias: string): Choice {
-  const says = `ollama/${model}`;
-  const settings: ModelSettings = { provider: "openai-compatible", model, baseUrl: ollamaUrl(host.env) };
-  return {
-    alias,
-    says,
-    from: "built-in",
-    open: () => openConfigured(host, settings, { alias, table: tableFor(alias), name: says }),
-  };
-}
-
-function unknown(asked: string, names: readonly string[], usual: Choice, host: Host): Notice {
+function unknown(asked: string, names: readonly string[], { name }: Model, host: Host): Notice {
   const shown = inLine(asked, 100);
   return {
     code: "model-unknown",
-    message: `There is no model called '${shown}', so the default (${inLine(usual.says, 100)}) is used; there are: ${names.map((name) => inLine(name, 64)).join(", ")}`,
-    fix: `add [models.${/^[\w-]+$/.test(shown) ? shown : JSON.stringify(shown)}] to ${configFile(host)}, or name one of these`,
+    message: `There is no model called '${shown}': ${inLine(name, 100)} is used`,
+    fix: `name one of ${names.map((one) => inLine(one, 64)).join(", ")}, or add ${tableFor(shown)} to ${configFile(host)}`,
   };
 }

@@ -1,6 +1,7 @@
 import type { AssistantModelMessage, ModelMessage, TextStreamPart, ToolSet } from "ai";
 import type { CallResult, Message, Model, ModelReply, ModelRequest, SdkModel, ToolCall } from "../host/models.ts";
-import { type Asked, BrokenOff, failureOf, sayFailure } from "./failure.ts";
+import { type AnswerPart, boundAnswer } from "./bound-answer.ts";
+import { type Asked, BrokenOff, failureOf, lastingFailure, sayFailure } from "./failure.ts";
 
 export interface SdkOptions extends Asked {
   /** How often it is asked again after a failure that may pass. */
@@ -19,7 +20,7 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
     async respond(request) {
       // Loaded when a model is first asked: most of what a start costs would be this.
       const { streamText, wrapLanguageModel, jsonSchema } = await import("ai");
-      const timeout = AbortSignal.timeout(Math.min(options.seconds * 1000, LONGEST_MS));
+      const clock = openClock(options.seconds, request.signal);
       const tools: ToolSet = Object.fromEntries(
         request.tools.map(({ name, description, inputSchema }) => [
           name,
@@ -34,7 +35,7 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
           messages: request.messages.flatMap(asModelMessages),
           tools,
           maxRetries: options.retries,
-          abortSignal: AbortSignal.any([request.signal, timeout]),
+          abortSignal: clock.signal,
           providerOptions: PROVIDER_OPTIONS,
           ...(options.maxTokens === undefined ? {} : { maxOutputTokens: options.maxTokens }),
           ...(options.takesEffort !== false && EFFORTS.has(request.effort ?? "")
@@ -47,7 +48,9 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
         const raw = (await result.responseMessages).flatMap((message) => (message.role === "assistant" ? message : []));
         return { ...reply, ...(raw.length === 0 ? {} : { raw: plainData(raw) }) };
       } catch (error) {
-        throw failureOf(error, { asked: options, signal: request.signal, timeout });
+        throw failureOf(error, { asked: options, signal: request.signal, isLate: clock.isLate() });
+      } finally {
+        clock.stop();
       }
     },
   };
@@ -56,8 +59,32 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
 /** What a timer can wait for: one for longer would end at once. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** What SDKs call how hard to think. */
-const EFFORTS = new Set(["none", "minimal", "low", "medium", "high", "xhigh", "max"]);
+/** A signal that ends with another one, or when the time is over. Once stopped, nothing of it is left: a long run makes many. */
+function openClock(seconds: number, outer: AbortSignal) {
+  const controller = new AbortController();
+  let isLate = false;
+  const onAbort = () => controller.abort(outer.reason);
+  const timer = setTimeout(
+    () => {
+      isLate = true;
+      controller.abort(new DOMException("The time is over", "TimeoutError"));
+    },
+    Math.min(seconds * 1000, LONGEST_MS),
+  );
+  outer.addEventListener("abort", onAbort, { once: true });
+  if (outer.aborted) onAbort();
+  return {
+    signal: controller.signal,
+    isLate: () => isLate,
+    stop() {
+      clearTimeout(timer);
+      outer.removeEventListener("abort", onAbort);
+    },
+  };
+}
+
+/** What SDKs call how hard to think. Another word is not passed on. */
+export const EFFORTS: ReadonlySet<string> = new Set(["none", "minimal", "low", "medium", "high", "xhigh", "max"]);
 
 // What a provider kept may be gone, or be another account's, when a conversation is gone on with: all of it goes along, and
 // nothing is kept. What was sent before is cheaper when Anthropic is told that it will come again.
@@ -68,23 +95,28 @@ const PROVIDER_OPTIONS = {
 
 type Middleware = Parameters<typeof import("ai").wrapLanguageModel>[0]["middleware"];
 
-/** Sees each attempt, and keeps warnings of the provider, which the SDK would print, to itself. */
+/** Sees each attempt, bounds what it says, and keeps warnings of the provider, which the SDK would print, to itself. */
 function watched(request: ModelRequest, options: SdkOptions): Middleware {
   let failed: string | undefined;
+  let again = 0;
   return {
     specificationVersion: "v4",
     async wrapStream({ doStream }) {
-      if (failed !== undefined) request.onRetry?.(failed);
+      if (failed !== undefined) request.onRetry?.(`${failed}; asked again (${++again} of ${options.retries})`);
       try {
         const { stream, ...rest } = await doStream();
+        const bound = boundAnswer(options.name);
         const quiet = new TransformStream({
-          transform: (part: { type: string }, controller) =>
-            controller.enqueue(part.type === "stream-start" ? { ...part, warnings: [] } : part),
+          // What is thrown here closes the connection.
+          transform(part: AnswerPart, controller) {
+            bound(part);
+            controller.enqueue(part.type === "stream-start" ? { ...part, warnings: [] } : part);
+          },
         });
         return { ...rest, stream: (stream as ReadableStream).pipeThrough(quiet) };
       } catch (error) {
         failed = sayFailure(error, options);
-        throw error;
+        throw lastingFailure(error, options) ?? error;
       }
     },
   };

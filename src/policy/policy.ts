@@ -61,7 +61,7 @@ const POLICIES: readonly Row[] = [
   { denies: hasPrograms, stops: CODE, isLeftOut: false, isOfAsking: true },
   { denies: isTrusted, stops: CODE, isLeftOut: false, isOfAsking: false },
   { denies: hasVariables, stops: CODE, isLeftOut: false, isOfAsking: true },
-  { denies: ownsSecrets, stops: CODE, isLeftOut: false, isOfAsking: true },
+  { denies: ownsSecrets, stops: CODE, isLeftOut: false, isOfAsking: false },
   { denies: seesCapabilities, stops: CODE, isLeftOut: false, isOfAsking: true },
 ];
 

@@ -7,10 +7,10 @@ import type { Denial, Policy } from "./policy.ts";
 import { shownPath } from "./shown-path.ts";
 import { quoted } from "./trust.ts";
 
-/** The values that were configured for a name go to the copy that first used them, and to no other that takes its name. */
+/** What was configured for a name goes to the copy that first used it, and to no other that takes its name. */
 export const ownsSecrets: Policy = (skill, host) => {
   const { grants } = host;
-  if (!grants || configuredVariables(skill, host).length === 0) return undefined;
+  if (!grants || !isGiven(skill, host)) return undefined;
   const problem = grants.problem();
   if (problem !== undefined) {
     return {
@@ -30,9 +30,15 @@ export const ownsSecrets: Policy = (skill, host) => {
  */
 export function claimSecrets(skill: Skill, host: Host): void {
   const { grants } = host;
-  if (!grants || configuredVariables(skill, host).length === 0) return;
+  if (!grants || !isGiven(skill, host)) return;
   const owner = grants.ownerOf(skill.name) ?? grants.claim(skill);
   if (!grants.isOwner(skill, owner)) throw new SkillError("secret-other-source", otherSource(skill, owner, host));
+}
+
+/** Whether the configuration gives this name something that not every skill has: values, a network, commands in its instructions. */
+export function isGiven(skill: Skill, host: Host): boolean {
+  const { network = [], dynamicCommands = false } = host.settings.skills.get(skill.name) ?? {};
+  return network.length > 0 || dynamicCommands || configuredVariables(skill, host).length > 0;
 }
 
 /** The variables that a skill declares and that have values, by their names. */
@@ -49,7 +55,7 @@ function otherSource(skill: Skill, owner: Owner, host: Host): Denial {
   return {
     code: "secret-other-source",
     kind: "setup",
-    message: `The values for skill '${skill.name}' were given to the one from ${from}, and this is the one from ${to}`,
+    message: `What config.toml has for skill '${skill.name}' was given to the one from ${from}, and this is the one from ${to}`,
     fix: `look at it, then run: skillet trust --secrets ${quoted(skill.name)}`,
   };
 }

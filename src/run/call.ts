@@ -105,7 +105,7 @@ function finished(
 function block(port: Port, options: LoopOptions, { tool }: ToolCall, step: number, refused?: ToolResult): ToolResult {
   const { content = "", code = "" } = refused ?? {};
   const message = options.hiding.text(content);
-  emit(port, options, { type: "tool-blocked", step, tool: inLine(tool, 64), code, message });
+  emit(port, options, { type: "tool-blocked", step, tool: inLine(options.hiding.text(tool), 64), code, message });
   return refusal(code, message);
 }
 
@@ -175,7 +175,10 @@ function shown(input: unknown, hiding: Hiding, depth = 0): unknown {
     const text = hiding.text(input);
     return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
   }
-  if (input === null || typeof input !== "object") return input;
+  if (input === null || typeof input !== "object") {
+    const text = hiding.text(String(input));
+    return text === String(input) ? input : text;
+  }
   if (depth === DEEPEST_SHOWN) return "…";
   if (Array.isArray(input)) return input.slice(0, 100).map((item) => shown(item, hiding, depth + 1));
   const entries = Object.entries(input).slice(0, 100);

@@ -14,9 +14,10 @@ export function hostTool(tool: Tool, most: number, hiding: Hiding): Tool {
   return {
     ...tool,
     async execute(input, options) {
-      const problem = await schemaProblem(inputSchema, input);
+      const own = structuredClone(input); // What it does to its input is not what was asked for.
+      const problem = await schemaProblem(inputSchema, own);
       if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
-      const given: unknown = await safely(() => tool.execute(input, options));
+      const given: unknown = await safely(() => tool.execute(own, options));
       const { content, ...rest } = resultOf(given, name);
       return { ...rest, content: inTag("skill_output", { tool: name }, shortened(hiding.text(content), most)) };
     },

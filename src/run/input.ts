@@ -1,5 +1,7 @@
+import { runInNewContext } from "node:vm";
 import type { ErrorObject } from "ajv";
 import { reason } from "../shared/inside.ts";
+import { inLine } from "../shared/prompt.ts";
 import { oneLine } from "../shared/text.ts";
 import { type Data, isData } from "../skill/data.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -18,15 +20,9 @@ export async function readUseInput(
   { manifest: { inputSchema } }: Skill,
   given: GivenInput,
 ): Promise<{ value: unknown; hasTakenContext?: boolean } | { problem: string }> {
-  let value: unknown;
-  try {
-    // As it will be written down: what JSON does not know is not in it.
-    const text = given.input === undefined ? undefined : JSON.stringify(given.input);
-    if (text !== undefined && text.length > LARGEST) return invalid("it is larger than 256 KiB");
-    value = text === undefined ? undefined : JSON.parse(text);
-  } catch (error) {
-    return invalid(`it is no JSON: ${oneLine(reason(error), 200)}`);
-  }
+  const read = given.input === undefined ? { value: undefined } : asData(given.input);
+  if ("problem" in read) return read;
+  let { value } = read;
   if (inputSchema === undefined) return { value };
   value ??= filled(inputSchema, given);
   const problem = await schemaProblem(inputSchema, value);
@@ -40,12 +36,45 @@ export async function schemaProblem(schema: Data, value: unknown): Promise<strin
   let validate: Validate;
   try {
     validate = await compile(schema);
-    if (validate(value)) return undefined;
+    if (inTime(() => validate(value))) return undefined;
   } catch (error) {
     return invalid(`the schema cannot be used: ${oneLine(reason(error), 300)}`).problem;
   }
-  const problems = (validate.errors ?? []).map(sayProblem);
+  const problems = (validate.errors ?? []).slice(0, MOST_PROBLEMS * 10).map(sayProblem);
   return invalid([...new Set(problems)].slice(0, MOST_PROBLEMS).join("; ")).problem;
+}
+
+/** What was given, as JSON has it. */
+function asData(input: unknown): { value: unknown } | { problem: string } {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(input);
+  } catch (error) {
+    return invalid(error instanceof RangeError ? TOO_DEEP : `it is no JSON: ${oneLine(reason(error), 100)}`);
+  }
+  if (text === undefined) return invalid("it is no JSON");
+  if (text.length > LARGEST) return invalid("it is larger than 256 KiB");
+  const value: unknown = JSON.parse(text);
+  return isDeeper(value, DEEPEST) ? invalid(TOO_DEEP) : { value };
+}
+
+const DEEPEST = 100;
+const TOO_DEEP = `it is nested more than ${DEEPEST} deep`;
+
+function isDeeper(value: unknown, most: number): boolean {
+  let level = [value];
+  for (let depth = 0; depth <= most && level.length > 0; depth++) {
+    level = level.flatMap((item) => (item !== null && typeof item === "object" ? Object.values(item) : []));
+  }
+  return level.length > 0;
+}
+
+/** What all of a schema may take: one can ask for more than anybody lives to see. */
+const LONGEST_MS = 1000;
+
+/** Nothing else can happen meanwhile, so it must end. */
+function inTime<T>(work: () => T): T {
+  return runInNewContext("work()", { work }, { timeout: LONGEST_MS });
 }
 
 /** Nothing but a text is asked for, and nothing but a text was given: that is the one. */
@@ -77,27 +106,32 @@ async function compile(schema: Data): Promise<Validate> {
     useDefaults: true,
     logger: false,
     validateSchema: false,
+    ownProperties: true,
     code: { regExp },
   });
   (formats as unknown as (ajv: unknown, options: object) => void)(ajv, { mode: "fast" });
-  // Which draft it says it is of changes nothing that matters here.
-  const { $schema: _, $id: __, ...plain } = schema as Data;
-  const validate = ajv.compile({ ...plain }) as Validate;
+  // Which draft it says it is of, and what it is called there, changes nothing that matters here. One that is `$async` would answer later.
+  const plain = Object.fromEntries(Object.entries(schema).filter(([keyword]) => !UNHEEDED.has(keyword)));
+  const validate = inTime(() => ajv.compile(plain)) as Validate;
   COMPILED.set(schema, validate);
   return validate;
 }
 
+const UNHEEDED = new Set(["$schema", "$id", "id", "$async"]);
 const COMPILED = new WeakMap<Data, Validate>();
 
 function sayProblem({ instancePath, keyword, params, message = "" }: ErrorObject): string {
-  const place = instancePath.slice(1).replaceAll("/", ".") || "it";
+  const place = inLine(instancePath.slice(1).replaceAll("/", "."), 120) || "it";
   const { allowedValues, missingProperty, additionalProperty } = params as Record<string, unknown>;
-  const inside = (name: unknown) => (place === "it" ? `"${name}"` : `"${place}.${name}"`);
+  const inside = (written: unknown) => {
+    const name = inLine(String(written), 64);
+    return place === "it" ? `"${name}"` : `"${place}.${name}"`;
+  };
   if (keyword === "required") return `${inside(missingProperty)} is missing`;
-  if (keyword === "additionalProperties") return `${inside(oneLine(String(additionalProperty), 64))} is not known`;
+  if (keyword === "additionalProperties") return `${inside(additionalProperty)} is not known`;
   if (keyword === "enum" && Array.isArray(allowedValues))
     return `"${place}" must be one of ${oneLine(allowedValues.map(String).join(", "), 200)}`;
-  return `${place === "it" ? place : `"${oneLine(place, 120)}"`} ${oneLine(message, 200)}`;
+  return `${place === "it" ? place : `"${place}"`} ${inLine(message, 200)}`;
 }
 
 function invalid(problem: string): { problem: string } {

@@ -37,7 +37,10 @@ export interface UseScene {
 export async function judgeUse(scene: UseScene): Promise<Judged | { refusals: readonly Notice[] }> {
   const { catalog, host, request, chain } = scene;
   const found = catalog.find(request.skill);
-  if (!found) return { refusals: [notFound(request.skill, catalog, host)] };
+  if (!found) {
+    const isHidden = hide(openHiding(allSecrets(new Map(), host)));
+    return { refusals: [isHidden(notFound(request.skill, catalog, host))] };
+  }
   const skill = withBody(found);
   const { secrets, problem } = ownSecrets(skill, host);
   const hidden = allSecrets(secrets, host);

@@ -2,6 +2,10 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
+import { commandsIn } from "../model/commands.ts";
+import { RUNBOOK } from "../model/runbook.ts";
+import { firstDenial } from "../policy/policy.ts";
+import { shownPath } from "../policy/shown-path.ts";
 import { openHiding } from "../shared/redact.ts";
 import { count, estimateTokens, grouped } from "../shared/text.ts";
 import { declaredVariables } from "../skill/needs.ts";
@@ -20,6 +24,8 @@ export interface Check {
   detail: string;
   /** What speaks against it. */
   refusals: readonly Notice[];
+  /** Nobody looked: the skill is hidden from this caller, and what is hidden is not described. */
+  isSkipped?: true;
 }
 
 export interface UsePlan {
@@ -36,39 +42,66 @@ export async function planUse(catalog: Catalog, given: Partial<Host>, request: U
   const skill = catalog.find(request.skill);
   if (!skill) return { skill: request.skill, checks: [{ name: "skill", detail: "", refusals }], warnings: [] };
   const hidden = hide(openHiding(allSecrets(ownSecrets(skill, host).secrets, host)));
-  const rows = ROWS.map(({ name, codes, detail }) => {
+  const isHidden = firstDenial(skill, host)?.kind === "access";
+  const rows = ROWS.map(({ name, codes, detail, isOfHiding }): Check => {
+    if (isHidden && !isOfHiding) return skipped(name);
     const against = refusals.filter(({ code }) => codes.includes(code));
     return { name, detail: detail(skill, host, request), refusals: against };
   });
   const others = refusals.filter(({ code }) => !ROWS.some(({ codes }) => codes.includes(code)));
-  const model = await modelCheck(skill, host, request);
+  const rest = isHidden ? { checks: LAST.map(skipped), warnings: [] } : await checksOfRun(skill, host, request);
   const checks = [
     ...rows,
-    model.check,
-    await sandboxCheck(host),
+    ...rest.checks,
     ...(others.length > 0 ? [{ name: "machine", detail: "", refusals: others }] : []),
-    { name: "limits", detail: sayLimits(skill, host, request), refusals: [] },
   ];
   return {
     skill: skill.name,
     checks: checks.map((check) => ({ ...check, refusals: check.refusals.map(hidden) })),
-    warnings: model.warnings.map(hidden),
+    warnings: rest.warnings.map(hidden),
   };
+}
+
+function skipped(name: string): Check {
+  return { name, detail: "", refusals: [], isSkipped: true };
+}
+
+/** What `checksOfRun` looks at. */
+const LAST = ["model", "sandbox", "workspace", "network", "limits"];
+
+async function checksOfRun(
+  skill: Skill,
+  host: Host,
+  request: UseRequest,
+): Promise<{ checks: Check[]; warnings: Notice[] }> {
+  const { codeChecks } = await import("./plan-code.ts");
+  const model = await modelCheck(skill, host, request);
+  const code = await codeChecks(skill, host);
+  const limits = { name: "limits", detail: sayLimits(skill, host, request), refusals: [] };
+  return { checks: [model.check, ...code.checks, limits], warnings: [...model.warnings, ...code.warnings] };
 }
 
 interface Row {
   name: string;
   codes: readonly string[];
+  /** Whether it may be what hides the skill. */
+  isOfHiding?: true;
   detail(skill: Skill, host: Host, request: UseRequest): string;
 }
 
 /** One row a check: the refusals that belong to it, and what is said when there is none. */
 const ROWS: readonly Row[] = [
-  { name: "skill", codes: ["not-found"], detail: ({ name, origin }) => `${name} from ${origin.source}` },
-  { name: "enabled", codes: ["disabled"], detail: () => "it is switched on" },
+  {
+    name: "skill",
+    codes: ["not-found"],
+    isOfHiding: true,
+    detail: ({ name, origin }) => `${name} from ${origin.source}`,
+  },
+  { name: "enabled", codes: ["disabled"], isOfHiding: true, detail: () => "it is switched on" },
   {
     name: "caller",
     codes: ["chat-type", "chat-id", "not-for-models", "not-for-users"],
+    isOfHiding: true,
     detail: (_, { caller }) =>
       `${caller?.chatType ?? "no"} chat${caller?.chatId === undefined ? "" : ` ${caller.chatId}`}`,
   },
@@ -107,8 +140,8 @@ const ROWS: readonly Row[] = [
 ];
 
 const TRUSTED: Record<string, string> = {
-  own: "its code needs no word of yours",
-  trusted: "you trusted its code",
+  own: "it needs no word of yours",
+  trusted: "you trusted it",
   untrusted: "",
 };
 
@@ -120,20 +153,27 @@ async function modelCheck(
   try {
     const { model, alias, warnings } = await modelFor(skill, { host, request, chain: TOP });
     const detail = alias === model.name ? model.name : `${alias}: ${model.name}`;
-    return { check: { name: "model", detail, refusals: [] }, warnings };
+    return {
+      check: { name: "model", detail, refusals: [] },
+      warnings: [...warnings, ...needsModel(skill, model.name, host)],
+    };
   } catch (error) {
     return { check: { name: "model", detail: "", refusals: [asNotice(error)] }, warnings: [] };
   }
 }
 
-async function sandboxCheck(host: Host): Promise<Check> {
-  try {
-    const { sandboxOf } = await import("./enclosure.ts");
-    const { level, by } = await sandboxOf(host);
-    return { name: "sandbox", detail: level === "none" ? "NOT ISOLATED" : `${level} isolation by ${by}`, refusals: [] };
-  } catch (error) {
-    return { name: "sandbox", detail: "", refusals: [asNotice(error)] };
-  }
+/** Who has no language model gets what the skill says, and nothing done. */
+function needsModel(skill: Skill, model: string, host: Host): Notice[] {
+  if (model !== RUNBOOK || commandsIn(skill.body(), { names: skill.manifest.arguments }).length > 0) return [];
+  const file = `${host.home === undefined ? "~/.skillet" : shownPath(host.home, host)}/config.toml`;
+  return [
+    {
+      code: "model-needed",
+      message:
+        "runbook runs commands that a skill spells out, and this one spells out none: a language model is needed",
+      fix: `set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default] to ${file}`,
+    },
+  ];
 }
 
 function sayLimits(skill: Skill, host: Host, request: UseRequest): string {
@@ -143,5 +183,5 @@ function sayLimits(skill: Skill, host: Host, request: UseRequest): string {
     count(seconds, "second"),
     ...(tokens === undefined ? [] : [count(tokens, "token")]),
   ];
-  return `${bounds.join(", ")}; its instructions are about ${grouped(estimateTokens(skill.body()))} tokens`;
+  return `${bounds.join(", ")}; its instructions: about ${grouped(estimateTokens(skill.body()))} tokens`;
 }

@@ -1,4 +1,5 @@
 import type { Host } from "../host/host.ts";
+import { resolved } from "../host/reference.ts";
 import { modelSecrets } from "../model/open.ts";
 import type { Secrets } from "../shared/redact.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -22,12 +23,23 @@ export function ownSecrets(skill: Skill, host: Host): OwnSecrets {
 export function allSecrets(own: Secrets, host: Host): Secrets {
   const secrets = new Map(own);
   const add = (name: string, value: string, longer: string) => {
-    if (value === "" || /^(?:env|file):/.test(value) || [...secrets.values()].includes(value)) return;
+    if (value === "" || [...secrets.values()].includes(value)) return;
     secrets.set(secrets.has(name) ? longer : name, value);
   };
   for (const [name, value] of modelSecrets(host)) add(name, value, `models.${name}`);
   for (const [skill, { variables }] of host.settings.skills) {
-    for (const [name, value] of variables) add(name, value, `${skill}.${name}`);
+    for (const [name, written] of variables) add(name, resolvedOrNone(written, host), `${skill}.${name}`);
   }
   return secrets;
+}
+
+/** What cannot be had cannot be shown. */
+function resolvedOrNone(written: string, host: Host): string {
+  try {
+    return resolved(written, host, () => {
+      throw new Error("there is none");
+    });
+  } catch {
+    return "";
+  }
 }

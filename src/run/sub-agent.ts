@@ -1,5 +1,6 @@
 import type { Model } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
+import { EFFORTS } from "../model/sdk.ts";
 import { firstDenial } from "../policy/policy.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
@@ -198,7 +199,9 @@ function unsupported({ skill: { name, manifest }, model }: Prepared): Notice[] {
   const { agent, effort } = manifest;
   const asked = [
     ...(agent === undefined ? [] : [`agent '${agent}', which means nothing here`]),
-    ...(effort === undefined || model.takesEffort ? [] : [`effort '${effort}', which ${model.name} cannot be told`]),
+    ...(effort === undefined || (model.takesEffort && EFFORTS.has(effort))
+      ? []
+      : [`effort '${effort}', which ${model.name} cannot be told`]),
   ];
   return asked.map((what) => ({
     code: "not-supported",

@@ -21,6 +21,7 @@ import { asNotice, hide } from "./notice.ts";
 import { livePort, type Port } from "./port.ts";
 import { refusedRun } from "./refused.ts";
 import { contentOf, type RunResult } from "./result.ts";
+import { allSecrets } from "./secrets.ts";
 import { type Run, startRun } from "./start-run.ts";
 
 export interface UseRequest {
@@ -125,5 +126,6 @@ export function known(resolved: ResolvedModel): ResolvedModel {
 export type Begun = Use & { id: string; start: number };
 
 function refused({ id, request, chain, ...use }: Begun, refusals: readonly Notice[]): RunResult {
-  return refusedRun({ ...use, run: id, skill: inLine(request.skill, 64), parent: chain.parent }, refusals);
+  const skill = inLine(openHiding(allSecrets(new Map(), use.host)).text(request.skill), 64);
+  return refusedRun({ ...use, run: id, skill, parent: chain.parent }, refusals);
 }

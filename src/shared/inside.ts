@@ -156,6 +156,7 @@ export function codeOf(error: unknown): string {
 
 /** What went wrong, without the path that Node's message repeats. */
 export function reason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
+  if (!(error instanceof Error))
+    return Object(error) === error ? "something that is no error was thrown" : String(error);
   return /^[A-Z0-9]+: ([^,]+),/.exec(error.message)?.[1] ?? error.message;
 }

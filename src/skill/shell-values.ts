@@ -32,8 +32,9 @@ export function openShellValues(): ShellValues {
         const quotes = quotesAt(at - start);
         // A shell takes `$1` in single quotes as it is, and so does whoever wrote it: it is awk's, mostly.
         if (quotes === "literal" || (quotes === "single" && !OURS.test(written))) return written;
-        // Bare, all of the arguments are as many words as they are.
-        const isMany = quotes === "none" && written === "$ARGUMENTS";
+        // Bare, all of the arguments are as many words as they are. After `x=` they are one, as in a shell: the second would be a command.
+        const isBare = /^[\s;&|()]?$/.test(command[at - start - 1] ?? "");
+        const isMany = quotes === "none" && written === "$ARGUMENTS" && isBare;
         return (isMany ? splitWords(value) : [value]).map((word) => spelled(word, AROUND[quotes])).join(" ");
       };
     },

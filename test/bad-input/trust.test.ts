@@ -15,7 +15,7 @@ import {
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { runScript, type ScriptResult } from "../../src/run/script.ts";
-import type { Skill } from "../../src/skill/skill.ts";
+import { withBody } from "../../src/skill/skill.ts";
 import { copySkill } from "../../src/source/digest.ts";
 import { type Ran, skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
@@ -325,9 +325,9 @@ describe("trust", () => {
     const found = await trusted({ "scripts/go.sh": GOOD });
     const skill = found.skill("x");
     const copy = copySkill(skill);
-    const { name, manifest, origin } = skill;
+    const { origin } = skill;
     const many = Array.from({ length: 1000 }, (_, index) => ({
-      skill: { name, manifest, origin: { ...origin, folder: `/${"d".repeat(200)}/${index}` } } as Skill,
+      skill: { ...withBody(skill), origin: { ...origin, folder: `/${"d".repeat(200)}/${index}` } },
       copy,
     }));
     found.trust.grant(many);
@@ -342,7 +342,7 @@ describe("trust", () => {
 const { openTrust } = await import(${JSON.stringify(join(import.meta.dirname, "../../src/host/trust.ts"))});
 const [home, number] = process.argv.slice(1);
 const trust = openTrust(home, []);
-const skill = (turn) => ({ name: "x", origin: { folder: "/" + number + "/" + turn }, manifest: { data: {} } });
+const skill = (turn) => ({ name: "x", origin: { folder: "/" + number + "/" + turn }, manifest: { env: [], metadata: {}, data: {} }, body: () => "" });
 for (let turn = 0; turn < 25; turn++) {
   trust.grant([{ skill: skill(turn), copy: { digest: "sha256:x", files: new Map() } }]);
   if (turn > 0) trust.revoke(["/" + number + "/" + (turn - 1)]);

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { existsSync, lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
@@ -86,6 +86,27 @@ describe("skillet config", () => {
     expect(shown.stdout, "what a reference stands for is not looked up for anybody").not.toContain("sesame-3");
   });
 
+  it("[S-19] shows what really holds where nobody said anything", async () => {
+    const { run } = place();
+    const isMac = process.platform === "darwin";
+    const [level, engine] = isMac ? ["partial", "seatbelt"] : ["strong", "bubblewrap"];
+    const { stdout } = await run([]);
+    expect(stdout).not.toContain("not set");
+    expect(stdout).toContain(`  sandbox.level = "${level}"\n  sandbox.engine = "${engine}"\n`);
+    expect(stdout).toContain("  sandbox.workspace = none; tools of runs: read-write in your own workspace\n");
+    expect(stdout).toContain("  limits.tokens = no limit\n");
+    expect((await run(["get", "sandbox.level"])).stdout).toBe(`${level}\n`);
+  });
+
+  it("[Q-22] warns of values that others can read, not of references to them", async () => {
+    const references = '[models.fast]\napi_key = "env:NAME"\n[skills.a]\nKEY = "file:key.txt"\n';
+    const { run, file } = place(references);
+    chmodSync(file, 0o644);
+    expect((await run([])).stdout).not.toContain("can be read by other users");
+    writeFileSync(file, `${references}OTHER = "sesame"\n`);
+    expect((await run([])).stdout).toContain("can be read by other users");
+  });
+
   it("says with its line when a file does not parse", async () => {
     const { run } = place("[skills.a\n");
     for (const args of [[], ["get", "limits.nesting"]]) {
@@ -123,6 +144,26 @@ describe("skillet config get", () => {
     const { code, stderr } = await run(["get", "skills.b.model"]);
     expect(code).toBe(1);
     expect(stderr).toContain("skills.b.model is not set");
+  });
+
+  it("prints everything below a table, with defaults, and no secret that was not asked for", async () => {
+    const { run } = place(`${SECRETS}model = "x"\n[limits]\nnesting = 2\n`);
+    const research = 'skills.research.KEY = [KEY]\nskills.research.FROM_ENV = "env:REAL"  resolves\n';
+    expect((await run(["get", "skills.research"], { env: { REAL: "y" } })).stdout).toContain(research);
+    expect((await run(["get", "models"])).stdout).toBe('models.fast.api_key = (set)\nmodels.fast.model = "x"\n');
+    expect((await run(["get", "skills.research", "--show-secrets"])).stdout).toContain('KEY = "sesame-1"\n');
+    const limits = (await run(["get", "limits"])).stdout;
+    expect(limits).toMatch(/^limits\.nesting = 2\nlimits\.max_iterations = 10\n/);
+    expect(limits).not.toContain("sandbox");
+    expect(JSON.parse((await run(["get", "models.fast", "--json"])).stdout)).toMatchObject({
+      key: "models.fast",
+      values: [
+        { key: "models.fast.api_key", value: "(set)", isHidden: true },
+        { value: "x", from: "user" },
+      ],
+    });
+    expect(await run(["get", "skills.other"])).toMatchObject({ code: 1, stdout: "" });
+    expect(await run(["get", "skils"])).toMatchObject({ code: 2, stdout: "" });
   });
 
   it("[Q-22] prints a secret only when that is asked for", async () => {
@@ -251,6 +292,7 @@ enabled = false
     [["skills.a.enabled", "yes"], "must be true or false"],
     [["limits.nesting", "0"], "must be a whole number above 0"],
     [["limits.nesting", "2.5"], "must be a whole number above 0"],
+    [["limits.max_iterations", "twenty"], "must be a whole number above 0, as in 20\n"],
     [["disclosure.asks", "[1]"], "must be a list of texts"],
     [["disclosure.asks", "[oops"], "must be a list of texts"],
     [["models.x.provider", "acme"], 'must be "anthropic"'],
@@ -324,6 +366,30 @@ describe("skillet config unset", () => {
   it("takes out what is not known too: that is how a misspelling goes", async () => {
     const { run, text } = place("[skills.a]\nenabeld = true\n");
     expect((await run(["unset", "skills.a.enabeld"])).code).toBe(0);
-    expect(text()).toBe("[skills.a]\n");
+    expect(text()).toBe("");
+  });
+
+  it.each([
+    ["between others", '[a]\nx = 1\n\n[skills.a]\nmodel = "x"\n\n# b\n[b]\ny = 1\n', "[a]\nx = 1\n\n# b\n[b]\ny = 1\n"],
+    ["at the end", '[a]\nx = 1\n\n[skills.a]\nmodel = "x"', "[a]\nx = 1\n"],
+    ["with Windows line ends", '[a]\r\nx = 1\r\n\r\n[skills.a]\r\nmodel = "x"\r\n', "[a]\r\nx = 1\r\n"],
+    ["right before another", '[skills.a]\nmodel = "x"\n[b]\ny = 1\n', "[b]\ny = 1\n"],
+  ])("takes out the table that it emptied, %s", async (_, before, after) => {
+    const { run, text } = place(before);
+    expect((await run(["unset", "skills.a.model"])).code).toBe(0);
+    expect(text()).toBe(after);
+  });
+
+  it.each([
+    '[skills.a]\nmodel = "x"\nenabled = true\n',
+    '[skills.a]\nenabled = true\n\nmodel = "x"\n',
+    '[skills.a] # mine\nmodel = "x"\n',
+    '[skills.a]\n# why\nmodel = "x"\n',
+    '[skills.a]\nmodel = "x"\n# enabled = false\n',
+    'skills.a.model = "x"\nskills.a.enabled = true\n',
+  ])("leaves a table with anything else in it: %j", async (before) => {
+    const { run, text } = place(before);
+    await run(["unset", "skills.a.model"]);
+    expect(text()).toBe(before.replace(/.*model = "x"\n/, ""));
   });
 });

@@ -1,91 +1,290 @@
-import { spawn } from "node:child_process";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
+import { terminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 
-const program = join(import.meta.dirname, "../../src/cli/bin.ts");
-
-/** `skillet chat` at a terminal of its own, which util-linux's `script` gives it. */
-async function dialogue(turns: readonly Turn[], skills: Record<string, string> = {}) {
-  const server = await modelServer("openai", turns);
-  const home = temporaryFolder({ ".skillet/config.toml": modelConfig("openai", server), ...skills });
-  chmodSync(join(home, ".skillet/config.toml"), 0o600);
-  const start = temporaryFolder({ "start.mjs": `import { run } from ${JSON.stringify(program)};\nrun();\n` });
-  const command = `'${process.execPath}' '${join(start, "start.mjs")}' chat`;
-  const terminal = spawn("script", ["-qfec", command, "/dev/null"], {
-    cwd: temporaryFolder(),
-    env: { ...process.env, HOME: home, SKILLET_HOME: "", TERM: "xterm", NO_COLOR: "1" },
-  });
-  onTestFinished(() => void terminal.kill("SIGKILL"));
-  let screen = "";
-  terminal.stdout.on("data", (bytes) => {
-    screen += bytes;
-  });
-  const ended = new Promise<number | null>((resolve) => terminal.on("close", resolve));
-  return {
-    type: (text: string) => terminal.stdin.write(text),
-    /** Waits until this is on the screen, after what was waited for before. */
-    async sees(text: string): Promise<void> {
-      await expect
-        .poll(() => screen.includes(text), { timeout: 10_000, message: `"${text}" on the screen` })
-        .toBe(true);
-      screen = screen.slice(screen.indexOf(text) + text.length);
-    },
-    ended,
-  };
+interface Scene {
+  /** Files of the user's home, and below `project/` of the workspace. */
+  files?: Record<string, string>;
+  config?: string;
+  options?: readonly string[];
 }
+
+/** `skillet chat` at a terminal, with a model that follows a script; with none at all where there is no script. */
+async function dialogue(turns: readonly Turn[] | undefined, { files = {}, config = "", options = [] }: Scene = {}) {
+  const model = turns ? modelConfig("openai", await modelServer("openai", turns)) : "";
+  const home = temporaryFolder({ ".skillet/config.toml": `${model}\n${config}`, "project/README.md": "", ...files });
+  chmodSync(join(home, ".skillet/config.toml"), 0o600);
+  chmodSync(home, 0o755);
+  const opened = terminal(["chat", ...options], { home, cwd: join(home, "project") });
+  await opened.sees("> ");
+  return opened;
+}
+
+const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
+  [`.skillet/skills/${name}/SKILL.md`]: skillText(name, options),
+});
 
 describe("a dialogue", () => {
   it("streams answers, remembers what was said, and leaves at Ctrl-D", async () => {
-    const { type, sees, ended } = await dialogue([
-      ({ prompt }) => `You said ${prompt}.`,
-      ({ prompt }) => `Then ${prompt}.`,
+    const { type, sees, screen, ended } = await dialogue([
+      ({ prompt }) => ({ text: `You said ${prompt}.`, usage: { input: 100, output: 20, cached: 0 } }),
+      ({ said }) => `Then ${said.join(" ")}`,
     ]);
-    await sees("> ");
     type("one\r");
     await sees("You said one.");
-    await sees("✓ done");
+    await sees("> ");
     type("two\r");
-    await sees("Then two.");
+    await sees("Then one You said one. two");
     await sees("> ");
     type("\u0004");
     expect(await ended).toBe(0);
+    expect(screen()).toMatch(
+      /\n> one\nYou said one\.\n\d\.\d s · 120 tokens\n> two\nThen one You said one\. two\n\d\.\d s · \d+ tokens\n>\n+$/,
+    );
   });
 
-  it("stops what is being done at Ctrl-C, and not itself", async () => {
-    const { type, sees, ended } = await dialogue([() => ({ hangs: true }), () => "Still here."]);
+  it("says at its beginning which model there is, how many skills, and where", async () => {
+    const { type, screen, ended } = await dialogue([], { files: own("x") });
+    type("exit\r");
+    expect(await ended).toBe(0);
+    const [header = ""] = screen().split("\n");
+    expect(header).toMatch(/^skillet chat · openai-compatible\/test-model · \d+ skills · ~\/project · \/help$/);
+    expect(header.length).toBeLessThanOrEqual(80);
+  });
+
+  it("says at its beginning that there is no language model", async () => {
+    const { type, screen, ended } = await dialogue(undefined);
+    type("quit\r");
+    expect(await ended).toBe(0);
+    expect(screen()).toMatch(/^skillet chat · \d+ skills · ~\/project · \/help\nrunbook, no language model: /);
+    for (const line of screen().split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it("says what went wrong and what to do, and goes on", async () => {
+    const { type, sees, screen, ended } = await dialogue([
+      () => ({ status: 401, message: "no such key" }),
+      ({ said }) => `After ${said.join(" ")}`,
+    ]);
+    type("one\r");
+    await sees("✗ ");
     await sees("> ");
+    type("two\r");
+    await sees("After two");
+    await sees("> ");
+    type(":q\r");
+    expect(await ended).toBe(0);
+    expect(screen()).toMatch(/\n> one\n✗ .*\n {2}\S.*\n/);
+    expect(screen()).not.toMatch(/✓|it failed|\[The model/);
+  });
+});
+
+describe("what is typed in a dialogue", () => {
+  it("is kept for the next prompt when several lines come at once", async () => {
+    const said = ({ prompt }: { prompt: string }) => `You said ${prompt}.`;
+    const { type, sees, screen, ended } = await dialogue([said, said, said]);
+    type("one\rtwo\rthree\r/quit\r");
+    await sees("You said three.");
+    expect(await ended).toBe(0);
+    expect(screen().replace(/\d\.\d s.*\n/g, "")).toContain(
+      "\n> one\nYou said one.\n> two\nYou said two.\n> three\nYou said three.\n> /quit\n",
+    );
+  });
+
+  it("is one message with its line breaks when a terminal says that it was pasted", async () => {
+    const { type, sees, screen, written, ended } = await dialogue([
+      ({ prompt }) => {
+        expect(prompt).toBe("Look: first\n  second\n\tthird, please");
+        return "Seen.";
+      },
+    ]);
+    expect(written()).toContain("\u001b[?2004h");
+    type("Look: \u001b[20");
+    type("0~first\r  second\n\tthird\r\n\u001b[201~, please\r");
+    await sees("Seen.");
+    await sees("> ");
+    type("\u001b[200~/qui\u001b[201~t\r");
+    expect(await ended).toBe(0);
+    expect(screen()).toContain("> Look: [paste 1: 3 lines], please\nSeen.\n");
+    expect(written()).toContain("\u001b[?2004l");
+  });
+
+  it("does not come between the lines of an answer, and is there at the next prompt", async () => {
+    const { type, sees, screen, ended } = await dialogue(
+      [
+        () => [{ tool: "bash", input: { command: "sleep 2" } }],
+        () => "Slept.\nWell.",
+        ({ prompt }) => `You said ${prompt}.`,
+      ],
+      { files: own("x") },
+    );
+    type("/use x\r");
+    await sees("x: bash sleep 2");
+    type("next\rhal");
+    await sees("You said next.");
+    await sees("> ");
+    await sees("hal");
+    type("f\u0015/quit\r");
+    expect(await ended).toBe(0);
+    expect(screen()).toMatch(/\nSlept\.\nWell\.\n\d\.\d s.*\n> next\nYou said next\.\n/);
+  });
+
+  it("stops what is being done at Ctrl-C, and not the program; what was typed ahead is gone", async () => {
+    const { type, sees, screen, ended } = await dialogue([() => ({ hangs: true }), () => "Still here."]);
     type("one\r");
     await sees("thinking");
-    type("\u0003");
+    type("never said\r\u0003");
     await sees("interrupted");
     await sees("> ");
-    type("\u0003");
-    await sees("/quit or Ctrl-D leaves");
+    type("half a line\u0003");
+    await sees("Ctrl-C again, Ctrl-D or /quit leaves");
+    await sees("> ");
     type("two\r");
     await sees("Still here.");
     await sees("> ");
+    type("\u0003");
+    await sees("Ctrl-C again");
+    await sees("> ");
+    type("\u0003");
+    expect(await ended).toBe(0);
+    expect(screen()).not.toContain("never said");
+    expect(screen()).toContain("\n> two\nStill here.\n");
+  });
+
+  it("is completed by Tab: commands, skills and models", async () => {
+    const { type, sees, ended } = await dialogue([() => "By the skill."], { files: own("unmistakable") });
+    type("/unm");
+    type("\t");
+    await sees("istakable ");
+    type("\u0015/use unm");
+    await sees("/use unm");
+    type("\t");
+    await sees("istakable ");
+    type("now\r");
+    await sees("By the skill.");
+    await sees("> ");
+    type("/model runb");
+    await sees("/model runb");
+    type("\t");
+    await sees("ook");
+    type("\u0015/qu");
+    await sees("/qu");
+    type("\t");
+    await sees("it ");
+    type("\r");
+    expect(await ended).toBe(0);
+  });
+});
+
+describe("the commands of a dialogue", () => {
+  it("list skills, use one by its name, and say how they are used", async () => {
+    const { type, sees, ended } = await dialogue([() => "By the skill.", ({ prompt }) => `Again: ${prompt}`], {
+      files: own("x"),
+    });
+    type("/skills\r");
+    await sees("Does x.");
+    type("/use\r");
+    await sees("/use NAME message hands the task to the skill NAME; /skills lists them");
+    type("/use x do it\r");
+    await sees("By the skill.");
+    type("/x do it again\r");
+    await sees("Again: do it again");
+    type("/use nope\r");
+    await sees("✗ Skill 'nope' not found");
+    type("/help\r");
+    await sees("hand a task to a skill");
     type("/quit\r");
     expect(await ended).toBe(0);
   });
 
-  it("lists skills and uses one by its name, whatever the model would do", async () => {
-    const { type, sees, ended } = await dialogue([() => "By the skill."], {
-      ".skillet/skills/x/SKILL.md": skillText("x"),
-    });
+  it("are not said to the model when there are none such, and a path is no command", async () => {
+    const { type, sees, ended } = await dialogue([({ prompt }) => `Path: ${prompt}`], { files: own("deploy") });
+    type("/skils\r");
+    await sees("✗ There is no command /skils, and no skill of that name");
+    await sees("did you mean /skills?");
+    type("/deplo now\r");
+    await sees("did you mean /deploy?");
+    type("/etc/hosts is what\r");
+    await sees("Path: /etc/hosts is what");
     await sees("> ");
-    type("/skills\r");
-    await sees("Does x.");
-    type("/use x do it\r");
-    await sees("By the skill.");
-    type("/use y\r");
-    await sees("Skill 'y' not found");
-    type("/help\r");
-    await sees("hand a task to one");
+    type("/exit\r");
+    expect(await ended).toBe(0);
+  });
+
+  it("change the model of what is said from then on", async () => {
+    const other = await modelServer("openai", [() => "From the other one."]);
+    const { type, sees, ended } = await dialogue([], { config: modelConfig("openai", other, "other") });
+    type("/model\r");
+    await sees("✓ default");
+    await sees("other");
+    type("/model nope\r");
+    await sees("✗ There is no model called 'nope'");
+    await sees("> ");
+    type("/model other\r");
+    await sees("is asked from now on");
+    type("one\r");
+    await sees("From the other one.");
+    await sees("> ");
     type("/quit\r");
     expect(await ended).toBe(0);
+  });
+
+  it("leave what a skill gave in the conversation", async () => {
+    const { type, sees, ended } = await dialogue(
+      [
+        () => "Forty-two.",
+        ({ said }) => {
+          expect(said[0]).toBe("/x count");
+          expect(said[1]).toContain("<output>\nForty-two.\n</output>");
+          expect(said[2]).toBe("and now?");
+          return "Still 42.";
+        },
+      ],
+      { files: own("x") },
+    );
+    type("/use x count\r");
+    await sees("Forty-two.");
+    await sees("> ");
+    type("and now?\r");
+    await sees("Still 42.");
+    await sees("> ");
+    type("/quit\r");
+    expect(await ended).toBe(0);
+  });
+});
+
+describe("trust in a dialogue", () => {
+  const files = { "project/skills/y/SKILL.md": skillText("y", { body: "Run: echo from y" }) };
+  const use: Turn = () => ({ text: "I use y.", calls: [{ tool: "use_skill", input: { skill: "y" } }] });
+
+  it("is asked for before what was refused for it alone is an answer", async () => {
+    const { type, sees, screen, ended } = await dialogue(
+      [use, () => "It was refused.", use, () => "Inner.", ({ said }) => `Done after ${said[0]}.`],
+      { files },
+    );
+    type("please y\r");
+    await sees("[y/N] ");
+    expect(screen()).not.toContain("It was refused.");
+    type("y\r");
+    await sees("Done after please y.");
+    await sees("> ");
+    type("/quit\r");
+    expect(await ended).toBe(0);
+    expect(screen()).not.toContain("It was refused.");
+  });
+
+  it("is not given by what was typed before the question", async () => {
+    const { type, sees, screen, ended } = await dialogue([use, () => "It was refused."], { files });
+    type("please y\ry\ry\r");
+    await sees("[y/N] ");
+    type("n\r");
+    await sees("It was refused.");
+    await sees("> ");
+    type("/quit\r");
+    expect(await ended).toBe(0);
+    expect(screen().split("It was refused.")).toHaveLength(2);
   });
 });

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { packageRoot } from "../../src/package.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
@@ -207,6 +208,33 @@ describe("skillet", () => {
     expect((await skillet(["check", "--profile", "strict"])).code).toBe(2);
   });
 
+  it.each([
+    [["run"], "run"],
+    [["config", "get"], "config get"],
+    [["packages", "build", "--nope"], "packages build"],
+  ])("points from a mistake in %j to the help of that command", async (args, command) => {
+    const { code, stderr } = await skillet(args);
+    expect(code).toBe(2);
+    expect(stderr).toContain(`(see \`skillet ${command} --help\`)`);
+    expect((await skillet(["nope"])).stderr).toContain("`skillet --help` shows the commands");
+  });
+
+  it("says in one line what it is for: also to use skills", async () => {
+    expect((await skillet(["--help"])).stdout).toMatch(/Skills for any agent: .*use them\.$/m);
+  });
+
+  it("fits what to do next into 80 columns, also through npx and with long names", async () => {
+    const name = "a-name-that-is-as-long-as-the-open-standard-lets-a-name-be-made";
+    const cwd = temporaryFolder({ [`skills/${name}/SKILL.md`]: skillText(name), "skills/bad/SKILL.md": "x" });
+    const env = { npm_command: "exec", SKILLS_DIR: temporaryFolder() };
+    for (const at of [cwd, temporaryFolder()]) {
+      const [, next = ""] = (await skillet([], { cwd: at, env })).stdout.split("\nNext\n");
+      expect(next).toContain("npx skillet doctor --sandbox  ");
+      expect(next.split("\n").filter((line) => line.length > 80)).toEqual([]);
+    }
+    expect((await skillet([], { cwd, env })).stdout).toContain("npx skillet show NAME ");
+  });
+
   it("prints its version", async () => {
     expect((await skillet(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
@@ -304,6 +332,16 @@ describe("skillet doctor", () => {
     expect(stdout).toContain("frontmatter-missing");
     expect(stdout).toContain(`Node ${process.version}`);
     expect(stdout).not.toContain("secret-value");
+  });
+
+  it("fits into 80 columns, with the home folder as ~", async () => {
+    const home = temporaryFolder({ ".claude/skills/y/SKILL.md": skillText("y") });
+    const { stdout } = await skillet(["doctor"], { env: { HOME: home }, cwd: join(home, ".claude") });
+    const rest = stdout.split("\n").filter((line) => !line.includes(packageRoot));
+    expect(rest.filter((line) => line.length > 80)).toEqual([]);
+    expect(stdout).not.toContain(home);
+    expect(stdout).toContain("  1 skill waits for `skillet trust`\n");
+    expect(stdout).toContain("or add [models.default] to ~/.skillet/config.toml\n");
   });
 
   it("exits 0 when nothing is wrong, and 2 when the configuration does not parse", async () => {

@@ -82,11 +82,12 @@ describe("skillet run", () => {
   });
 
   it("[S-06, S-32] says which TOML to add when a key is missing, with exit 3", async () => {
-    const { run, home } = place({});
+    const { run } = place({});
     const { code, stdout, stderr } = await run(["run", "research", "What is new?"]);
     expect([code, stdout]).toEqual([3, ""]);
     expect(stderr).toContain("PERPLEXITY_API_KEY");
-    expect(stderr).toContain(`add to ${home}/.skillet/config.toml:`);
+    expect(stderr).toContain("run: skillet config set skills.research.PERPLEXITY_API_KEY\n");
+    expect(stderr).toContain("or add to ~/.skillet/config.toml:");
     expect(stderr).toContain("[skills.research]");
   });
 

@@ -50,7 +50,7 @@ const follow = (body: string, given?: string, tools: Record<string, Answer> = { 
   );
 
 /** A conversation about these skills. What a skill answers is what it was asked. */
-async function chat(message: string, skills: Record<string, Sketch>) {
+async function chat(message: string, skills: Record<string, Sketch>, isError = false) {
   const session = openSession(await catalogOf(skills));
   const real =
     (name: string): Answer =>
@@ -63,7 +63,7 @@ async function chat(message: string, skills: Record<string, Sketch>) {
       search_skills: real("search_skills"),
       use_skill: async ({ skill, message: given = "nothing" }: { skill: string; message?: string }) => {
         if (!(skill in skills)) return { content: `There is no skill '${skill}'`, isError: true };
-        return { content: wrapResult({ skill, content: `${skill} was asked: ${given}` }), isError: false };
+        return { content: wrapResult({ skill, content: `${skill} was asked: ${given}` }), isError };
       },
     },
   );
@@ -113,15 +113,20 @@ describe("runbook in a skill", () => {
     expect(text).toBe(`</skill_output>\n[x: y]\n<b>\n\n${RUNBOOK_NOTE}`);
   });
 
-  it("gives the instructions, and says that a model is needed, where there is no command or nothing to run it", async () => {
-    const without = await follow("# Review\n\nThink about it.");
-    expect(without.calls).toEqual([]);
-    expect(without.text).toContain("spell out no command");
-    expect(without.text).toContain("# Review\n\nThink about it.");
-    expect(without.text).toContain("ANTHROPIC_API_KEY");
-    expect(without.text.endsWith(RUNBOOK_NOTE)).toBe(true);
-    const { text, calls } = await follow("Run: ls", undefined, {});
-    expect(calls).toEqual([]);
+  it("has failed, says first that a model is needed, and gives the instructions, where there is no command", async () => {
+    const body = "# Review\n\nThink about it.";
+    const without = await follow(body);
+    expect(without.calls).toEqual([{ tool: "complete", input: { result: without.text, failed: true } }]);
+    expect(without.text).toMatch(/^Skill 'test' needs a language model: its instructions spell out no command\. /);
+    expect(without.text.split("\n")[0]).toMatch(/ANTHROPIC_API_KEY.*OPENAI_API_KEY.*Ollama.*\[models\.default\]/);
+    expect(without.text.endsWith(`${body}\n\n${RUNBOOK_NOTE}`)).toBe(true);
+    const answered = await follow(body, undefined, { bash });
+    expect(answered).toEqual({ text: without.text, calls: [] });
+  });
+
+  it("has failed where there is nothing to run the commands", async () => {
+    const { text, calls } = await follow("Run: ls", undefined, { complete });
+    expect(calls).toMatchObject([{ tool: "complete", input: { failed: true } }]);
     expect(text).toContain("no tool to run them");
   });
 
@@ -177,7 +182,7 @@ describe("runbook in a conversation", () => {
   ])("%j uses %s with %j", async (message, skill, given) => {
     const { text, calls } = await chat(message, SKILLS);
     expect(calls.at(-1)).toMatchObject({ tool: "use_skill", input: { skill } });
-    expect(text).toBe(`${skill} was asked: ${given}\n\n${RUNBOOK_NOTE}`);
+    expect(text).toBe(`${skill} was asked: ${given}`);
   });
 
   it("names the nearest, and how to use one, where nothing but words fits", async () => {
@@ -187,10 +192,41 @@ describe("runbook in a conversation", () => {
     expect(text).toContain('"/invoices …"');
   });
 
-  it("gives a refusal as it is, and says only once what it is", async () => {
+  it("gives a refusal as it is, and says what it is of its own answers only", async () => {
     expect((await chat("/nothing", SKILLS)).text).toBe(`There is no skill 'nothing'\n\n${RUNBOOK_NOTE}`);
-    const said = await chat(`/test ${RUNBOOK_NOTE}`, SKILLS);
-    expect(said.text).toBe(`test was asked: ${RUNBOOK_NOTE}`);
+    for (const isError of [true, false]) {
+      expect((await chat("/test it", SKILLS, isError)).text).toBe("test was asked: it");
+      expect((await chat(`/test ${RUNBOOK_NOTE}`, SKILLS, isError)).text).toBe(`test was asked: ${RUNBOOK_NOTE}`);
+    }
+  });
+
+  it.each([
+    ["use the invoces skill", "invoces", "invoices"],
+    ["Please use the skill invoces to bill Ada", "invoces", "invoices"],
+    ["run invoces", "invoces", "invoices"],
+    ["use the host reprot skill", "host reprot", "host-report"],
+    ["use host-reprot on this machine", "host-reprot", "host-report"],
+  ])("%j is told what was meant by %s: %s", async (message, written, meant) => {
+    const { text, calls } = await chat(message, SKILLS);
+    expect(calls.map(({ tool }) => tool)).toEqual(["search_skills", "list_skills"]);
+    expect(text).toBe(`There is no skill '${written}'; did you mean '${meant}'?\n\n${RUNBOOK_NOTE}`);
+  });
+
+  it("names the nearest where no skill is called nearly so", async () => {
+    const { text } = await chat("use the teleport skill for my customers", SKILLS);
+    expect(text).toMatch(/^None of the skills was named[\s\S]*- invoices: /);
+  });
+
+  it("lists skills in lines that fit a terminal, cut at a word", async () => {
+    const description =
+      "Writes what was said in a meeting down, and who does what until when, without a word too many.";
+    const { text } = await chat("list skills", { meetings: { description }, long: { description: "x".repeat(200) } });
+    const lines = text.split("\n").filter((line) => line.startsWith("- "));
+    expect(lines).toEqual([
+      `- long: ${"x".repeat(69)}…`,
+      "- meetings: Writes what was said in a meeting down, and who does what until…",
+    ]);
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(78);
   });
 
   it("lists what it can see of a list that was cut on its way", async () => {

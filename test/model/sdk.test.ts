@@ -4,6 +4,7 @@ import { MockLanguageModelV4, simulateReadableStream } from "ai/test";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Message } from "../../src/host/models.ts";
 import { resolveModel } from "../../src/model/resolve.ts";
+import { EFFORTS } from "../../src/model/sdk.ts";
 import { API_KEY, MODEL } from "../support/model-server.ts";
 import { ALL_WAYS, asking, failure, hostWith, modelAt, user, WAYS } from "./asking.ts";
 
@@ -122,7 +123,10 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     const request = asking();
     expect((await model.respond(request)).text).toBe("ok");
     expect(requests).toHaveLength(3);
-    expect(request.retries).toEqual([expect.stringMatching(/^429: slow down/), expect.stringMatching(/^503/)]);
+    expect(request.retries).toEqual([
+      expect.stringMatching(/^429: slow down.*; asked again \(1 of 2\)$/),
+      expect.stringMatching(/^503.*; asked again \(2 of 2\)$/),
+    ]);
   });
 
   it("says that it cannot be reached when it goes on failing, and how it failed", async () => {
@@ -184,7 +188,11 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     const request = asking();
     const error = await failure(model, request);
     expect(request.texts.join("")).toMatch(/^It is sunny/);
-    expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining("broke off") });
+    expect(error).toMatchObject({
+      code: "model-unreachable",
+      message: expect.stringContaining("the answer broke off in the middle"),
+    });
+    expect(error.message).not.toContain("cannot be reached");
   });
 
   it.each(["data: {not json\n\n", 'data: {"hello": "world"}\n\n', "<html>Sign in</html>", ""])(
@@ -305,8 +313,71 @@ describe("a model", () => {
     const request = asking();
     const error = await failure(model, request);
     expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining(baseUrl) });
-    expect(error.message).toContain("ECONNREFUSED");
-    expect(request.retries).toHaveLength(1);
+    expect(error.message).toContain("connection refused");
+    expect(request.retries).toEqual(["connection refused; asked again (1 of 1)"]);
+  });
+
+  it.each(ALL_WAYS)("is not asked again at a port that no request goes to, by way of %s", async (way) => {
+    const settings = { provider: WAYS[way], model: MODEL, baseUrl: "http://127.0.0.1:6000/v1", apiKey: API_KEY };
+    const { model } = await resolveModel(hostWith({ default: settings }), undefined);
+    const request = asking();
+    const start = performance.now();
+    const error = await failure(model, request);
+    expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining("127.0.0.1:6000") });
+    expect(error.fix).toBe("correct base_url of [models.default] in config.toml");
+    expect(request.retries).toEqual([]);
+    expect(performance.now() - start).toBeLessThan(1500);
+  });
+
+  it("is not asked again at an address that cannot be parsed", async () => {
+    const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+    const own = createOpenAICompatible({ name: "acme", baseURL: "nowhere at all" })("a-1");
+    const request = asking();
+    const { model } = await resolveModel(hostWith({}, { models: { default: own } }), undefined);
+    expect(await failure(model, request)).toMatchObject({
+      code: "model-unreachable",
+      message: expect.stringContaining("cannot be asked"),
+    });
+    expect(request.retries).toEqual([]);
+  });
+
+  it.each([
+    ["text", "4 MiB in one answer", { content: "x".repeat(64 * 1024) }],
+    ["thoughts", "4 MiB in one answer", { reasoning_content: "x".repeat(64 * 1024) }],
+    [
+      "the input of a call",
+      "1 MiB for one call of a tool",
+      { tool_calls: [{ index: 0, id: "c", function: { name: "weather", arguments: "x".repeat(64 * 1024) } }] },
+    ],
+  ])("that never ends with %s is ended at a bound, and its connection closed", async (_, bound, delta) => {
+    const line = `data: ${JSON.stringify({ id: "1", choices: [{ index: 0, delta }] })}\n\n`;
+    let sent = 0;
+    const server = createServer((_request, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      const more = () => {
+        while (!response.destroyed && sent++ < 10_000 && response.write(line));
+      };
+      response.on("drain", more);
+      more();
+    });
+    const closed = new Promise<void>((resolve) => {
+      server.on("connection", (socket) => socket.on("close", () => resolve()));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void server.close());
+    const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+    const { model } = await resolveModel(hostWith({ default: { baseUrl, model: "x" } }), undefined);
+    expect(await failure(model, asking())).toMatchObject({
+      code: "model-broken",
+      message: `openai-compatible/x said more than ${bound}`,
+    });
+    await closed;
+    expect(sent).toBeLessThan(10_000);
+  });
+
+  it("knows which words there are for how hard to think", () => {
+    expect(EFFORTS.has("high")).toBe(true);
+    expect(EFFORTS.has("ultra")).toBe(false);
   });
 
   it("costs little beside the network", async () => {

@@ -164,6 +164,20 @@ describe("what a skill requires as other clients write it", () => {
     ]);
   });
 
+  it("[S-06] are named with the command that sets each, then with key, section and file", () => {
+    const fixOf = (name: string, more: Partial<Host> = {}) =>
+      denials(sketch(name, { more: { env: ["A", "B"] } }), { ...HOST, ...more }, "use")[0]?.fix;
+    const said = `run: skillet config set skills.x.A
+run: skillet config set skills.x.B
+or add to ~/.skillet/config.toml:
+  [skills.x]
+  A = "…"
+  B = "…"`;
+    expect(fixOf("x")).toBe(said);
+    expect(fixOf("x", { home: "/home/me/.skillet", env: { HOME: "/home/me" } })).toBe(said);
+    expect(fixOf("x", { home: "/srv/skillet", env: { HOME: "/home/me" } })).toContain("to /srv/skillet/config.toml:");
+  });
+
   it("[X-05] are systems", () => {
     const denial = unavailability(openclaw({ os: ["macos"] }), { ...host, system: { ...system, platform: "linux" } });
     expect(denial).toMatchObject({ code: "other-system", message: "Skill 'x' is for darwin, not for linux" });

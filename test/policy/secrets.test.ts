@@ -37,7 +37,7 @@ describe("values of a skill", () => {
         kind: "setup",
         fix: "look at it, then run: skillet trust --secrets research",
       });
-      expect(denial?.message).toContain(join(root, "home/.skillet/skills/research"));
+      expect(denial?.message).toContain("(~/.skillet/skills/research)");
       expect(denial?.message).toContain(join(root, "project/skills/research"));
       expect(denial?.message).not.toContain("sesame");
     }

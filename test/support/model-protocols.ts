@@ -26,7 +26,7 @@ export interface Tokens {
 
 /** One thing of a conversation. */
 export type Entry =
-  | { role: "user" | "assistant" }
+  | { role: "user" | "assistant"; text?: string }
   | { call: Call }
   | { reasoning: string }
   | { result: { id: string; content: string; isError: boolean | undefined } };
@@ -123,11 +123,11 @@ export const openai: Protocol = {
         if (message.role === "system") return [];
         if (message.role === "tool")
           return [{ result: { id: message.tool_call_id, content: message.content, isError: undefined } }];
-        if (message.role === "user") return [{ role: "user" }];
+        if (message.role === "user") return [{ role: "user", text: message.content }];
         const calls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: input } }) => ({
           call: { id, name, input: JSON.parse(input) },
         }));
-        return [{ role: "assistant" }, ...calls];
+        return [{ role: "assistant", text: message.content ?? "" }, ...calls];
       }),
     };
   },
@@ -271,7 +271,7 @@ export const anthropic: Protocol = {
         if (part.type === "tool_use") return { call: { id: part.id, name: part.name, input: part.input } };
         if (part.type === "tool_result")
           return { result: { id: part.tool_use_id, content: part.content, isError: part.is_error ?? false } };
-        return part.type === "thinking" ? { reasoning: unsigned(part.signature) } : { role };
+        return part.type === "thinking" ? { reasoning: unsigned(part.signature) } : { role, text: part.text };
       }),
     };
   },

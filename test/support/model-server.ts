@@ -57,6 +57,8 @@ export type Turn = (request: ModelRequest) => Reply;
 export interface ModelRequest extends Omit<ReadRequest, "entries"> {
   /** What came of the tools that it called, in order. `isError` where the protocol can say it. */
   results: readonly { tool: string; content: string; isError: boolean | undefined }[];
+  /** All that was said by both, in order. */
+  said: readonly string[];
   /** What it had thought, as it came back. */
   reasoning: readonly string[];
 }
@@ -88,7 +90,8 @@ export async function modelServer(
     checkTools(read.tools);
     const { entries, ...rest } = read;
     const reasoning = entries.flatMap((entry) => ("reasoning" in entry ? entry.reasoning : []));
-    const understood = { ...rest, results: resultsIn(entries, called), reasoning };
+    const said = entries.flatMap((entry) => ("role" in entry && entry.text ? entry.text : []));
+    const understood = { ...rest, results: resultsIn(entries, called), said, reasoning };
     requests.push(understood);
     const turn = script[requests.length - 1];
     if (!turn) throw new Error(`the script has only ${script.length} turns`);

@@ -4,11 +4,12 @@ import type { ModelAlias } from "../../model/resolve.ts";
 import { packageVersion } from "../../package.ts";
 import { uvPrograms } from "../../sandbox/uv.ts";
 import { count } from "../../shared/text.ts";
-import { displayPath, type Location } from "../../source/locations.ts";
+import { displayPath, type Location, shortPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { usualSandbox } from "./config-defaults.ts";
 
 interface DoctorOptions {
   sandbox?: boolean;
@@ -65,10 +66,11 @@ function factsOf(found: Discovered) {
 /** What there is to run code with, and what waits. */
 function codeFacts({ catalog, settings, system, trust, around }: Discovered) {
   const missing = system.missingEngine();
+  const usual = usualSandbox(system.platform);
   const waiting = catalog.skills.filter((skill) => trust.standingOf(skill) === "untrusted").length;
   return {
-    level: settings.sandbox.level ?? (system.platform === "darwin" ? "partial" : "strong"),
-    engine: settings.sandbox.engine ?? (system.platform === "darwin" ? "seatbelt" : "bubblewrap"),
+    level: settings.sandbox.level ?? usual.level,
+    engine: settings.sandbox.engine ?? usual.engine,
     missing: missing ?? null,
     uv: uvPrograms(around.home).has("uv"),
     waitingForTrust: waiting,
@@ -82,10 +84,11 @@ function printCode(out: Printer, { level, engine, missing, uv, waitingForTrust }
     out.line`  ${out.red(`✗ ${missing} is not installed, so no code runs`)}: skillet doctor --fix`;
   else out.line`  ${level} isolation by ${engine}`;
   out.line`  uv ${uv ? "is there" : "is not there: Python scripts that declare packages need it"}`;
-  if (waitingForTrust > 0) out.line`  the code of ${count(waitingForTrust, "skill")} waits for \`skillet trust\``;
+  if (waitingForTrust > 0)
+    out.line`  ${count(waitingForTrust, "skill")} ${waitingForTrust === 1 ? "waits" : "wait"} for \`skillet trust\``;
 }
 
-function printModels(out: Printer, models: readonly ModelAlias[]): void {
+function printModels(out: Printer, models: readonly ModelAlias[], configuration: string): void {
   out.line`\n${out.bold("Models")} ${out.dim("by what skills may call them")}`;
   const byModel = new Map<string, ModelAlias[]>();
   for (const alias of models) byModel.set(alias.model, [...(byModel.get(alias.model) ?? []), alias]);
@@ -94,7 +97,7 @@ function printModels(out: Printer, models: readonly ModelAlias[]): void {
     out.line`  ${isDefault ? out.green("✓") : " "} ${model}  ${out.dim(aliases.map(({ alias }) => alias).join(", "))}`;
   }
   if (models.every(({ model }) => model === "runbook"))
-    out.line`    no language model: set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or add [models.default]`;
+    out.line`    no language model: set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama,\n    or add [models.default] to ${configuration}`;
 }
 
 function printFacts(
@@ -106,16 +109,16 @@ function printFacts(
   const { folders, diagnostics } = facts;
   out.line`${out.bold("Machine")}`;
   out.line`  skillet ${facts.skillet}, Node ${facts.node} on ${facts.platform}`;
-  out.line`  ${facts.home} ${out.dim(stateOf(facts.home))}`;
+  out.line`  ${shortPath(facts.home, around.home)} ${out.dim(stateOf(facts.home))}`;
   out.line`\n${out.bold("Folders")} ${out.dim("far to near: a later one overrides")}`;
   const widest = Math.max(...folders.map(({ name }) => name.length));
   for (const { scope, name, path, exists, skills, sameAs } of folders) {
     const state = sameAs !== undefined ? `the same folder as ${sameAs}` : exists ? count(skills, "skill") : "not there";
-    const shown = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}  ${out.dim(displayPath(path, around) === name ? "" : path)}`;
+    const shown = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}  ${out.dim(displayPath(path, around) === name ? "" : shortPath(path, around.home))}`;
     out.line`${exists ? shown : out.dim(shown)}`;
   }
   printCode(out, facts.code);
-  printModels(out, facts.models);
+  printModels(out, facts.models, displayPath(facts.configuration[0]?.path ?? "", around));
   out.line`\n${out.bold("Configuration")}`;
   for (const { path, exists } of facts.configuration) {
     out.line`  ${displayPath(path, around)}  ${out.dim(exists ? "read" : "not there")}`;

@@ -9,6 +9,8 @@ import type { Context } from "../program.ts";
 import { brokenFiles, describe, printSkills } from "./list.ts";
 
 const SHOWN = 12;
+/** A longer name leaves no room for what the command does. */
+const SHORT = 14;
 
 /** `skillet` alone: what is here, and what to do next. */
 export async function overview({ io, options }: Context<object>): Promise<number> {
@@ -33,15 +35,19 @@ export async function overview({ io, options }: Context<object>): Promise<number
   const next: [string, string][] = [];
   if (broken > 0) next.push([`${skillet} list --all`, `see why ${count(broken, "file")} did not load`]);
   const [first] = skills;
-  if (first) next.push([`${skillet} show ${first.name}`, "what it tells a model, its files, where it comes from"]);
-  if (first) next.push([`${skillet} chat "…"`, "an agent with these skills; works without a key, too"]);
+  if (first)
+    next.push([
+      `${skillet} show ${skills.find(({ name }) => name.length <= SHORT)?.name ?? "NAME"}`,
+      "what it tells a model, its files, its source",
+    ]);
+  if (first) next.push([`${skillet} chat "…"`, "an agent with these skills; works without a key"]);
   if (skills.some(({ name }) => name === "host-report"))
     next.push([`${skillet} run host-report`, "use one of them, as a sub-agent of its own"]);
   if (first) next.push([`${skillet} explain "…"`, "what a model is told for a query, and why"]);
   next.push([`${skillet} new my-skill`, "make a skill of your own"]);
   next.push([`${skillet} check`, "check the skills of this workspace"]);
   next.push([`${skillet} doctor`, "where skills are looked for, and what is wrong"]);
-  next.push([`${skillet} doctor --sandbox`, "how their scripts are kept apart, tried on this machine"]);
+  next.push([`${skillet} doctor --sandbox`, "how code is kept apart, tried on this machine"]);
   out.line`\n${out.bold("Next")}`;
   const widest = Math.max(...next.map(([command]) => command.length));
   for (const [command, what] of next) out.line`  ${out.cyan(command.padEnd(widest))}  ${what}`;

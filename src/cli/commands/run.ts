@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
 import type { RunResult } from "../../run/result.ts";
@@ -51,7 +51,10 @@ export async function run({ io, options, args }: Context<UseOptions>): Promise<n
 
 async function requestOf(io: Io, options: UseOptions, name: string, words: readonly string[]): Promise<UseRequest> {
   const message = words.join(" ");
-  const context = options.context === undefined ? await piped(io) : await contextOf(io, options.context);
+  const context =
+    options.context === undefined
+      ? await piped(io, "; --context - waits for it")
+      : await contextOf(io, options.context);
   const input = options.input === undefined ? undefined : jsonOf(textOf(io, options.input));
   const { model } = options;
   return {
@@ -70,11 +73,11 @@ async function requestOf(io: Io, options: UseOptions, name: string, words: reado
 const PATIENCE_MS = 3000;
 
 /** What is piped in. Some programs leave a pipe open that nothing ever comes through. */
-async function piped(io: Io): Promise<string | undefined> {
+export async function piped(io: Io, hint = ""): Promise<string | undefined> {
   const text = await io.stdin?.(PATIENCE_MS);
   if (io.stdin && text === undefined) {
     const error = printer(io.stderr, io.env);
-    error.line`${error.yellow("!")} nothing came on standard input: it goes on without; --context - waits for it`;
+    error.line`${error.yellow("!")} nothing came on standard input: it goes on without${hint}`;
   }
   return text;
 }
@@ -88,13 +91,34 @@ function textOf(io: Io, given: string): string {
   if (!given.startsWith("@")) return given;
   const path = resolve(io.cwd, given.slice(1));
   try {
-    return readFileSync(path, "utf8");
+    return readAll(path);
   } catch (error) {
+    if (error instanceof SkillError) throw error;
     throw new SkillError("usage", {
       message: `${path} cannot be read: ${reason(error)}`,
       fix: "@ stands before the name of a file",
     });
   }
+}
+
+/** As much as may be piped in. */
+const LARGEST = 16 * 1024 * 1024;
+
+/** What is no file, such as a device, may have no end. */
+function readAll(path: string): string {
+  const file = openSync(path, "r");
+  try {
+    const pieces: Buffer[] = [];
+    for (let size = 0; size <= LARGEST; size += pieces.at(-1)?.length ?? 0) {
+      const piece = Buffer.alloc(64 * 1024);
+      const length = readSync(file, piece);
+      if (length === 0) return Buffer.concat(pieces).toString();
+      pieces.push(piece.subarray(0, length));
+    }
+  } finally {
+    closeSync(file);
+  }
+  throw new SkillError("usage", { message: `There are more than 16 MiB in ${path}`, fix: "give less" });
 }
 
 function jsonOf(text: string): unknown {

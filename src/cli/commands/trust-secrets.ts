@@ -1,6 +1,6 @@
 import type { Discovered } from "../../host/discover.ts";
 import type { Owner } from "../../host/grants.ts";
-import { configuredVariables } from "../../policy/secrets.ts";
+import { configuredVariables, isGiven } from "../../policy/secrets.ts";
 import { tableOf } from "../../policy/table.ts";
 import { SkillError } from "../../shared/error.ts";
 import { nearest } from "../../shared/text.ts";
@@ -21,13 +21,13 @@ export async function trustSecrets(io: Io, found: Discovered, options: SecretsOp
   const { grants, around } = found;
   const skill = skillCalled(options.secrets, found);
   const variables = configuredVariables(skill, found);
-  if (variables.length === 0) throw nothingToGive(skill);
+  if (!isGiven(skill, found)) throw nothingToGive(skill);
   const before = grants.ownerOf(skill.name);
   const isNew = !before || !grants.isOwner(skill, before);
   const out = printer(options.json ? io.stderr : io.stdout, io.env);
   const shown = ({ source, place }: Owner) => `${place === "" ? "" : `${displayPath(place, around)} `}(from ${source})`;
   const { source, folder, file } = skill.origin;
-  out.line`${out.bold(skill.name)}  ${variables.join(", ")}`;
+  out.line`${out.bold(skill.name)}  ${variables.join(", ") || `what ${tableOf(skill)} gives it`}`;
   if (before) out.line`  given to    ${shown(before)}`;
   if (isNew) out.line`  to be given ${shown({ source, place: folder ?? file ?? "" })}`;
   if (isNew && !options.yes && !(await isAgreed(io, "Give these values to this copy, and no longer to another?"))) {

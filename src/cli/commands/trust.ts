@@ -1,23 +1,20 @@
-import { isUtf8 } from "node:buffer";
-import { existsSync, readFileSync, realpathSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { resolve } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
-import { type Change, placeOf, type Trust, type TrustedSkill } from "../../host/trust.ts";
+import { placeOf, type Trust } from "../../host/trust.ts";
 import { quoted } from "../../policy/trust.ts";
 import { storeFolder } from "../../sandbox/places.ts";
 import { storeSkill } from "../../sandbox/store.ts";
-import { diffLines } from "../../shared/diff.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
-import { count } from "../../shared/text.ts";
-import { declaredVariables } from "../../skill/needs.ts";
-import type { Skill } from "../../skill/skill.ts";
-import { copySkill, type SkillCopy } from "../../source/digest.ts";
+import { type Skill, withBody } from "../../skill/skill.ts";
+import { copySkill } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
-import { type Io, isAgreed, type Printer, printer, printJson } from "../io.ts";
+import { type Io, isAgreed, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { type Subject, showSubject } from "./trust-show.ts";
 
 interface TrustOptions {
   list?: boolean;
@@ -26,7 +23,7 @@ interface TrustOptions {
   secrets?: string;
 }
 
-/** Shows the code of skills that are not the user's own, and writes down that it may run. */
+/** Shows skills that are not the user's own, and writes down that they may be followed and their code run. */
 export async function trust({ io, options, args: [given] }: Context<TrustOptions>): Promise<number> {
   const found = await discoverFor(io, options);
   const { around } = found;
@@ -38,12 +35,12 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
   if (options.revoke) return revoke(io, found, given, options.json ?? false);
   const skills = meant(found, given, io.cwd);
   const subjects = skills.map((skill) => subject(skill, found));
-  if (!options.json) for (const one of subjects) show(printer(io.stdout, io.env), one, found);
+  if (!options.json) for (const one of subjects) showSubject(printer(io.stdout, io.env), one, found);
   const waiting = subjects.filter(({ before, changes }) => before === undefined || changes.length > 0);
   if (waiting.length > 0 && !options.yes && !(await isAgreed(io, question(waiting)))) {
     const error = printer(io.stderr, io.env);
     error.line`${error.red("✗")} not trusted${io.ask ? "" : ": nobody was asked, since this is no terminal"}`;
-    if (!io.ask) error.line`  look at the code, then say --yes`;
+    if (!io.ask) error.line`  look at it, then say --yes`;
     return EXIT.refused;
   }
   grant(found, waiting);
@@ -62,7 +59,7 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
     else {
       const places = waiting.map(({ skill }) => quoted(displayPath(placeOf(skill), around)));
       out.line`${out.green("✓")} trusted: ${waiting.map(({ skill }) => skill.name).join(", ")}`;
-      out.line`  a change of the code asks again; to take it back: ${out.cyan(`skillet trust --revoke ${places.length === 1 ? places[0] : "PATH"}`)}`;
+      out.line`  a change asks again; to take it back: ${out.cyan(`skillet trust --revoke ${places.length === 1 ? places[0] : "PATH"}`)}`;
     }
   }
   return EXIT.fine;
@@ -72,21 +69,14 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
 export async function askForTrust(io: Io, found: Discovered, skills: readonly Skill[]): Promise<boolean> {
   if (!io.ask) return false;
   const subjects = skills.map((skill) => subject(skill, found));
-  for (const one of subjects) show(printer(io.stderr, io.env), one, found);
+  for (const one of subjects) showSubject(printer(io.stderr, io.env), one, found);
   if (!(await isAgreed(io, question(subjects)))) return false;
   grant(found, subjects);
   return true;
 }
 
-/** One skill that is to be trusted: what it is now, and what it was when it was trusted before. */
-interface Subject {
-  skill: Skill;
-  copy: SkillCopy;
-  before: TrustedSkill | undefined;
-  changes: readonly Change[];
-}
-
-function subject(skill: Skill, { trust: given }: Discovered): Subject {
+function subject(found: Skill, { trust: given }: Discovered): Subject {
+  const skill = withBody(found); // What is shown is what is trusted, also when its file changes while somebody reads.
   const copy = copySkill(skill);
   const before = new Map(given.list()).get(placeOf(skill));
   return { skill, copy, before, changes: before ? given.changesOf(skill, copy) : [] };
@@ -100,8 +90,9 @@ function grant({ trust: given, home }: Discovered, subjects: readonly Subject[])
 }
 
 function question(subjects: readonly Subject[]): string {
-  const what = subjects.length === 1 ? "this code" : `the code of these ${subjects.length} skills`;
-  return `Trust ${what} to run in a sandbox?`;
+  return subjects.length === 1
+    ? "Trust this skill to be followed, and its code to run in a sandbox?"
+    : `Trust these ${subjects.length} skills to be followed, and their code to run in a sandbox?`;
 }
 
 function meant({ catalog, trust: given, around }: Discovered, wanted: string | undefined, cwd: string): Skill[] {
@@ -111,7 +102,7 @@ function meant({ catalog, trust: given, around }: Discovered, wanted: string | u
     if (asking.includes(named)) return [named];
     throw new SkillError("trust-own", {
       message: `Skill '${named.name}' is your own (from ${named.origin.source}): it needs no trust`,
-      fix: "`skillet script` runs its scripts",
+      fix: `\`skillet run ${named.name}\` uses it`,
     });
   }
   const path = resolve(cwd, wanted ?? around.workspace);
@@ -119,7 +110,7 @@ function meant({ catalog, trust: given, around }: Discovered, wanted: string | u
   const inside = asking.filter((skill) => isInside(root, placeOf(skill)) || isInside(placeOf(skill), root));
   if (inside.length > 0) return inside;
   throw new SkillError("not-found", {
-    message: `There is no skill in ${displayPath(path, around)} whose code waits for trust`,
+    message: `There is no skill in ${displayPath(path, around)} that waits for trust`,
     fix:
       asking.length === 0
         ? "`skillet list` shows where each skill comes from"
@@ -128,53 +119,6 @@ function meant({ catalog, trust: given, around }: Discovered, wanted: string | u
             .map(({ name }) => name)
             .join(", ")}`,
   });
-}
-
-function show(out: Printer, { skill, copy, before, changes }: Subject, { around, home, settings }: Discovered): void {
-  const { manifest, origin } = skill;
-  out.line`${out.bold(skill.name)}  ${displayPath(placeOf(skill), around)} ${out.dim(`from ${origin.source}`)}`;
-  const asked: [string, readonly string[]][] = [
-    ["variables", declaredVariables(skill)],
-    ["packages", manifest.packages],
-    ["capabilities", manifest.capabilities],
-    ["toolsets", manifest.toolsets],
-    [
-      "workspace",
-      [settings.skills.get(skill.name)?.workspace ?? settings.sandbox.workspace ?? "none"].filter(
-        (access) => access !== "none",
-      ),
-    ],
-    ["network", [...settings.sandbox.network, ...(settings.skills.get(skill.name)?.network ?? [])]],
-  ];
-  for (const [what, values] of asked) if (values.length > 0) out.line`  ${what}: ${values.join(", ")}`;
-  const kinds = new Map(changes.map(({ path, what }) => [path, what]));
-  for (const [path, { bytes, executable }] of copy.files) {
-    const kind = before ? kinds.get(path) : isProse(path) ? undefined : "added";
-    if (path === "SKILL.md" && kind === undefined) continue;
-    const size = `${count(bytes.length, "byte")}${executable ? ", executable" : ""}`;
-    out.line`  ${path}  ${out.dim(size)}${kind && before ? out.yellow(` ${kind}`) : ""}`;
-    const was = before ? join(storeFolder(home), before.digest.slice(7), path) : "";
-    if (kind !== undefined) showDifference(out, was, bytes, skill, path);
-  }
-  for (const { path, what } of changes) if (what === "removed") out.line`  ${path}  ${out.yellow("removed")}`;
-}
-
-const MOST_LINES = 80;
-
-/** The lines that are new, or changed since it was trusted. */
-function showDifference(out: Printer, was: string, now: Uint8Array, skill: Skill, path: string): void {
-  const before = was !== "" && existsSync(was) ? readFileSync(was) : new Uint8Array();
-  if (!isUtf8(before) || !isUtf8(now)) return;
-  const lines = diffLines(Buffer.from(before).toString(), Buffer.from(now).toString());
-  for (const line of lines.slice(0, MOST_LINES)) {
-    out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
-  }
-  if (lines.length > MOST_LINES)
-    out.line`    ${out.dim(`… ${lines.length - MOST_LINES} more lines: skillet show ${skill.name} ${path}`)}`;
-}
-
-function isProse(path: string): boolean {
-  return /\.(?:md|markdown|txt)$/i.test(path);
 }
 
 function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJson: boolean): number {

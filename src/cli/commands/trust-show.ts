@@ -1,0 +1,101 @@
+import { isUtf8 } from "node:buffer";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Discovered } from "../../host/discover.ts";
+import { type Change, placeOf, type TrustedSkill } from "../../host/trust.ts";
+import { commandsIn } from "../../model/commands.ts";
+import { storeFolder } from "../../sandbox/places.ts";
+import { diffLines } from "../../shared/diff.ts";
+import { count } from "../../shared/text.ts";
+import { declaredVariables } from "../../skill/needs.ts";
+import type { Skill } from "../../skill/skill.ts";
+import type { SkillCopy } from "../../source/digest.ts";
+import { displayPath } from "../../source/locations.ts";
+import type { Printer } from "../io.ts";
+
+/** One skill that is to be trusted: what it is now, and what it was when it was trusted before. */
+export interface Subject {
+  skill: Skill;
+  copy: SkillCopy;
+  before: TrustedSkill | undefined;
+  changes: readonly Change[];
+}
+
+/** What will be followed and run: all of it the first time, then what changed. */
+export function showSubject(out: Printer, subject: Subject, found: Discovered): void {
+  const { skill, copy, before, changes } = subject;
+  out.line`${out.bold(skill.name)}  ${displayPath(placeOf(skill), found.around)} ${out.dim(`from ${skill.origin.source}`)}`;
+  for (const [what, values] of askedBy(skill, found)) if (values.length > 0) out.line`  ${what}: ${values.join(", ")}`;
+  if (!before) showInstructions(out, skill);
+  const kinds = new Map(changes.map(({ path, what }) => [path, what]));
+  if (!before || kinds.has("SKILL.md")) showCommands(out, skill);
+  for (const [path, { bytes, executable }] of copy.files) {
+    const kind = before ? kinds.get(path) : isProse(path) ? undefined : "added";
+    if (path === "SKILL.md" && kind === undefined) continue;
+    const size = `${count(bytes.length, "byte")}${executable ? ", executable" : ""}`;
+    out.line`  ${path}  ${out.dim(size)}${kind && before ? out.yellow(` ${kind}`) : ""}`;
+    const was = before ? join(storeFolder(found.home), before.digest.slice(7), path) : "";
+    if (kind !== undefined) showDifference(out, was, bytes, skill, path);
+  }
+  for (const { path, what } of changes) if (what === "removed") out.line`  ${path}  ${out.yellow("removed")}`;
+}
+
+function askedBy(skill: Skill, { settings }: Discovered): [string, readonly string[]][] {
+  const { manifest, name } = skill;
+  const own = settings.skills.get(name);
+  const access = own?.workspace ?? settings.sandbox.workspace ?? "none";
+  return [
+    ["variables", declaredVariables(skill)],
+    ["packages", manifest.packages],
+    ["capabilities", manifest.capabilities],
+    ["toolsets", manifest.toolsets],
+    ["workspace", access === "none" ? [] : [access]],
+    ["network", [...settings.sandbox.network, ...(own?.network ?? [])]],
+  ];
+}
+
+const MOST_INSTRUCTIONS = 60;
+const MOST_COMMANDS = 40;
+const MOST_LINES = 80;
+/** Without arguments that placeholder would be filled with nothing, and a command shown that nobody wrote. */
+const UNFILLED = "\ue000ARGUMENTS";
+
+function showInstructions(out: Printer, skill: Skill): void {
+  const lines = linesOf(skill.body());
+  out.line`  instructions  ${out.dim(count(lines.length, "line"))}`;
+  for (const line of lines.slice(0, MOST_INSTRUCTIONS)) out.line`    ${line}`;
+  const more = lines.length - MOST_INSTRUCTIONS;
+  if (more > 0) out.line`    ${out.dim(`… and ${count(more, "more line")}: skillet show ${skill.name} --body`)}`;
+}
+
+/** The commands that the instructions spell out, wherever in them: these run whichever model follows. */
+function showCommands(out: Printer, skill: Skill): void {
+  const lines = commandsIn(skill.body().replaceAll("$ARGUMENTS", UNFILLED), {})
+    .flatMap(linesOf)
+    .map((line) => line.replaceAll(UNFILLED, "$ARGUMENTS"));
+  if (lines.length === 0) return;
+  out.line`  runs:`;
+  for (const line of lines.slice(0, MOST_COMMANDS)) out.line`    ${out.yellow(`$ ${line}`)}`;
+  const more = lines.length - MOST_COMMANDS;
+  if (more > 0) out.line`    ${out.dim(`… and ${count(more, "more line")}: skillet show ${skill.name} --body`)}`;
+}
+
+function linesOf(text: string): string[] {
+  return text.trim() === "" ? [] : text.replace(/^\s*\n|\s+$/g, "").split(/\r?\n/);
+}
+
+/** The lines that are new, or changed since it was trusted. */
+function showDifference(out: Printer, was: string, now: Uint8Array, skill: Skill, path: string): void {
+  const before = was !== "" && existsSync(was) ? readFileSync(was) : new Uint8Array();
+  if (!isUtf8(before) || !isUtf8(now)) return;
+  const lines = diffLines(Buffer.from(before).toString(), Buffer.from(now).toString());
+  for (const line of lines.slice(0, MOST_LINES)) {
+    out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
+  }
+  const more = lines.length - MOST_LINES;
+  if (more > 0) out.line`    ${out.dim(`… ${count(more, "more line")}: skillet show ${skill.name} ${path}`)}`;
+}
+
+function isProse(path: string): boolean {
+  return /\.(?:md|markdown|txt)$/i.test(path);
+}

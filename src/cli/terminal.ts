@@ -1,0 +1,140 @@
+import { type Complete, type Dialogue, INTERRUPTED, type Interrupted } from "./io.ts";
+
+type Answer = string | Interrupted | undefined;
+
+/**
+ * A dialogue at the terminal of this process. One interface for all of it, or what was typed ahead would be lost with each; and it is given
+ * keys only while a line is waited for, so that it writes nothing between the lines of an answer.
+ */
+export function openDialogue(complete: Complete): Dialogue {
+  const { createInterface } = process.getBuiltinModule("node:readline");
+  const { Readable } = process.getBuiltinModule("node:stream");
+  const { StringDecoder } = process.getBuiltinModule("node:string_decoder");
+  const { stdin, stderr } = process;
+  const state = {
+    typed: "",
+    isAsking: false,
+    isClosed: false,
+    onAnswer: undefined as ((answer: Answer) => void) | undefined,
+  };
+  const pastes = openPastes();
+  const keys = Object.assign(new Readable({ read() {} }), { setRawMode: (isRaw: boolean) => stdin.setRawMode(isRaw) });
+  const lines = createInterface({ input: keys, output: stderr, terminal: true, completer: completerOf(complete) });
+  const answer = (given: Answer) => {
+    const { onAnswer } = state;
+    state.onAnswer = undefined;
+    onAnswer?.(given);
+  };
+  lines.on("line", (line) => answer(pastes.unfold(line)));
+  lines.on("SIGINT", () => {
+    for (const name of ["e", "u"]) lines.write(null, { ctrl: true, name });
+    stderr.write("^C\n");
+    answer(INTERRUPTED);
+  });
+  lines.on("history", (history) => state.isAsking && history.shift());
+  lines.once("close", () => {
+    if (state.onAnswer) stderr.write("\n");
+    close();
+    answer(undefined);
+  });
+  const play = () => {
+    while (state.onAnswer && state.typed !== "") {
+      const { keys: next, paste, rest } = firstOf(state.typed);
+      if (next === "" && paste === undefined) return;
+      state.typed = rest;
+      if (paste === undefined) keys.emit("data", next);
+      else lines.write(pastes.fold(paste));
+    }
+  };
+  const decoder = new StringDecoder("utf8");
+  const onData = (bytes: Buffer) => {
+    const text = decoder.write(bytes);
+    state.typed += text;
+    if (state.onAnswer) return play();
+    // What goes on is stopped as anywhere else, and what was to be done after it is not.
+    if (!text.includes(CTRL_C)) return;
+    const isHeard = process.listenerCount("SIGINT") > 0;
+    state.typed = isHeard ? "" : CTRL_C;
+    if (isHeard) process.kill(process.pid, "SIGINT");
+  };
+  const onEnd = () => lines.close();
+  const close = () => {
+    if (state.isClosed) return;
+    state.isClosed = true;
+    stderr.write(PASTES_OFF);
+    stdin.off("data", onData).off("end", onEnd).pause();
+    lines.close();
+  };
+  const wait = (prompt: string, isAsking: boolean) =>
+    new Promise<Answer>((resolve) => {
+      if (state.isClosed) return resolve(undefined);
+      state.isAsking = isAsking;
+      state.onAnswer = resolve;
+      lines.setPrompt(prompt);
+      lines.prompt();
+      play();
+    });
+  stderr.write(PASTES_ON);
+  stdin.on("data", onData).on("end", onEnd).resume();
+  return {
+    read: (prompt) => wait(prompt, false),
+    async ask(question) {
+      state.typed = "";
+      const given = await wait(question, true);
+      return typeof given === "string" ? given : "";
+    },
+    close,
+  };
+}
+
+const CTRL_C = "\u0003";
+// Terminals then say where a paste begins and ends.
+const PASTES_ON = "\u001b[?2004h";
+const PASTES_OFF = "\u001b[?2004l";
+const PASTE_START = "\u001b[200~";
+const PASTE_END = "\u001b[201~";
+
+/** What was typed up to the end of a line, or a whole paste; nothing while one is still on its way. */
+function firstOf(typed: string): { keys: string; paste?: string; rest: string } {
+  if (typed.startsWith(PASTE_START)) {
+    const end = typed.indexOf(PASTE_END);
+    if (end === -1) return { keys: "", rest: typed };
+    return { keys: "", paste: typed.slice(PASTE_START.length, end), rest: typed.slice(end + PASTE_END.length) };
+  }
+  const [line = ""] = /^[^\r\n]*(?:\r\n?|\n)?/.exec(typed) ?? [];
+  const paste = line.indexOf(PASTE_START);
+  const end = paste === -1 ? line.length - partOfStart(line).length : paste;
+  return { keys: line.slice(0, end), rest: typed.slice(end) };
+}
+
+/** The beginning of a mark, of which the rest is still to come. */
+function partOfStart(line: string): string {
+  return /\u001b\[2(?:00?)?$/.exec(line)?.[0] ?? "";
+}
+
+const BREAKS = /\r\n?|[\u2028\u2029]/g;
+// What acts on a terminal is not what anybody meant to say.
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+
+/** Pasted texts of several lines stand as a word each in the line that is typed, and as themselves in what is read. */
+function openPastes() {
+  const texts = new Map<string, string>();
+  return {
+    fold(pasted: string): string {
+      const text = pasted.replace(BREAKS, "\n").replace(CONTROLS, "").replace(/\n+$/, "");
+      if (!text.includes("\n")) return text;
+      const name = `[paste ${texts.size + 1}: ${text.split("\n").length} lines]`;
+      texts.set(name, text);
+      return name;
+    },
+    unfold: (line: string): string => line.replace(/\[paste \d+: \d+ lines\]/g, (name) => texts.get(name) ?? name),
+  };
+}
+
+function completerOf(complete: Complete): (line: string) => [string[], string] {
+  return (line) => {
+    const [word = ""] = /\S*$/.exec(line) ?? [];
+    const fitting = complete(line).filter((candidate) => candidate.startsWith(word));
+    return [fitting.length === 1 ? [`${fitting[0]} `] : fitting, word];
+  };
+}

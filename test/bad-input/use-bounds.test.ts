@@ -1,0 +1,162 @@
+import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { NO_SETTINGS } from "../../src/host/settings.ts";
+import { useSkill } from "../../src/run/use.ts";
+import { converse } from "../../src/session/converse.ts";
+import { openSession } from "../../src/session/session.ts";
+import { catalogOf } from "../support/skills.ts";
+import { useScene } from "../support/use.ts";
+import { hostWith, oddModel, toolOf } from "./use-scene.ts";
+
+const usage = { inputTokens: 60, outputTokens: 0, cachedTokens: 0 };
+const forever = () => oddModel({ text: "so far", calls: [{ id: "1", tool: "list_skills", input: {} }], usage });
+const limits = { ...NO_SETTINGS.limits, tokens: 100, seconds: 20 };
+const settings = { ...NO_SETTINGS, limits };
+
+describe("a limit", () => {
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, 1e12, 100])(
+    "[Q-24] of %d tokens that a caller asks for takes nothing from the operator's",
+    async (tokens) => {
+      const catalog = await catalogOf({ x: {} });
+      const host = hostWith(forever(), { settings });
+      expect(await useSkill(catalog, host, { skill: "x", tokens })).toMatchObject({ stop: "budget", iterations: 2 });
+      const conversation = converse(openSession(catalog, host), hostWith(forever(), { settings }), { tokens });
+      expect(await conversation.send("go on")).toMatchObject({ stop: "budget", iterations: 2 });
+    },
+  );
+
+  it.each([Number.NaN, -5, 0, 0.5, 1e9, Number.POSITIVE_INFINITY])(
+    "[Q-24] of %d iterations or seconds is a number that the operator allows",
+    async (most) => {
+      const catalog = await catalogOf({ x: { more: { max_iterations: 4 } } });
+      const free = { ...NO_SETTINGS, limits: { ...NO_SETTINGS.limits, seconds: 20 } };
+      const { iterations, stop } = await useSkill(catalog, hostWith(forever(), { settings: free }), {
+        skill: "x",
+        iterations: most,
+      });
+      expect(stop).toBe("max-steps");
+      expect(iterations).toBeGreaterThanOrEqual(1);
+      expect(iterations).toBeLessThanOrEqual(4);
+      const timed = await useSkill(catalog, hostWith(forever(), { settings: free }), { skill: "x", seconds: most });
+      expect(["max-steps", "timeout"]).toContain(timed.stop);
+      expect(timed.content).not.toContain("NaN");
+    },
+  );
+
+  it.each(["0", "-1", "1e9", ".inf", ".nan", '"10"', "[1]"])(
+    "[Q-24] of %s that a skill asks for is bounded by the operator's",
+    async (written) => {
+      const { use } = await useScene({
+        skills: { x: { more: `max_iterations: ${written}\n` } },
+        config: "[limits]\nmost_iterations = 2\nmax_iterations = 1\n",
+        turns: [() => "done"],
+      });
+      expect((await use({ skill: "x" })).result).toMatchObject({ stop: "answer", iterations: 1 });
+    },
+  );
+});
+
+describe("skills that use skills", () => {
+  it.each(["x", "x@~/.skillet/skills", "X", "./x", "x ", "x@"])(
+    "[W-17, Q-24] do not come round to one that is at work by calling it %j",
+    async (name) => {
+      const { use } = await useScene({
+        skills: { x: {} },
+        turns: [
+          () => [{ tool: "use_skill", input: { skill: name } }],
+          ({ results }) => {
+            expect(results[0]?.content).toMatch(/is at work already|not found/);
+            return "end";
+          },
+        ],
+      });
+      const { result } = await use({ skill: "x" });
+      expect(result.content).toBe("end");
+    },
+  );
+});
+
+/** Processes whose command line holds the text. */
+function running(mark: string): string[] {
+  return readdirSync("/proc").filter((entry) => {
+    try {
+      return /^\d+$/.test(entry) && readFileSync(`/proc/${entry}/cmdline`, "utf8").includes(mark);
+    } catch {
+      return false;
+    }
+  });
+}
+
+const leftIn = () => readdirSync(tmpdir()).filter((name) => /^skillet-(?!test-)/.test(name));
+
+describe.runIf(process.platform === "linux")("a run that is ended", () => {
+  it.each<[string, { seconds?: number; abortAfter?: number }]>([
+    ["by its time", { seconds: 1.5 }],
+    ["from outside", { abortAfter: 1500 }],
+    ["from outside while it begins", { abortAfter: 1 }],
+    ["before it begins", { abortAfter: 0 }],
+  ])("[Q-15] %s leaves no process and no folder behind", async (_, { seconds, abortAfter }) => {
+    const mark = `86${Math.floor(Math.random() * 1e9)}`;
+    const before = leftIn();
+    const model = oddModel({
+      calls: [{ id: "1", tool: "bash", input: { command: `(setsid sleep ${mark} &) ; trap '' TERM; sleep ${mark}` } }],
+    });
+    const { found } = await useScene({ skills: { x: {} }, turns: [] });
+    const controller = new AbortController();
+    if (abortAfter === 0) controller.abort();
+    else if (abortAfter !== undefined) setTimeout(() => controller.abort(), abortAfter);
+    const run = useSkill(
+      found.catalog,
+      { ...found, models: { default: model } },
+      { skill: "x", signal: controller.signal, ...(seconds === undefined ? {} : { seconds }) },
+    );
+    const start = performance.now();
+    const { stop } = await run;
+    run.abort();
+    run.abort();
+    expect(stop).toBe(seconds === undefined ? "aborted" : "timeout");
+    expect(performance.now() - start).toBeLessThan(6000);
+    await expect.poll(() => running(mark), { timeout: 3000 }).toEqual([]);
+    // Other tests have theirs, for a while.
+    const fresh = leftIn().filter((name) => !before.includes(name));
+    await expect.poll(() => leftIn().filter((name) => fresh.includes(name)), { timeout: 10_000 }).toEqual([]);
+  });
+
+  it("[Q-24] does not wait for a tool of the host's that never ends, or ends too late", async () => {
+    for (const execute of [() => new Promise(() => {}), () => new Promise((resolve) => setTimeout(resolve, 4000))]) {
+      const model = oddModel({ calls: [{ id: "1", tool: "t", input: {} }] });
+      const start = performance.now();
+      const result = await useSkill(await catalogOf({ x: {} }), hostWith(model, { tools: [toolOf("t", execute)] }), {
+        skill: "x",
+        seconds: 0.5,
+      });
+      expect(result.stop).toBe("timeout");
+      expect(performance.now() - start).toBeLessThan(3500);
+    }
+  });
+});
+
+describe("a skill whose file is gone", () => {
+  it("while it is used ends with a result", async () => {
+    const { found } = await useScene({ skills: { x: { files: { "a.md": "a" } } }, turns: [] });
+    const model = oddModel(
+      () => {
+        rmSync(join(found.root, "home/.skillet/skills/x"), { recursive: true });
+        return {
+          calls: [
+            { id: "1", tool: "read_skill_resource", input: { resource: "a.md" } },
+            { id: "2", tool: "bash", input: { command: 'ls "$SKILL_DIR"' } },
+            { id: "3", tool: "use_skill", input: { skill: "x" } },
+          ],
+        };
+      },
+      { text: "end" },
+    );
+    const host = { ...found, models: { default: model } };
+    expect((await useSkill(found.catalog, host, { skill: "x" })).content).toBe("end");
+    const again = await useSkill(found.catalog, host, { skill: "x" });
+    expect(again).toMatchObject({ isError: true });
+  });
+});

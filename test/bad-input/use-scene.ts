@@ -1,0 +1,88 @@
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+import type { Host } from "../../src/host/host.ts";
+import { type Model, type ModelReply, type ModelRequest, NO_USAGE } from "../../src/host/models.ts";
+import type { Tool } from "../../src/skill/tool.ts";
+import { discoverIn, type Scene } from "../support/discover.ts";
+import { skillText } from "../support/folder.ts";
+
+type Say = Partial<ModelReply> | ((request: ModelRequest) => Partial<ModelReply>);
+
+export interface OddModel extends Model {
+  /** What it was asked, each as it was then. */
+  readonly asked: ModelRequest[];
+}
+
+/** A model of the host's own: what a provider's SDK would refuse to pass on comes through. The last word is said again and again. */
+export function oddModel(...words: readonly Say[]): OddModel {
+  const asked: ModelRequest[] = [];
+  return {
+    name: "odd",
+    asked,
+    async respond(request) {
+      asked.push({ ...request, messages: [...request.messages] });
+      const word = words[Math.min(asked.length, words.length) - 1] ?? {};
+      return {
+        text: "",
+        calls: [],
+        usage: NO_USAGE,
+        finish: "stop",
+        ...(typeof word === "function" ? word(request) : word),
+      };
+    },
+  };
+}
+
+/** One call, then an answer. */
+export function callsOnce(tool: string, input: unknown): OddModel {
+  return oddModel({ calls: [{ id: "1", tool, input }] }, { text: "end" });
+}
+
+export function hostWith(model: Model, more: Partial<Host> = {}): Partial<Host> {
+  return { models: { default: model }, hasBuiltInTools: false, ...more };
+}
+
+export function toolOf(name: string, execute: (input: unknown) => unknown): Tool {
+  return {
+    name,
+    description: `Does ${name}.`,
+    category: "mine",
+    inputSchema: { type: "object", properties: {} },
+    execute: execute as Tool["execute"],
+  };
+}
+
+/** The text of the results that a model was given last. */
+export function resultsFor({ asked }: OddModel): string[] {
+  const last = asked.at(-1)?.messages.findLast(({ role }) => role === "tool");
+  return last?.role === "tool" ? last.results.map(({ content }) => content) : [];
+}
+
+export function nested(levels: number): unknown {
+  let value: unknown = 1;
+  for (let level = 0; level < levels; level++) value = { a: value };
+  return value;
+}
+
+export const KEY = "key-abcdef-123";
+
+/** A server that is asked as one of OpenAI's kind, and answers as it likes; with the skill `x`, which is used by it. */
+export async function oddServer(answer: RequestListener, more = ""): Promise<Scene> {
+  const server = createServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  return discoverIn({
+    "home/.skillet/skills/x/SKILL.md": skillText("x", { more }),
+    "home/.skillet/config.toml": `[models.default]\nprovider = "openai-compatible"\nmodel = "m"\nbase_url = "${url}"\napi_key = "${KEY}"\nretries = 1\n`,
+  });
+}
+
+/** One piece of a stream as OpenAI's protocol has it. */
+export function piece(delta: object, finish: string | null = null): string {
+  return `data: ${JSON.stringify({ id: "1", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
+}
