@@ -1,7 +1,7 @@
+import { reason } from "../shared/inside.ts";
 import { inLine, inTag } from "../shared/prompt.ts";
 import type { Hiding } from "../shared/redact.ts";
-import { safely } from "../skill/safely.ts";
-import type { Tool, ToolResult } from "../skill/tool.ts";
+import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { schemaProblem } from "./input.ts";
 import { shortened } from "./printed.ts";
 
@@ -17,11 +17,20 @@ export function hostTool(tool: Tool, most: number, hiding: Hiding): Tool {
       const own = structuredClone(input); // What it does to its input is not what was asked for.
       const problem = await schemaProblem(inputSchema, own);
       if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
-      const given: unknown = await safely(() => tool.execute(own, options));
+      const given = await callOf(tool, own, options);
       const { content, ...rest } = resultOf(given, name);
       return { ...rest, content: inTag("skill_output", { tool: name }, shortened(hiding.text(content), most)) };
     },
   };
+}
+
+/** What it throws is an error that the model reads; all of it, so that nothing secret is cut in two. */
+async function callOf(tool: Tool, input: unknown, options: CallOptions | undefined): Promise<unknown> {
+  try {
+    return await tool.execute(input, options);
+  } catch (error) {
+    return { content: `It failed: ${reason(error)}`, isError: true, code: "failed" };
+  }
 }
 
 /** A program may give its text alone. */

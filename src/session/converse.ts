@@ -10,10 +10,11 @@ import { messageFor } from "../run/instructions.ts";
 import { asNotice, hide } from "../run/notice.ts";
 import { livePort, type Port } from "../run/port.ts";
 import { refusedRun } from "../run/refused.ts";
-import { type RunResult, wrapResult } from "../run/result.ts";
+import type { RunResult } from "../run/result.ts";
 import { allSecrets } from "../run/secrets.ts";
 import { type Run, startRun } from "../run/start-run.ts";
 import { known } from "../run/use.ts";
+import { inTag } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
 import type { Session } from "./session.ts";
 
@@ -73,7 +74,11 @@ export function converse(session: Session, given: Partial<Host> = {}, options: C
       next(async () => {
         const hiding = openHiding(allSecrets(new Map(), host));
         messages.push({ role: "user", text: hiding.text(said) });
-        messages.push({ role: "assistant", text: hiding.text(wrapResult(answered)), calls: [] });
+        messages.push({
+          role: "assistant",
+          text: hiding.text(inTag("skill_output", { skill: answered.skill }, answered.content)),
+          calls: [],
+        });
         shorten(messages);
       }),
     send(message, { signal: outer, ...more } = {}) {

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openCatalog } from "../../src/catalog/catalog.ts";
 import type { Host } from "../../src/host/host.ts";
-import { NO_SETTINGS, type SkillSettings } from "../../src/host/settings.ts";
 import { type Model, type ModelRequest, NO_USAGE } from "../../src/host/models.ts";
+import { NO_SETTINGS, type SkillSettings } from "../../src/host/settings.ts";
 import { wrapResult } from "../../src/run/result.ts";
 import { openSession } from "../../src/session/session.ts";
 import type { ToolResult } from "../../src/skill/tool.ts";
@@ -182,7 +182,10 @@ describe("load_skill", () => {
         return { text: "done", calls: [], usage: NO_USAGE, finish: "stop" };
       },
     };
-    const session = await sessionOf({ fork: { body: "Alone.", more: { context: "fork" } } }, { models: { default: model } });
+    const session = await sessionOf(
+      { fork: { body: "Alone.", more: { context: "fork" } } },
+      { models: { default: model } },
+    );
     const result = await session.call("load_skill", { skill: "fork", arguments: "x" });
     expect(result).toMatchObject({
       content: wrapResult({ skill: "fork", content: "done" }),
@@ -510,7 +513,11 @@ describe("a session", () => {
         },
       },
     );
-    expect(await session.load("fork")).toMatchObject({ content: /The model failed: no room/, isError: true, code: "model-broken" });
+    expect(await session.load("fork")).toMatchObject({
+      content: /The model failed: no room/,
+      isError: true,
+      code: "model-broken",
+    });
   });
 
   it("[T-03] remembers what was used, and puts it first among equals", async () => {
