@@ -46,7 +46,7 @@ export async function printedBy(enclosure: Enclosure | undefined, dynamic: Dynam
 /** The same for instructions that are loaded: only where the skill's code may run, and without its values. */
 export async function printedForLoading(dynamic: Dynamic): Promise<string[] | undefined> {
   const { skill, host } = dynamic;
-  if (commandsOf(dynamic).length === 0 || denials(skill, host, "run").length > 0) return undefined;
+  if (denials(skill, host, "run").length > 0) return undefined;
   const copy = copySkill(skill);
   if ((host.trust?.changesOf(skill, copy) ?? []).length > 0) return undefined;
   const enclosure = await enclosureFor(dynamic, copy);
@@ -71,8 +71,8 @@ async function enclosureFor({ skill, host, signal }: Dynamic, copy: SkillCopy): 
   }
 }
 
-/** Those that the operator lets run. */
-function commandsOf({ skill, host: { settings } }: Dynamic): string[] {
+/** The commands in a skill's instructions, where the operator lets them run. */
+export function commandsOf({ skill, host: { settings } }: Pick<Dynamic, "skill" | "host">): string[] {
   const isAllowed = settings.skills.get(skill.name)?.dynamicCommands ?? settings.tools.dynamicCommands;
   return isAllowed ? dynamicCommands(skill.body()) : [];
 }

@@ -7,7 +7,7 @@ import { notify } from "../host/notify.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { type Chain, TOP } from "../run/chain.ts";
-import { printedForLoading } from "../run/dynamic.ts";
+import { commandsOf, printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
 import type { Within } from "../run/loop-options.ts";
 import { asToolResult, type RunResult, refusedResult } from "../run/result.ts";
@@ -166,7 +166,9 @@ export class State {
       }
       if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
         return alreadyLoaded(skill);
-      const printed = await printedForLoading({ skill, host: this.host, arguments: written, signal });
+      const dynamic = { skill, host: this.host, arguments: written, signal };
+      // Waited for only where there is something to wait for: of many that load a skill at once, one gets it.
+      const printed = commandsOf(dynamic).length > 0 ? await printedForLoading(dynamic) : undefined;
       const content = skillContent(skill, { ...given, folder: this.host.folderOf?.(skill), printed });
       this.#given.add(skill.name);
       this.#active.delete(skill.name);

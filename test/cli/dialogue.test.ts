@@ -238,7 +238,7 @@ describe("the commands of a dialogue", () => {
         () => "Forty-two.",
         ({ said }) => {
           expect(said[0]).toBe("/x count");
-          expect(said[1]).toContain("<output>\nForty-two.\n</output>");
+          expect(said[1]).toContain(">\nForty-two.\n</skill_output>");
           expect(said[2]).toBe("and now?");
           return "Still 42.";
         },

@@ -130,7 +130,7 @@ describe("the package", () => {
     );
     const shell = (command: string) =>
       spawnSync("sh", ["-c", command], { cwd: folder, encoding: "utf8", env: environment() });
-    expect(shell("node_modules/.bin/skillet list | cat | wc -l").stdout.trim()).toBe("3002");
+    expect(shell("node_modules/.bin/skillet list | cat | wc -l").stdout.trim()).toBe("3006");
     expect(shell("node_modules/.bin/skillet list | head -n 2")).toMatchObject({ stderr: "" });
     expect(shell("node_modules/.bin/skillet list --json | cat | wc -c").stdout.trim()).not.toBe("0");
   });
