@@ -89,7 +89,7 @@ const LINES: Lines = {
     skill !== "" && out.line`${out.dim(`${indent.slice(2)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
   "run-warned": (out, { message, fix }) => sayNotice(out, out.yellow("!"), message, fix),
   "packages-built": (out, { text }) => out.line`${out.dim("·")} ${text}`,
-  "model-retried": (out, { reason }) => out.line`${out.yellow("!")} the model is asked again: ${reason}`,
+  "model-retried": (out, { reason }) => out.line`${out.yellow("!")} ${reason}`,
   "tool-called": (out, { tool, input, skill }, indent) => {
     if (tool === "complete") return;
     const what = gist(input, out.width - indent.length);

@@ -49,7 +49,7 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
       ...unsupported(prepared),
       ...shortSecrets(prepared.secrets),
       ...warnings,
-      ...(looksAround(skill) ? (enclosure?.notices ?? []) : []),
+      ...(enclosure && minds(skill, enclosure) ? enclosure.notices : []),
       ...unkept(enclosure?.sandbox),
     ]);
   } finally {
@@ -124,13 +124,15 @@ function checkRequired({ name, manifest: { tools } }: Skill, offered: readonly s
   });
 }
 
-/** Whether it matters to a skill what it sees of the workspace: not to one that only runs commands of its own. */
-function looksAround({ manifest: { tools } }: Skill): boolean {
+/** Whether it matters to a skill that it sees less of the workspace than it could: by the tools that it lists, or all when it lists none. */
+function minds({ manifest: { tools } }: Skill, { access }: Enclosure): boolean {
   const allowed = tools.allowed.map(ourToolName);
-  return allowed.length === 0 || WORKSPACE_TOOLS.some((name) => allowed.includes(name));
+  const lost = access === "read" ? WRITING : [...WRITING, ...READING];
+  return allowed.length === 0 || lost.some((name) => allowed.includes(name));
 }
 
-const WORKSPACE_TOOLS = ["read_file", "list_files", "grep", "write_file", "edit_file"];
+const WRITING = ["write_file", "edit_file"];
+const READING = ["read_file", "list_files", "grep"];
 
 /** Ends every run, and needs nobody's leave. */
 function hasToo(chain: Chain, name: string): boolean {

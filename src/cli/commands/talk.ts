@@ -103,8 +103,9 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
       shown((signal) => conversation.send(message, { signal, ...defined({ context, model: talk.model }) })),
     use: (skill, message) =>
       shown(async (signal) => {
-        const request = { skill, by: "user" as const, ...limits, signal };
-        const result = await session.use(message === "" ? request : { ...request, message });
+        const said = message === "" ? {} : { message };
+        const request = { skill, by: "user" as const, ...said, ...limits, ...defined({ model: talk.model }), signal };
+        const result = await session.use(request);
         if (!UNDONE.has(result.stop)) await conversation.remember(`/${skill} ${message}`.trim(), result);
         return result;
       }),
