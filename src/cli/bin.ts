@@ -1,22 +1,28 @@
 import { fstatSync, writeSync } from "node:fs";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
-import type { Stream } from "./io.ts";
+import type { Complete, Stream } from "./io.ts";
 import { main } from "./main.ts";
-import { openDialogue } from "./terminal.ts";
+import { type Ending, openDialogue } from "./terminal.ts";
 
 /** The process around `main`: its streams, its signals, its exit code. */
 export function run(): void {
+  let ending: Ending | undefined;
+  const dialogue = (complete: Complete) =>
+    openDialogue(complete, (signal) => {
+      ending = signal;
+    });
   const io = {
     stdout: output(1),
     stderr: output(2),
     env: process.env,
     cwd: process.cwd(),
-    ...(isTerminal(0) ? (isTerminal(2) ? { ask, askHidden, dialogue: openDialogue } : {}) : { stdin }),
+    ...(isTerminal(0) ? (isTerminal(2) ? { ask, askHidden, dialogue } : {}) : { stdin }),
     interrupted,
   };
   main(process.argv.slice(2), io).then((code) => {
-    process.exitCode = code;
+    process.exitCode =
+      ending === undefined ? code : 128 + process.getBuiltinModule("node:os").constants.signals[ending];
   });
 }
 

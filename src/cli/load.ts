@@ -1,13 +1,30 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { getCompileCacheDir } from "node:module";
-import { basename, join } from "node:path";
+import {
+  closeSync,
+  fstatSync,
+  constants as how,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { constants, Script } from "node:vm";
 
-/** Starts the command. What this file is built with loads nothing that it need not. */
-export function run(): void {
+/**
+ * Starts the command. What this file is built with loads nothing that it need not. What V8 makes of it is kept in the folder, which
+ * has Node's version in its name.
+ */
+export function run(folder?: string): void {
+  keptIn = folder !== undefined && isOwnFolder(folder) ? folder : undefined;
   process.once("exit", keepAll);
   (load(COMMAND) as { run(): void }).run();
 }
+
+let keptIn: string | undefined;
 
 const COMMAND = "./command.cjs";
 
@@ -49,27 +66,54 @@ function requireHere(name: string): unknown {
 /** Names the build. V8 looks at nothing but a file's length. */
 declare const SKILLET_BUILD: string;
 
-/** Where it is kept, if it is: in the folder that Node was told, which has Node's version in its name. */
+/** Where it is kept, if it is. */
 function keptFor(name: string): string | undefined {
-  const folder = getCompileCacheDir();
-  if (folder === undefined) return undefined;
+  if (keptIn === undefined) return undefined;
   // Each command uses other functions of the same file.
   const [command = "any"] = (name === COMMAND && /^[a-z]{1,20}$/.exec(process.argv[2] ?? "")) || [];
-  return join(folder, `${SKILLET_BUILD}-${basename(name, ".cjs")}-${command}`);
+  return join(keptIn, `${SKILLET_BUILD}-${basename(name, ".cjs")}-${command}`);
 }
 
 // It is written twice: V8 believes what it is given and crashes over a wrong byte, and nothing else that can tell is loaded yet.
 function readKept(path: string): Buffer | undefined {
-  let bytes: Buffer;
-  try {
-    bytes = readFileSync(path);
-  } catch {
-    return undefined;
-  }
+  const bytes = readOwn(path);
+  if (bytes === undefined) return undefined;
   const half = bytes.length / 2;
   const data = bytes.subarray(0, half);
   return half > 0 && data.equals(bytes.subarray(half)) ? data : undefined;
 }
+
+/** Code of others is not run: what a file holds, if only its user could have written it. */
+function readOwn(path: string): Buffer | undefined {
+  let file: number | undefined;
+  try {
+    // A pipe in its place would be waited for.
+    file = openSync(path, how.O_RDONLY | how.O_NONBLOCK | how.O_NOFOLLOW);
+    const found = fstatSync(file);
+    return found.isFile() && isOwn(found) ? readFileSync(file) : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
+}
+
+function isOwnFolder(folder: string): boolean {
+  try {
+    const found = lstatSync(folder);
+    return found.isDirectory() && isOwn(found);
+  } catch {
+    return false;
+  }
+}
+
+// Windows has neither users with numbers nor these bits: there, a home is its user's own.
+function isOwn({ uid, mode }: Stats): boolean {
+  const user = process.getuid?.();
+  return user === undefined || (uid === user && (mode & WRITABLE_BY_OTHERS) === 0);
+}
+
+const WRITABLE_BY_OTHERS = 0o022;
 
 /** Once what a start needs has been compiled, and before V8 lets go of what a long run no longer needs. */
 const SETTLED_MS = 3000;
@@ -93,10 +137,21 @@ function keep(path: string, script: Script): void {
     const data = script.createCachedData();
     writeFileSync(made, Buffer.concat([data, data]), { flag: "wx", mode: 0o600 });
     renameSync(made, path);
+    removeOutdated(dirname(path));
   } catch {
     remove(made); // The next start takes longer.
   }
 }
+
+/** What other builds kept. */
+function removeOutdated(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const [, build] = KEPT.exec(name) ?? [];
+    if (build !== undefined && build !== SKILLET_BUILD) remove(join(folder, name));
+  }
+}
+
+const KEPT = /^([0-9a-f]{12})-[\w-]+-[a-z]{1,20}(?:\.\d+)?$/;
 
 function remove(path: string): void {
   try {

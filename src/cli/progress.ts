@@ -96,6 +96,14 @@ const LINES: Lines = {
     const who = out.dim(`${indent}${skill === "" ? "·" : `${skill}:`}`);
     out.line`${who} ${tool}${what === "" ? "" : out.text` ${out.dim(what)}`}`;
   },
+  "tool-ended": (out, { tool, isError, code }, indent) =>
+    isError &&
+    tool !== "use_skill" &&
+    out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${tool} failed ${out.dim(code ?? "")}`,
+  "run-refused": (out, { skill, refusals }, indent) => {
+    for (const { message } of skill === "" ? [] : refusals)
+      out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${message}`;
+  },
   "tool-blocked": (out, { tool, message }) =>
     out.line`${out.yellow("!")} ${tool} was blocked: ${oneLine(message, 300)}`,
 };

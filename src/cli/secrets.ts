@@ -1,5 +1,5 @@
 import type { Discovered } from "../host/discover.ts";
-import { variablesOf } from "../run/variables.ts";
+import { ownSecrets } from "../run/secrets.ts";
 
 /** A text with the values of these skills' variables in place of their names, for the eyes of whoever asked for it. */
 export function withSecrets(text: string, skills: Iterable<string>, found: Discovered): string {
@@ -7,7 +7,8 @@ export function withSecrets(text: string, skills: Iterable<string>, found: Disco
   for (const name of skills) {
     const skill = found.catalog.find(name);
     if (!skill) continue;
-    for (const [variable, value] of variablesOf(skill, found)) shown = shown.replaceAll(`[${variable}]`, () => value);
+    for (const [variable, value] of ownSecrets(skill, found).secrets)
+      shown = shown.replaceAll(`[${variable}]`, () => value);
   }
   return shown;
 }

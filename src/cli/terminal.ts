@@ -5,8 +5,10 @@ type Answer = string | Interrupted | undefined;
 /**
  * A dialogue at the terminal of this process. One interface for all of it, or what was typed ahead would be lost with each; and it is given
  * keys only while a line is waited for, so that it writes nothing between the lines of an answer.
+ *
+ * Contract: however it ends, the terminal is left as it was. A signal that ends the program closes it, so that no line comes any more.
  */
-export function openDialogue(complete: Complete): Dialogue {
+export function openDialogue(complete: Complete, onEnding: (signal: Ending) => void): Dialogue {
   const { createInterface } = process.getBuiltinModule("node:readline");
   const { Readable } = process.getBuiltinModule("node:stream");
   const { StringDecoder } = process.getBuiltinModule("node:string_decoder");
@@ -26,11 +28,12 @@ export function openDialogue(complete: Complete): Dialogue {
     onAnswer?.(given);
   };
   lines.on("line", (line) => answer(pastes.unfold(line)));
-  lines.on("SIGINT", () => {
+  const interrupt = () => {
     for (const name of ["e", "u"]) lines.write(null, { ctrl: true, name });
     stderr.write("^C\n");
     answer(INTERRUPTED);
-  });
+  };
+  lines.on("SIGINT", interrupt);
   lines.on("history", (history) => state.isAsking && history.shift());
   lines.once("close", () => {
     if (state.onAnswer) stderr.write("\n");
@@ -53,16 +56,28 @@ export function openDialogue(complete: Complete): Dialogue {
     if (state.onAnswer) return play();
     // What goes on is stopped as anywhere else, and what was to be done after it is not.
     if (!text.includes(CTRL_C)) return;
-    const isHeard = process.listenerCount("SIGINT") > 0;
+    const isHeard = isHeardByOthers();
     state.typed = isHeard ? "" : CTRL_C;
     if (isHeard) process.kill(process.pid, "SIGINT");
   };
+  const isHeardByOthers = () => process.listenerCount("SIGINT") > 1;
+  // Sent by another program, it means what the key means.
+  const onInterrupt = () => {
+    if (state.onAnswer) interrupt();
+    else if (!isHeardByOthers()) state.typed = CTRL_C;
+  };
   const onEnd = () => lines.close();
+  const onSignal = (signal: Ending) => {
+    onEnding(signal);
+    lines.close();
+  };
   const close = () => {
     if (state.isClosed) return;
     state.isClosed = true;
     stderr.write(PASTES_OFF);
     stdin.off("data", onData).off("end", onEnd).pause();
+    process.off("exit", close).off("SIGINT", onInterrupt);
+    for (const name of ENDINGS) process.off(name, onSignal);
     lines.close();
   };
   const wait = (prompt: string, isAsking: boolean) =>
@@ -74,6 +89,11 @@ export function openDialogue(complete: Complete): Dialogue {
       lines.prompt();
       play();
     });
+  process.once("exit", close).on("SIGINT", onInterrupt);
+  for (const name of ENDINGS) process.once(name, onSignal);
+  // Where the terminal has gone, nothing can be read from it, nor said.
+  stdin.on("error", onEnd);
+  for (const stream of [stderr, process.stdout]) stream.on("error", () => {});
   stderr.write(PASTES_ON);
   stdin.on("data", onData).on("end", onEnd).resume();
   return {
@@ -86,6 +106,10 @@ export function openDialogue(complete: Complete): Dialogue {
     close,
   };
 }
+
+/** Ctrl-C stops what is being done; these end the program. */
+const ENDINGS = ["SIGTERM", "SIGHUP", "SIGQUIT"] as const;
+export type Ending = (typeof ENDINGS)[number];
 
 const CTRL_C = "\u0003";
 // Terminals then say where a paste begins and ends.

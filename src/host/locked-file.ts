@@ -1,54 +1,172 @@
-import { mkdirSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import {
+  closeSync,
+  fchmodSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { hostname } from "node:os";
+import { dirname, join, resolve } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
 
-/** One process at a time: of two that read before either wrote, the later would undo what the earlier did. */
+/**
+ * One process at a time: of two that read before either wrote, the later would undo what the earlier did. Throws a SkillError when the
+ * lock cannot be had.
+ */
 export function whileLocked<T>(file: string, work: () => T): T {
+  makeFolder(dirname(file));
   const lock = `${file}.lock`;
-  for (;;) {
-    try {
-      mkdirSync(dirname(file), { recursive: true });
-      mkdirSync(lock);
-      break;
-    } catch (error) {
-      if (codeOf(error) !== "EEXIST") break; // Writing says why.
-      const made = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
-      // Whoever holds it for so long was killed. How long this one waited says nothing: others may have had it in between.
-      if (Math.abs(Date.now() - made) > LONGEST_HELD_MS) rmSync(lock, { recursive: true, force: true });
-      else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
-    }
+  const token = `${process.pid}.${crypto.randomUUID()}@${encodeURIComponent(hostname())}`;
+  const end = performance.now() + LONGEST_WAIT_MS;
+  let seen = "";
+  let since = 0;
+  while (!isTaken(lock, token)) {
+    const now = performance.now();
+    const held = lookAt(lock);
+    if (now > end) throw stillHeld(lock, held?.tokens ?? []);
+    // By the time that passes here: the clock that stamps the folder may be another one.
+    if (held?.mark !== seen) [seen, since] = [held?.mark ?? "", now];
+    else if (held && now - since > LONGEST_HELD_MS && !held.tokens.some(isAlive)) release(lock, held.tokens);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5 + Math.random() * 10);
   }
   try {
     return work();
   } finally {
-    rmSync(lock, { recursive: true, force: true });
+    release(lock, [token]);
   }
 }
 
+const LONGEST_WAIT_MS = 10_000;
 const LONGEST_HELD_MS = 2000;
+const TOKEN = /^(\d+)\.[0-9a-f-]{36}@(.*)$/;
+
+interface Held {
+  /** Stays the same while the same process holds it. */
+  mark: string;
+  tokens: string[];
+}
+
+/** A folder with one token in it is a lock that is held. Whoever finds another's beside its own steps back, so that never two hold it. */
+function isTaken(lock: string, token: string): boolean {
+  try {
+    mkdirSync(lock);
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return false;
+    throw unwritable(lock, error);
+  }
+  try {
+    writeFileSync(join(lock, token), "", { flag: "wx", mode: 0o600 });
+    if (readdirSync(lock).length === 1) return true;
+  } catch (error) {
+    release(lock, [token]);
+    if (codeOf(error) === "ENOENT") return false; // Somebody took it for one that was left behind.
+    throw unwritable(lock, error);
+  }
+  release(lock, [token]);
+  return false;
+}
+
+/** Nothing when there is none: it was given back in between. */
+function lookAt(lock: string): Held | undefined {
+  const stats = lstatSync(lock, { throwIfNoEntry: false });
+  if (!stats) return undefined;
+  let tokens: string[] = [];
+  try {
+    if (stats.isDirectory()) tokens = readdirSync(lock).filter((name) => TOKEN.test(name));
+  } catch {} // Gone, or not to be read: then its mark tells.
+  return { mark: [stats.ino, stats.mtimeMs, ...tokens].join(" "), tokens };
+}
+
+/** Whether a process of this machine still holds it. Of those of others nothing is known but that none holds it for long. */
+function isAlive(token: string): boolean {
+  const [, pid, host] = TOKEN.exec(token) ?? [];
+  if (host !== encodeURIComponent(hostname())) return false;
+  try {
+    return process.kill(Number(pid), 0);
+  } catch (error) {
+    return codeOf(error) === "EPERM";
+  }
+}
+
+/** Takes these tokens away, and the lock with them unless somebody else has it by now. */
+function release(lock: string, tokens: readonly string[]): void {
+  const steps = [...tokens.map((token) => () => unlinkSync(join(lock, token))), () => rmdirSync(lock)];
+  for (const step of steps) {
+    try {
+      step();
+    } catch {} // It is another's, or gone.
+  }
+}
+
+function stillHeld(lock: string, tokens: readonly string[]): SkillError {
+  const pid = TOKEN.exec(tokens.find(isAlive) ?? "")?.[1];
+  const by = pid === undefined ? "" : ` by process ${pid}`;
+  return new SkillError("locked", {
+    message: `${lock} has been held${by} for ${LONGEST_WAIT_MS / 1000} seconds, so nothing was written`,
+    fix: "wait for the other skillet to end and try again; if none runs, remove it",
+  });
+}
 
 /** Puts a text in a file's place, whole or not at all; for the user alone, unless a mode says otherwise. A link to it stays one. */
 export function replaceFile(file: string, text: string, mode = 0o600): void {
+  let draft: string | undefined;
   try {
-    mkdirSync(dirname(file), { recursive: true });
-    const real = realPath(file);
-    const draft = `${real}.${process.pid}`;
-    writeFileSync(draft, text, { mode });
+    const real = destinationOf(file);
+    mkdirSync(dirname(real), { recursive: true });
+    const name = `${real}.${crypto.randomUUID()}`;
+    const fd = openSync(name, "wx", 0o600);
+    draft = name;
+    try {
+      fchmodSync(fd, mode);
+      writeFileSync(fd, text);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
     renameSync(draft, real);
   } catch (error) {
+    if (draft !== undefined) rmSync(draft, { force: true });
+    throw unwritable(file, error);
+  }
+}
+
+/** Where its links lead, be there something or not. */
+function destinationOf(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
+  }
+  if (!lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) return file; // It is made now.
+  return destinationOf(resolve(realpathSync(dirname(file)), readlinkSync(file)));
+}
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
     throw new SkillError("unwritable", {
-      message: `${file} cannot be written: ${reason(error)}`,
-      fix: "check that the folder can be written to",
+      message: `The folder ${folder} cannot be made: ${reason(error)}`,
+      fix: "move away what stands in its place, or check that the folder above it can be written to",
       cause: error,
     });
   }
 }
 
-function realPath(file: string): string {
-  try {
-    return realpathSync(file);
-  } catch {
-    return file; // It is made now.
-  }
+function unwritable(file: string, cause: unknown): SkillError {
+  return new SkillError("unwritable", {
+    message: `${file} cannot be written: ${reason(cause)}`,
+    fix: "check that the folder can be written to",
+    cause,
+  });
 }

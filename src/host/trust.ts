@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { byText } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
 import { requirementsOf } from "../skill/needs.ts";
+import { plainPath } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
-import type { SkillCopy } from "../source/digest.ts";
+import type { CopiedFile, SkillCopy } from "../source/digest.ts";
 import type { Location } from "../source/locations.ts";
 import { openLedger } from "./ledger.ts";
 
@@ -111,12 +112,17 @@ function marksOf(skill: Skill, { files }: SkillCopy): Record<string, string> {
   });
   const { hash } = process.getBuiltinModule("node:crypto"); // Loading it costs a start, and most need no digest.
   const marks: Record<string, string> = Object.create(null); // A file may be called `__proto__`.
-  for (const [path, { bytes, executable }] of files) {
-    const isProse = /\.(?:md|markdown)$/i.test(path) && !executable && !path.startsWith("scripts/") && !isScript(bytes);
-    if (!isProse) marks[path] = `${executable ? "x" : "-"}${hash("sha256", bytes)}`;
+  for (const [path, file] of files) {
+    if (isCode(skill, path, file)) marks[path] = `${file.executable ? "x" : "-"}${hash("sha256", file.bytes)}`;
   }
   marks["SKILL.md"] = hash("sha256", asked);
   return marks;
+}
+
+/** Every file but prose. What can be run is none, whatever it is called. */
+export function isCode({ manifest }: Skill, path: string, { bytes, executable }: CopiedFile): boolean {
+  if (!/\.(?:md|markdown)$/i.test(path) || executable || path.startsWith("scripts/") || isScript(bytes)) return true;
+  return manifest.scripts.some((script) => plainPath(script.path) === path);
 }
 
 /** What its first line makes one can be declared as a script, whatever it is called. */

@@ -35,10 +35,10 @@ export function claimSecrets(skill: Skill, host: Host): void {
   if (!grants.isOwner(skill, owner)) throw new SkillError("secret-other-source", otherSource(skill, owner, host));
 }
 
-/** Whether the configuration gives this name something that not every skill has: values, a network, commands in its instructions. */
+/** Whether the configuration gives this name what not every skill has: values, a network, a workspace, commands in its instructions. */
 export function isGiven(skill: Skill, host: Host): boolean {
-  const { network = [], dynamicCommands = false } = host.settings.skills.get(skill.name) ?? {};
-  return network.length > 0 || dynamicCommands || configuredVariables(skill, host).length > 0;
+  const { network = [], workspace = "none", dynamicCommands = false } = host.settings.skills.get(skill.name) ?? {};
+  return network.length > 0 || workspace !== "none" || dynamicCommands || configuredVariables(skill, host).length > 0;
 }
 
 /** The variables that a skill declares and that have values, by their names. */

@@ -16,17 +16,24 @@ export const hasVariables: Policy = (skill, host) => {
     };
   }
   const values = host.settings.skills.get(skill.name)?.variables;
-  const missing = declaredVariables(skill).filter((name) => !values?.get(name));
+  const missing = declaredVariables(skill).filter(
+    (name) => (values?.get(name) ?? PLACEHOLDER) === PLACEHOLDER || values?.get(name) === "",
+  );
   if (missing.length === 0) return undefined;
+  const file = `${host.home === undefined ? "~/.skillet" : shownPath(host.home, host)}/config.toml`;
+  const hasTable = host.settings.skills.has(skill.name); // A second one of its name would be an error.
   return {
     code: "missing-variable",
     kind: "setup",
     message: `Skill '${skill.name}' needs ${missing.join(", ")}`,
     fix: [
       ...missing.map((name) => `run: skillet config set ${keyOf(skill, name)}`),
-      `or add to ${host.home === undefined ? "~/.skillet" : shownPath(host.home, host)}/config.toml:`,
-      `  ${tableOf(skill)}`,
-      ...missing.map((name) => `  ${name} = "…"`),
+      `or add to ${file}${hasTable ? `, below ${tableOf(skill)}` : ""}:`,
+      ...(hasTable ? [] : [`  ${tableOf(skill)}`]),
+      ...missing.map((name) => `  ${name} = "${PLACEHOLDER}"`),
     ].join("\n"),
   };
 };
+
+/** What stands for a value where one is asked for: copied as it is, it is none. */
+const PLACEHOLDER = "…";

@@ -5,6 +5,7 @@ import { costOf } from "../model/cost.ts";
 import { defined } from "../shared/defined.ts";
 import type { Hiding } from "../shared/redact.ts";
 import type { Tool } from "../skill/tool.ts";
+import { TimedOut } from "./bound-time.ts";
 import type { Gate } from "./gate.ts";
 import { loop } from "./loop.ts";
 import { type Budget, emit, type LoopEnd } from "./loop-options.ts";
@@ -98,7 +99,9 @@ function resultOf(agent: Agent, end: LoopEnd, warnings: readonly Notice[], hasLe
   const { stop, iterations, usage, cost } = end;
   const { code, message, fix } = end.error ? hide(hiding)(asNotice(end.error)) : NOTHING;
   const error = code === "" ? undefined : { code, message: message.slice(0, LONGEST_MESSAGE), fix };
-  const { seconds, budget } = bounds;
+  const { budget } = bounds;
+  const { reason } = agent.signal;
+  const seconds = reason instanceof TimedOut ? reason.seconds : bounds.seconds;
   const content = contentOf({ ...end, iterations: bounds.iterations, seconds, tokens: budget.most, error });
   return {
     run,

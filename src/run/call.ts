@@ -4,6 +4,7 @@ import type { Hiding } from "../shared/redact.ts";
 import { nearest } from "../shared/text.ts";
 import { safely } from "../skill/safely.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
+import { timerMs } from "./bound-time.ts";
 import { blockOf, COMPLETE, wordFor } from "./gate.ts";
 import { untilAborted } from "./grace.ts";
 import { emit, isRunTool, type LoopEnd, type LoopOptions, plus } from "./loop-options.ts";
@@ -75,7 +76,7 @@ async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place)
     begin(port, options, call, at);
     return performance.now();
   });
-  const within = { id: `${run}.${place}`, parent: run, port: port.within(place), budget, model: asked };
+  const within = { id: `${run}.${place}`, parent: run, port: port.within(place), budget, asked };
   const result = await safely(() => tool.executeWithin(call.input, callOptions, within));
   return port.step(name, async () => finished(port, options, call, { ...at, started }, result));
 }
@@ -150,7 +151,7 @@ async function inTime(
   const inner = new AbortController();
   const onAbort = () => inner.abort(signal.reason);
   const late = new Error(`It did not end within ${toolSeconds} seconds`);
-  const timer = setTimeout(() => inner.abort(late), toolSeconds * 1000);
+  const timer = setTimeout(() => inner.abort(late), timerMs(toolSeconds));
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     return await untilAborted(

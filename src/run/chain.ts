@@ -19,7 +19,9 @@ export interface Chain {
   /** The tools that its caller has: it gets no other. */
   offered?: ReadonlySet<string>;
   budget?: Budget;
-  /** The model that whoever started all of it asked for: theirs, where a skill says nothing of its own. */
+  /** The model that whoever started all of it asked for by name. */
+  asked?: string;
+  /** The alias of its caller's model. */
   model?: string;
 }
 
@@ -31,7 +33,8 @@ interface Link {
   skill: Skill;
   gates: readonly Gate[];
   budget: Budget;
-  model: string | undefined;
+  asked: string | undefined;
+  model: string;
 }
 
 export function chainTo(chain: Chain, to: Link): Chain {
@@ -42,7 +45,8 @@ export function chainTo(chain: Chain, to: Link): Chain {
     skills: [...chain.skills, { name: skill.name, place: placeOf(skill) }],
     gates,
     budget,
-    ...defined({ model: to.model ?? chain.model }),
+    model: to.model,
+    ...defined({ asked: to.asked ?? chain.asked }),
   };
 }
 

@@ -1,14 +1,16 @@
 import { dynamicCommands } from "../catalog/content.ts";
 import type { Host } from "../host/host.ts";
 import { denials } from "../policy/policy.ts";
+import { claimSecrets } from "../policy/secrets.ts";
 import { SkillError } from "../shared/error.ts";
 import { openHiding } from "../shared/redact.ts";
 import { fillCommand } from "../skill/shell-values.ts";
 import type { Skill } from "../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
 import type { Enclosure } from "./enclosure.ts";
+import { allSecrets, ownSecrets } from "./secrets.ts";
 
-interface Dynamic {
+export interface Dynamic {
   skill: Skill;
   host: Host;
   arguments: string | undefined;
@@ -49,6 +51,7 @@ export async function printedForLoading(dynamic: Dynamic): Promise<string[] | un
   if (denials(skill, host, "run").length > 0) return undefined;
   const copy = copySkill(skill);
   if ((host.trust?.changesOf(skill, copy) ?? []).length > 0) return undefined;
+  claimSecrets(skill, host);
   const enclosure = await enclosureFor(dynamic, copy);
   try {
     return await printedBy(enclosure, dynamic);
@@ -61,7 +64,7 @@ export async function printedForLoading(dynamic: Dynamic): Promise<string[] | un
 async function enclosureFor({ skill, host, signal }: Dynamic, copy: SkillCopy): Promise<Enclosure | undefined> {
   const { openEnclosure } = await import("./enclosure.ts"); // Only who runs code loads what keeps it apart.
   const secrets = new Map<string, string>();
-  const hiding = openHiding(secrets);
+  const hiding = openHiding(allSecrets(ownSecrets(skill, host).secrets, host));
   const rest = { onProgress: () => {}, signal: signal ?? new AbortController().signal };
   try {
     return await openEnclosure(host, { skill, copy, secrets, hiding, workspace: "own", ...rest });

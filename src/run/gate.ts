@@ -1,4 +1,5 @@
 import type { Notice } from "../host/sandbox.ts";
+import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
 import { isForbidden, isGranted, mayOffer } from "../skill/tool-grant.ts";
 
@@ -34,10 +35,16 @@ export function blockOf(gates: readonly Gate[], tool: string, input: unknown): N
   if (tool === COMPLETE) return undefined;
   for (const { skill, allowed, disallowed } of gates) {
     if (allowed.length > 0 && !isGranted(allowed, tool, input)) {
-      return blocked(`Tool '${tool}' is not allowed so for skill '${skill}'`, `it may use: ${allowed.join(", ")}`);
+      return blocked(
+        `Tool '${tool}' is not allowed so for skill '${skill}'${shown(input)}`,
+        `it may use: ${allowed.join(", ")}`,
+      );
     }
     if (isForbidden(disallowed, tool, input)) {
-      return blocked(`Skill '${skill}' forbids tool '${tool}' so`, `it forbids: ${disallowed.join(", ")}`);
+      return blocked(
+        `Skill '${skill}' forbids tool '${tool}' so${shown(input)}`,
+        `it forbids: ${disallowed.join(", ")}`,
+      );
     }
   }
   return undefined;
@@ -48,6 +55,13 @@ export function wordFor(gates: readonly Gate[], tool: string, input: unknown): s
   if (SILENT.has(tool)) return undefined;
   const gate = gates.find(({ preapproved }) => preapproved.length > 0 && !isGranted(preapproved, tool, input));
   return gate && `skill '${gate.skill}' is allowed beforehand only: ${gate.preapproved.join(", ")}`;
+}
+
+/** Which call it was: of several, the model and the user should know. */
+function shown(input: unknown): string {
+  const { command, path, url, skill } = Object(input) as Record<string, unknown>;
+  const what = [command, path, url, skill].find((value) => typeof value === "string");
+  return typeof what === "string" ? ` (${inLine(what, 120)})` : "";
 }
 
 function blocked(message: string, fix: string): Notice {

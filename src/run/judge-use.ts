@@ -1,6 +1,7 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
+import type { ResolvedModel } from "../model/resolve.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding, type Secrets } from "../shared/redact.ts";
@@ -10,11 +11,12 @@ import { copySkill, type SkillCopy } from "../source/digest.ts";
 import { type Chain, chainDenial } from "./chain.ts";
 import { changed } from "./changed.ts";
 import { readUseInput } from "./input.ts";
+import { modelFor } from "./model-for.ts";
 import { asNotice, hide } from "./notice.ts";
 import { allSecrets, ownSecrets } from "./secrets.ts";
 import type { UseRequest } from "./use.ts";
 
-export interface Judged {
+export interface Judged extends ResolvedModel {
   skill: Skill;
   copy: SkillCopy;
   /** The values of its variables. */
@@ -36,10 +38,10 @@ export interface UseScene {
 /** Whether a skill may be used so: which is meant, then everything that speaks against it at once. */
 export async function judgeUse(scene: UseScene): Promise<Judged | { refusals: readonly Notice[] }> {
   const { catalog, host, request, chain } = scene;
-  const found = catalog.find(request.skill);
+  const found = catalog.find(String(request.skill));
   if (!found) {
     const isHidden = hide(openHiding(allSecrets(new Map(), host)));
-    return { refusals: [isHidden(notFound(request.skill, catalog, host))] };
+    return { refusals: [isHidden(notFound(String(request.skill), catalog, host))] };
   }
   const skill = withBody(found);
   const { secrets, problem } = ownSecrets(skill, host);
@@ -50,18 +52,21 @@ export async function judgeUse(scene: UseScene): Promise<Judged | { refusals: re
   const hiding = denied.filter(({ kind }) => kind === "access");
   if (hiding.length > 0) return refuse(hiding);
   const read = await readUseInput(skill, request);
+  const resolved = await modelFor(skill, scene).catch(asNotice);
   const refusals = [
     ...invocationDenial(skill, request.by),
     ...chainDenial(chain, skill, host),
     ...denied,
     ...(denied.length === 0 && problem !== undefined ? [asNotice(problem)] : []),
     ...("problem" in read ? [invalidInput(read.problem, skill)] : []),
+    ...("code" in resolved ? [resolved] : []),
   ];
-  if (refusals.length > 0 || "problem" in read) return refuse(refusals);
+  if (refusals.length > 0 || "problem" in read || "code" in resolved) return refuse(refusals);
   const copy = copySkill(skill);
   const changes = host.trust?.changesOf(skill, copy) ?? [];
   if (changes.length > 0) return refuse([changed(skill, changes)]);
-  return { skill, copy, secrets, hidden, input: read.value, hasTakenContext: read.hasTakenContext ?? false };
+  const { value: input, hasTakenContext = false } = read;
+  return { skill, copy, secrets, hidden, input, hasTakenContext, ...resolved };
 }
 
 /** There is none of this name; the nearest that may be known of is. */

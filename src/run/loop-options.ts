@@ -57,7 +57,7 @@ export interface Within {
   port: Port;
   budget: Budget;
   /** The model that was asked for by name. */
-  model: string | undefined;
+  asked: string | undefined;
 }
 
 /** A tool whose call is a run of its own, with steps and limits of its own. */

@@ -4,7 +4,8 @@ import { type CallResult, type ModelReply, NO_USAGE, type ToolCall } from "../ho
 import type { Notice } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
-import { TIMED_OUT } from "./bound-time.ts";
+import { estimateTokens } from "../shared/text.ts";
+import { TimedOut } from "./bound-time.ts";
 import { answer } from "./call.ts";
 import { COMPLETE } from "./gate.ts";
 import { untilAborted } from "./grace.ts";
@@ -17,19 +18,20 @@ import { unlabelled } from "./printed.ts";
 export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
   const { messages, limits, budget, signal, costOf } = options;
   const end: LoopEnd = { stop: "max-steps", text: "", iterations: 0, usage: NO_USAGE, cost: undefined };
-  // Of who has said nothing yet, the last that a tool gave is all that there is.
-  let last = "";
-  const ended = (stop: Stop): LoopEnd => ({ ...end, stop, text: end.text || last });
+  // What was begun counts more than what was said before, and that more than the last that a tool gave.
+  const said = { begun: "", last: "" };
+  const ended = (stop: Stop): LoopEnd => ({ ...end, stop, text: said.begun.trim() || end.text || said.last });
   try {
     for (let step = 1; step <= limits.iterations; step++) {
       if (signal.aborted) return ended(stopOf(signal));
       if (budget.most !== undefined && budget.used >= budget.most) return ended("budget");
-      const reply = await port.step(`model:${step}`, () => ask(port, options, step));
+      const reply = await port.step(`model:${step}`, () => ask(port, options, step, said));
+      said.begun = "";
       const { usage, calls } = reply;
       end.iterations = step;
       end.usage = plus(end.usage, usage);
       end.cost = sum(end.cost, costOf(usage));
-      budget.used += usage.inputTokens + usage.outputTokens;
+      budget.used += usage.inputTokens + usage.outputTokens || guess(options, reply);
       const isSaid = reply.text.trim() !== "";
       if (isSaid) end.text = reply.text;
       const { text, raw } = reply;
@@ -47,7 +49,7 @@ export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
       end.usage = plus(end.usage, answered.usage);
       end.cost = sum(end.cost, answered.cost);
       if (answered.completed) return { ...end, ...answered.completed };
-      last = unlabelled(answered.results.at(-1)?.content ?? last);
+      said.last = unlabelled(answered.results.at(-1)?.content ?? said.last);
     }
     return ended(signal.aborted ? stopOf(signal) : "max-steps");
   } catch (error) {
@@ -56,19 +58,27 @@ export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
   }
 }
 
-/** What ended a signal. */
-export function stopOf(signal: AbortSignal): Stop {
-  return signal.reason === TIMED_OUT ? "timeout" : "aborted";
+/** Of a server that does not say what was used. */
+function guess({ instructions, messages, budget }: LoopOptions, { text, calls }: ModelReply): number {
+  if (budget.most === undefined) return 0;
+  return estimateTokens(`${instructions}${JSON.stringify(messages)}${text}${JSON.stringify(calls)}`);
 }
 
-async function ask(port: Port, options: LoopOptions, step: number): Promise<ModelReply> {
+/** What ended a signal. */
+export function stopOf(signal: AbortSignal): Stop {
+  return signal.reason instanceof TimedOut ? "timeout" : "aborted";
+}
+
+async function ask(port: Port, options: LoopOptions, step: number, said: { begun: string }): Promise<ModelReply> {
   const { model, instructions, messages, tools, task, effort, hiding, signal } = options;
   const stream = hiding.stream();
   const decoder = new StringDecoder("utf8");
   const say = (bytes: Buffer) => {
     const text = decoder.write(bytes);
+    said.begun += text;
     if (text !== "") emit(port, options, { type: "text-said", step, text });
   };
+  const whole = openPairs();
   const start = performance.now();
   const asked = model.respond({
     instructions,
@@ -77,23 +87,32 @@ async function ask(port: Port, options: LoopOptions, step: number): Promise<Mode
     task,
     ...(effort === undefined ? {} : { effort }),
     signal,
-    onText: (text) => say(stream.push(Buffer.from(text))),
+    onText: (text) => say(stream.push(Buffer.from(whole(text)))),
     onRetry: (reason) => emit(port, options, { type: "model-retried", step, reason: inLine(hiding.text(reason), 300) }),
   });
-  const reply = await untilAborted(asked, signal);
-  say(stream.end());
-  const cost = options.costOf(reply.usage);
-  const { usage, calls } = reply;
-  const ms = Math.round(performance.now() - start);
-  emit(port, options, {
-    type: "step-ended",
-    step,
-    ms,
-    usage,
-    ...(cost === undefined ? {} : { cost }),
-    calls: calls.length,
-  });
-  return hideIn(hiding, reply);
+  try {
+    const reply = await untilAborted(asked, signal);
+    say(stream.end());
+    const cost = options.costOf(reply.usage);
+    const { usage, calls } = reply;
+    const ms = Math.round(performance.now() - start);
+    const priced = cost === undefined ? {} : { cost };
+    emit(port, options, { type: "step-ended", step, ms, usage, ...priced, calls: calls.length });
+    return hideIn(hiding, reply);
+  } catch (error) {
+    say(stream.end({ isCut: true }));
+    throw error;
+  }
+}
+
+/** Half a character waits for its other half, which is in the next piece. */
+function openPairs(): (text: string) => string {
+  let half = "";
+  return (text) => {
+    const joined = half + text;
+    half = /[\ud800-\udbff]$/.exec(joined)?.[0] ?? "";
+    return joined.slice(0, joined.length - half.length);
+  };
 }
 
 function notMade({ id, tool }: ToolCall): CallResult {

@@ -31,7 +31,9 @@ export function hideIn<T>(hiding: Hiding, value: T, depth = 0): T {
   if (value === null || typeof value !== "object") return value;
   if (depth === DEEPEST) return undefined as T;
   if (Array.isArray(value)) return value.map((item) => hideIn(hiding, item, depth + 1)) as T;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, hideIn(hiding, item, depth + 1)])) as T;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [hiding.text(key), hideIn(hiding, item, depth + 1)]),
+  ) as T;
 }
 
 /** Values that are too short to be hidden. */

@@ -6,6 +6,7 @@ import { commandsIn } from "../model/commands.ts";
 import { RUNBOOK } from "../model/runbook.ts";
 import { firstDenial } from "../policy/policy.ts";
 import { shownPath } from "../policy/shown-path.ts";
+import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
 import { count, estimateTokens, grouped } from "../shared/text.ts";
 import { declaredVariables } from "../skill/needs.ts";
@@ -13,9 +14,10 @@ import type { Skill } from "../skill/skill.ts";
 import { boundsOf } from "./bounds.ts";
 import { TOP } from "./chain.ts";
 import { judgeUse } from "./judge-use.ts";
+import { modelFor } from "./model-for.ts";
 import { asNotice, hide } from "./notice.ts";
 import { allSecrets, ownSecrets } from "./secrets.ts";
-import { modelFor, type UseRequest } from "./use.ts";
+import type { UseRequest } from "./use.ts";
 
 /** One thing that a use goes through. */
 export interface Check {
@@ -37,10 +39,17 @@ export interface UsePlan {
 /** Every check of a use at once, with what it would be given. Nothing is run, and no model is asked. */
 export async function planUse(catalog: Catalog, given: Partial<Host>, request: UseRequest): Promise<UsePlan> {
   const host: Host = { settings: NO_SETTINGS, ...given };
-  const judged = await judgeUse({ catalog, host, request, chain: TOP });
+  const judged = await judgeUse({ catalog, host, request, chain: TOP }).catch((error) => ({
+    refusals: [asNotice(error)],
+  }));
   const refusals = "refusals" in judged ? judged.refusals : [];
-  const skill = catalog.find(request.skill);
-  if (!skill) return { skill: request.skill, checks: [{ name: "skill", detail: "", refusals }], warnings: [] };
+  const skill = catalog.find(String(request.skill));
+  if (!skill)
+    return {
+      skill: inLine(String(request.skill), 64),
+      checks: [{ name: "skill", detail: "", refusals }],
+      warnings: [],
+    };
   const hidden = hide(openHiding(allSecrets(ownSecrets(skill, host).secrets, host)));
   const isHidden = firstDenial(skill, host)?.kind === "access";
   const rows = ROWS.map(({ name, codes, detail, isOfHiding }): Check => {
@@ -48,8 +57,9 @@ export async function planUse(catalog: Catalog, given: Partial<Host>, request: U
     const against = refusals.filter(({ code }) => codes.includes(code));
     return { name, detail: detail(skill, host, request), refusals: against };
   });
-  const others = refusals.filter(({ code }) => !ROWS.some(({ codes }) => codes.includes(code)));
   const rest = isHidden ? { checks: LAST.map(skipped), warnings: [] } : await checksOfRun(skill, host, request);
+  const shown = new Set([...ROWS.flatMap(({ codes }) => codes), ...rest.checks.flatMap(codesIn)]);
+  const others = refusals.filter(({ code }) => !shown.has(code));
   const checks = [
     ...rows,
     ...rest.checks,
@@ -60,6 +70,10 @@ export async function planUse(catalog: Catalog, given: Partial<Host>, request: U
     checks: checks.map((check) => ({ ...check, refusals: check.refusals.map(hidden) })),
     warnings: rest.warnings.map(hidden),
   };
+}
+
+function codesIn({ refusals }: Check): string[] {
+  return refusals.map(({ code }) => code);
 }
 
 function skipped(name: string): Check {

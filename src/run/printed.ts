@@ -44,8 +44,10 @@ export function noticeLines(notices: readonly Notice[], hiding?: Hiding): string
   });
 }
 
-/** What was printed, for people: without the lines and tags that are for models. */
+/** What a tool gave, for people: without the lines and tags that are for models. */
 export function unlabelled(text: string): string {
+  const [, result] = /^<instruction>[\s\S]*?<\/instruction>\n<output>\n([\s\S]*)\n<\/output>$/.exec(text) ?? [];
+  if (result !== undefined) return result;
   const inside = [...text.matchAll(/^<skill_output[^>]*>\n([\s\S]*?)\n<\/skill_output>$/gm)].map(
     ([, body = ""]) => body,
   );

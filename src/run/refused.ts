@@ -18,9 +18,15 @@ interface Unbegun {
 }
 
 /** A run that does not begin: says so, and gives the result that it has all the same. */
-export function refusedRun({ run, skill, host, port, parent, start }: Unbegun, refusals: readonly Notice[]): RunResult {
+export async function refusedRun(
+  { run, skill, host, port, parent, start }: Unbegun,
+  refusals: readonly Notice[],
+): Promise<RunResult> {
   const { caller } = host;
-  emit(port, { run, skill }, { type: "run-refused", refusals, ...defined({ parent, caller }) });
+  await port.step("refused", async () => {
+    emit(port, { run, skill }, { type: "run-refused", refusals, ...defined({ parent, caller }) });
+    return true;
+  });
   return {
     run,
     skill,

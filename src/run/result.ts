@@ -63,9 +63,15 @@ export function asToolResult(result: RunResult, most: number): ToolResult {
 
 /** Why something was not done, as the result of a tool: the host's own words need no tags, but may hold names of others. */
 export function refusedResult(refusals: readonly Notice[]): ToolResult {
-  const lines = refusals.map(({ message, fix }) => inLine(fix === "" ? message : `${message}: ${fix}`, 512));
+  const lines = refusals.flatMap(({ message, fix }) => {
+    const [first = "", ...more] = fix.split("\n").slice(0, MOST_LINES);
+    // What is to be written into a file stays in the lines that it was given in.
+    return [inLine(first === "" ? message : `${message}: ${first}`, 512), ...more.map((line) => inLine(line, 512))];
+  });
   return { content: lines.join("\n"), isError: true, code: refusals[0]?.code ?? "refused" };
 }
+
+const MOST_LINES = 20;
 
 export interface Ending {
   stop: Stop;

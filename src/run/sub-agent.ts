@@ -2,6 +2,7 @@ import type { Model } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { EFFORTS } from "../model/sdk.ts";
 import { firstDenial } from "../policy/policy.ts";
+import { claimSecrets } from "../policy/secrets.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
@@ -32,6 +33,8 @@ export interface Prepared {
   hasTakenContext: boolean;
   hiding: Hiding;
   model: Model;
+  /** What its model was found under. */
+  alias: string;
   warnings: readonly Notice[];
   bounds: Bounds;
 }
@@ -40,6 +43,7 @@ export interface Prepared {
 export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunResult> {
   const { id, port } = use;
   const { skill, hiding } = prepared;
+  use.signal.throwIfAborted();
   const { enclosure, warnings } = await enclose(use, prepared, (text) =>
     emit(port, { run: id, skill: skill.name }, { type: "packages-built", text: hiding.text(text) }),
   );
@@ -67,7 +71,7 @@ async function follow(
   const { skill, hiding, model, secrets, input, bounds } = prepared;
   const { message, context } = request;
   const gates = [...chain.gates, gateOf(skill)];
-  const next = chainTo(chain, { id, skill, gates, budget: bounds.budget, model: request.model });
+  const next = chainTo(chain, { id, skill, gates, budget: bounds.budget, asked: request.model, model: prepared.alias });
   const all = toolsOf(use, prepared, enclosure, next);
   const tools = all.filter(({ name }) => isOffered(gates, name) && hasToo(chain, name));
   const names = tools.map(({ name }) => name);
@@ -116,7 +120,7 @@ async function follow(
 
 /** What it cannot do without may be there, and yet not for it: its caller has it not, or it forbids it itself. */
 function checkRequired({ name, manifest: { tools } }: Skill, offered: readonly string[]): void {
-  const missing = tools.required.map(ourToolName).find((entry) => entry !== "*" && !offered.includes(entry));
+  const missing = tools.required.find((entry) => ourToolName(entry) !== "*" && !offered.includes(ourToolName(entry)));
   if (missing === undefined) return;
   throw new SkillError("missing-tool", {
     message: `Skill requires tool '${missing}' which is not available`,
@@ -146,6 +150,7 @@ async function enclose(
   onProgress: (text: string) => void,
 ): Promise<{ enclosure: Enclosure | undefined; warnings: readonly Notice[] }> {
   if (host.hasBuiltInTools === false) return { enclosure: undefined, warnings: [] };
+  claimSecrets(skill, host); // Right before they are handed over.
   try {
     const enclosure = await openEnclosure(host, { skill, copy, secrets, hiding, workspace: "own", onProgress, signal });
     return { enclosure, warnings: [] };

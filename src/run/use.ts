@@ -4,13 +4,8 @@ import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
-import { type ResolvedModel, resolveModel } from "../model/resolve.ts";
-import { RUNBOOK } from "../model/runbook.ts";
-import { claimSecrets } from "../policy/secrets.ts";
-import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
-import type { Skill } from "../skill/skill.ts";
 import { boundTime } from "./bound-time.ts";
 import { boundsOf } from "./bounds.ts";
 import { type Chain, TOP } from "./chain.ts";
@@ -77,8 +72,6 @@ export async function useWithin(given: Use): Promise<RunResult> {
   const { skill } = judged;
   const hiding = openHiding(judged.hidden);
   try {
-    const { model, warnings } = await modelFor(skill, use);
-    claimSecrets(skill, host);
     const { iterations, seconds, tokens } = boundsOf(skill.manifest.maxSteps, host, request);
     const budget = use.chain.budget ?? { used: 0, most: tokens };
     const { runSubAgent } = await import("./sub-agent.ts"); // Only who runs one loads what it needs.
@@ -86,13 +79,14 @@ export async function useWithin(given: Use): Promise<RunResult> {
       try {
         return await runSubAgent(
           { ...use, signal: bounded },
-          { ...judged, hiding, model, warnings, bounds: { iterations, seconds, budget } },
+          { ...judged, hiding, bounds: { iterations, seconds, budget } },
         );
       } catch (error) {
         if (!bounded.aborted) throw error;
         const stop = stopOf(bounded);
         const content = contentOf({ stop, text: "", iterations, seconds, tokens, error: undefined });
-        return { ...refused(use, [{ code: stop, message: content, fix: "" }]), stop, refusals: [] };
+        const result = await refused(use, [{ code: stop, message: content, fix: "" }]);
+        return { ...result, stop, refusals: [] };
       }
     });
   } catch (error) {
@@ -100,32 +94,10 @@ export async function useWithin(given: Use): Promise<RunResult> {
   }
 }
 
-/**
- * The caller's word over the configuration's, that over the skill's, and that over what whoever started it all asked for; but where they
- * asked for no language model, there is none. A caller's alias that there is not is refused: what they said must not go to another one.
- */
-export async function modelFor(
-  { name, manifest }: Skill,
-  { host, request, chain }: Pick<Use, "host" | "request" | "chain">,
-): Promise<ResolvedModel> {
-  const { settings } = host;
-  const said = request.model ?? (chain.model === RUNBOOK ? RUNBOOK : settings.skills.get(name)?.model);
-  const own = manifest.model === "inherit" ? undefined : manifest.model;
-  const resolved = await resolveModel(host, said ?? own ?? chain.model);
-  return request.model === undefined ? resolved : known(resolved);
-}
-
-/** Throws where an alias was not known. */
-export function known(resolved: ResolvedModel): ResolvedModel {
-  const [unknown] = resolved.warnings.filter(({ code }) => code === "model-unknown");
-  if (!unknown) return resolved;
-  throw new SkillError(unknown.code, { message: unknown.message.replace(/:.*$/s, ""), fix: unknown.fix });
-}
-
 /** A use that has begun. */
 export type Begun = Use & { id: string; start: number };
 
-function refused({ id, request, chain, ...use }: Begun, refusals: readonly Notice[]): RunResult {
-  const skill = inLine(openHiding(allSecrets(new Map(), use.host)).text(request.skill), 64);
+function refused({ id, request, chain, ...use }: Begun, refusals: readonly Notice[]): Promise<RunResult> {
+  const skill = inLine(openHiding(allSecrets(new Map(), use.host)).text(String(request.skill)), 64);
   return refusedRun({ ...use, run: id, skill, parent: chain.parent }, refusals);
 }

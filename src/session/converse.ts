@@ -7,13 +7,13 @@ import { boundTime } from "../run/bound-time.ts";
 import { boundsOf } from "../run/bounds.ts";
 import { runId } from "../run/id.ts";
 import { messageFor } from "../run/instructions.ts";
+import { known } from "../run/model-for.ts";
 import { asNotice, hide } from "../run/notice.ts";
 import { livePort, type Port } from "../run/port.ts";
 import { refusedRun } from "../run/refused.ts";
 import type { RunResult } from "../run/result.ts";
 import { allSecrets } from "../run/secrets.ts";
 import { type Run, startRun } from "../run/start-run.ts";
-import { known } from "../run/use.ts";
 import { inTag } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
 import type { Session } from "./session.ts";
@@ -83,15 +83,20 @@ export function converse(session: Session, given: Partial<Host> = {}, options: C
       }),
     send(message, { signal: outer, ...more } = {}) {
       return startRun<RunEvent, RunResult>((pass, signal) => {
+        let hasBegun = false;
         const port = livePort((event) => {
+          hasBegun ||= event.type === "text-said" || event.type === "tool-called";
           pass(event);
           notify(host, event);
         });
         return next(async () => {
           const { length } = messages;
           const result = await answer({ session, host, messages, message, ...bounds, ...more, port, signal });
-          // What broke off is not gone on from.
-          if (BROKEN_OFF.has(result.stop)) keep(length);
+          // What failed can be said again. What was stopped has happened, with all that it did until then.
+          if (UNSAID.has(result.stop) || (result.isError && !hasBegun)) keep(length);
+          else if (messages.at(-1)?.role !== "assistant") {
+            messages.push({ role: "assistant", text: result.content, calls: [] });
+          }
           shorten(messages);
           return result;
         });
@@ -100,7 +105,7 @@ export function converse(session: Session, given: Partial<Host> = {}, options: C
   };
 }
 
-const BROKEN_OFF: ReadonlySet<RunResult["stop"]> = new Set(["error", "aborted", "refused"]);
+const UNSAID: ReadonlySet<RunResult["stop"]> = new Set(["error", "refused"]);
 
 interface Turn extends ConverseOptions {
   session: Session;

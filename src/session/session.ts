@@ -7,7 +7,7 @@ import { notify } from "../host/notify.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { type Chain, TOP } from "../run/chain.ts";
-import { commandsOf, printedForLoading } from "../run/dynamic.ts";
+import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
 import type { Within } from "../run/loop-options.ts";
 import { asToolResult, type RunResult, refusedResult } from "../run/result.ts";
@@ -168,7 +168,7 @@ export class State {
         return alreadyLoaded(skill);
       const dynamic = { skill, host: this.host, arguments: written, signal };
       // Waited for only where there is something to wait for: of many that load a skill at once, one gets it.
-      const printed = commandsOf(dynamic).length > 0 ? await printedForLoading(dynamic) : undefined;
+      const printed = commandsOf(dynamic).length > 0 ? await printedIn(dynamic, within) : undefined;
       const content = skillContent(skill, { ...given, folder: this.host.folderOf?.(skill), printed });
       this.#given.add(skill.name);
       this.#active.delete(skill.name);
@@ -225,8 +225,14 @@ export class State {
   }
 }
 
-function chainIn({ parent, budget, model }: Within): Chain {
-  return { ...TOP, parent, budget, ...defined({ model }) };
+/** In a step, where there are steps: what commands print is not the same twice. */
+async function printedIn(dynamic: Dynamic, within: Within | undefined): Promise<string[] | undefined> {
+  const run = async () => (await printedForLoading(dynamic)) ?? null;
+  return (await (within ? within.port.step("commands", run) : run())) ?? undefined;
+}
+
+function chainIn({ parent, budget, asked }: Within): Chain {
+  return { ...TOP, parent, budget, ...defined({ asked, model: asked }) };
 }
 
 function stampOf(skill: Skill): string {

@@ -8,6 +8,7 @@ import { grouped } from "../shared/text.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
 import type { Parameters, Values } from "../skill/parameters.ts";
 import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
+import { ourToolName } from "../skill/tool-names.ts";
 import { judge } from "./judge.ts";
 import type { State } from "./session.ts";
 
@@ -26,6 +27,11 @@ const PROFILE = {
 
 /** The tools of a session, one row each. */
 export function sessionTools(state: State): readonly Tool[] {
+  const disabled = new Set(state.host.settings.tools.disabled.map(ourToolName));
+  return allTools(state).filter(({ name }) => !disabled.has(name));
+}
+
+function allTools(state: State): readonly Tool[] {
   const { isForModel } = state;
   return [
     listTool(async () => (await state.reload()).skills.filter(isForModel), state.host, "search_skills"),

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { chmodSync, existsSync, lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, lstatSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
@@ -336,6 +336,22 @@ enabled = false
     await run(["set", "limits.nesting", "1"]);
     expect(lstatSync(file).isSymbolicLink()).toBe(true);
     expect(readFileSync(real, "utf8")).toBe("# dots\n\n[limits]\nnesting = 1\n");
+  });
+
+  it("keeps a link a link that leads to where nothing is yet", async () => {
+    const { run, file } = place("");
+    rmSync(file);
+    symlinkSync("dots/config.toml", file);
+    expect((await run(["set", "limits.nesting", "1"])).code).toBe(0);
+    expect(lstatSync(file).isSymbolicLink()).toBe(true);
+    expect(readFileSync(join(file, "../dots/config.toml"), "utf8")).toBe("[limits]\nnesting = 1\n");
+  });
+
+  it("says so where a file stands in place of its folder", async () => {
+    const { run, file } = place(undefined, undefined, { "home/.skillet": "" });
+    const { code, stderr } = await run(["set", "limits.nesting", "1"]);
+    expect(code).toBe(1);
+    expect(stderr).toContain(`The folder ${join(file, "..")} cannot be made: file already exists\n  move away`);
   });
 
   it("loses nothing when many processes set at once", async () => {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
-import { terminal } from "../support/terminal.ts";
+import { type Terminal, terminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
 
 interface Scene {
@@ -11,17 +11,23 @@ interface Scene {
   files?: Record<string, string>;
   config?: string;
   options?: readonly string[];
+  beside?: string;
 }
 
 /** `skillet chat` at a terminal, with a model that follows a script; with none at all where there is no script. */
-async function dialogue(turns: readonly Turn[] | undefined, { files = {}, config = "", options = [] }: Scene = {}) {
+async function dialogue(turns: readonly Turn[] | undefined, scene: Scene = {}) {
+  const opened = await start(turns, scene);
+  await opened.sees("> ");
+  return opened;
+}
+
+async function start(turns: readonly Turn[] | undefined, scene: Scene) {
+  const { files = {}, config = "", options = [], beside = "" } = scene;
   const model = turns ? modelConfig("openai", await modelServer("openai", turns)) : "";
   const home = temporaryFolder({ ".skillet/config.toml": `${model}\n${config}`, "project/README.md": "", ...files });
   chmodSync(join(home, ".skillet/config.toml"), 0o600);
   chmodSync(home, 0o755);
-  const opened = terminal(["chat", ...options], { home, cwd: join(home, "project") });
-  await opened.sees("> ");
-  return opened;
+  return terminal(["chat", ...options], { home, cwd: join(home, "project"), beside });
 }
 
 const own = (name: string, options: Parameters<typeof skillText>[1] = {}) => ({
@@ -175,6 +181,85 @@ describe("what is typed in a dialogue", () => {
     type("\t");
     await sees("it ");
     type("\r");
+    expect(await ended).toBe(0);
+  });
+});
+
+/** What a dialogue must have undone however it ended: keys that come one by one and unseen, and marks around pastes. */
+function expectRestored({ left, written }: Terminal) {
+  expect(left()).toMatch(/[^-]icanon/);
+  expect(left()).toMatch(/[^-]echo /);
+  expect(written().lastIndexOf("\u001b[?2004l")).toBeGreaterThanOrEqual(written().lastIndexOf("\u001b[?2004h"));
+}
+
+describe("the terminal of a dialogue", () => {
+  it("is as it was after an option that cannot be", async () => {
+    const opened = await start([], { options: ["--timeout", "abc"] });
+    expect(await opened.ended).toBe(2);
+    expect(opened.screen()).toContain("--timeout");
+    expectRestored(opened);
+  });
+
+  it("is as it was after it was left", async () => {
+    const opened = await dialogue([]);
+    opened.type("/quit\r");
+    expect(await opened.ended).toBe(0);
+    expectRestored(opened);
+  });
+
+  it("is as it was after a bug", async () => {
+    const beside = `process.once("SIGUSR2", () => { throw new Error("a bug"); });`;
+    const opened = await dialogue([], { beside });
+    opened.signal("SIGUSR2");
+    expect(await opened.ended).toBe(1);
+    expect(opened.screen()).toContain("Error: a bug");
+    expectRestored(opened);
+  });
+
+  it.each([
+    ["SIGTERM", 143],
+    ["SIGHUP", 129],
+    ["SIGQUIT", 131],
+  ] as const)(
+    "is as it was after %s, which ends the program at its prompt and during an answer",
+    async (name, code) => {
+      const waiting = await dialogue([]);
+      waiting.signal(name);
+      expect(await waiting.ended).toBe(code);
+      expectRestored(waiting);
+      const answering = await dialogue([() => [{ tool: "bash", input: { command: "sleep 60" } }]], { files: own("x") });
+      answering.type("/use x\r");
+      await answering.sees("x: bash sleep 60");
+      answering.signal(name);
+      expect(await answering.ended).toBe(code);
+      expect(answering.screen()).toContain("interrupted");
+      expectRestored(answering);
+    },
+  );
+
+  it("can be taken away", async () => {
+    const waiting = await dialogue([]);
+    expect(await waiting.hangUp()).toBe(129);
+    const answering = await dialogue([() => ({ hangs: true })]);
+    answering.type("one\r");
+    await answering.sees("thinking");
+    expect(await answering.hangUp()).toBe(129);
+  });
+
+  it("stays when another program sends what Ctrl-C sends", async () => {
+    const { type, signal, sees, ended } = await dialogue([() => ({ hangs: true }), () => "Still here."]);
+    type("one\r");
+    await sees("thinking");
+    signal("SIGINT");
+    await sees("interrupted");
+    await sees("> ");
+    signal("SIGINT");
+    await sees("Ctrl-C again, Ctrl-D or /quit leaves");
+    await sees("> ");
+    type("two\r");
+    await sees("Still here.");
+    await sees("> ");
+    type("/quit\r");
     expect(await ended).toBe(0);
   });
 });

@@ -226,10 +226,30 @@ describe("skillet chat", () => {
     expect((await run(["chat", "Use the test skill"])).code).toBe(3);
     await run(["trust", join(project, "workspace/skills/test"), "--yes"]);
     const used = await run(["chat", "Use the test skill"]);
-    expect(used.code).toBe(0);
+    expect(used.code).toBe(1);
     expect(used.stdout).toContain("Say hello to the user.");
+    expect(used.stdout).toContain("needs a language model");
     const report = await run(["chat", "Use the host-report skill"]);
     expect(report.stdout).toMatch(/^Memory\s/m);
+  });
+
+  it("[W-26] uses one with a language model", async () => {
+    const { run, project } = await withModel(
+      [
+        ({ prompt }) => {
+          expect(prompt).toBe("Use the test skill");
+          return [{ tool: "use_skill", input: { skill: "test" } }];
+        },
+        ({ instructions }) => {
+          expect(instructions).toContain("Say hello to the user.");
+          return "Hello!";
+        },
+        ({ results }) => `It says: ${/<output>\n(.*)\n<\/output>/.exec(results[0]?.content ?? "")?.[1]}`,
+      ],
+      { "project/workspace/skills/test/SKILL.md": "---\ndescription: Test skill\n---\n\nSay hello to the user.\n" },
+    );
+    await run(["trust", join(project, "workspace/skills/test"), "--yes"]);
+    expect(await run(["chat", "Use the test skill"])).toMatchObject({ code: 0, stdout: "It says: Hello!\n" });
   });
 
   it("[W-08, S-03] offers a model the tools of skills, and hands a task to one", async () => {

@@ -1,8 +1,20 @@
-import { spawn, spawnSync } from "node:child_process";
-import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../support/folder.ts";
 import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
 
@@ -12,17 +24,20 @@ const program = join(import.meta.dirname, "..", "..", "bin", "skillet.cjs");
 function open() {
   const home = temporaryFolder();
   const { PATH } = process.env;
-  const run = (...args: string[]) =>
+  const folder = join(home, "own", "cache", "compiled");
+  const runWith = (env: NodeJS.ProcessEnv, ...args: string[]) =>
     spawnSync(process.execPath, [program, ...args], {
       cwd: home,
       encoding: "utf8",
-      env: { PATH, HOME: home, SKILLET_HOME: join(home, "own") },
+      env: { PATH, HOME: home, SKILLET_HOME: join(home, "own"), ...env },
+      timeout: 10_000,
     });
-  const kept = (): string[] =>
-    readdirSync(join(home, "own", "cache", "compiled"), { recursive: true, encoding: "utf8" })
+  const run = (...args: string[]) => runWith({}, ...args);
+  const kept = (below = folder): string[] =>
+    readdirSync(below, { recursive: true, encoding: "utf8" })
       .filter((path) => path.includes("-command-"))
-      .map((path) => join(home, "own", "cache", "compiled", path));
-  return { run, kept };
+      .map((path) => join(below, path));
+  return { home, folder, run, runWith, kept };
 }
 
 describe("what V8 compiled", () => {
@@ -64,6 +79,91 @@ describe("what V8 compiled", () => {
       expect(bytes.subarray(0, bytes.length / 2).equals(bytes.subarray(bytes.length / 2))).toBe(true);
       expect(bytes.length).toBeGreaterThan(length / 2);
     }
+  });
+
+  it("is for its user alone, whatever the mask", () => {
+    const mask = process.umask(0);
+    onTestFinished(() => void process.umask(mask));
+    const { run, kept, folder } = open();
+    expect(run("list").status).toBe(0);
+    const [path = ""] = kept();
+    expect(dirname(dirname(path))).toBe(folder);
+    expect(basename(dirname(path))).toContain(process.version);
+    const modes = [folder, dirname(path), path].map((each) => (statSync(each).mode & 0o777).toString(8));
+    expect(modes).toEqual(["700", "700", "600"]);
+  });
+
+  it("is not believed where others can write, and is made anew", () => {
+    const { run, kept, folder } = open();
+    const { stdout } = run("list");
+    const [path = ""] = kept();
+    for (const [which, loose] of [
+      [path, 0o620],
+      [folder, 0o770],
+    ] as const) {
+      const { ino } = statSync(path);
+      chmodSync(which, loose);
+      expect(run("list")).toMatchObject({ status: 0, stdout, stderr: "" });
+      expect(statSync(path).ino).not.toBe(ino);
+      expect(statSync(which).mode & 0o022).toBe(0);
+    }
+    const { ino } = statSync(path);
+    chmodSync(dirname(path), 0o770);
+    expect(run("list")).toMatchObject({ status: 0, stdout, stderr: "" });
+    expect(statSync(path).ino).toBe(ino);
+    expect(kept()).toEqual([path]);
+  });
+
+  it("is neither waited for nor followed when it is no file", () => {
+    const { home, run, kept, folder } = open();
+    const { stdout } = run("list");
+    const [path = ""] = kept();
+    const elsewhere = join(home, "elsewhere");
+    renameSync(path, elsewhere);
+    for (const put of [() => execFileSync("mkfifo", [path]), () => symlinkSync(elsewhere, path)]) {
+      put();
+      expect(run("list")).toMatchObject({ status: 0, stdout, stderr: "" });
+      expect(lstatSync(path).isFile()).toBe(true);
+      rmSync(path);
+    }
+    rmSync(folder, { recursive: true });
+    symlinkSync(home, folder);
+    expect(run("list")).toMatchObject({ status: 0, stdout, stderr: "" });
+    expect(kept()).toEqual([]);
+  });
+
+  it("is not kept where Node was told to keep what it compiles", () => {
+    const { home, runWith, kept } = open();
+    const theirs = join(home, "theirs");
+    expect(runWith({ NODE_COMPILE_CACHE: theirs }, "list")).toMatchObject({ status: 0, stderr: "" });
+    expect(kept(theirs)).toEqual([]);
+  });
+
+  it("is removed when another build keeps its own, and nothing else is", () => {
+    const { run, kept } = open();
+    expect(run("list").status).toBe(0);
+    const [path = ""] = kept();
+    const beside = (name: string) => join(dirname(path), name);
+    const outdated = ["0123456789ab-command-list", "0123456789ab-shared-3TRBOBQY-any", "0123456789ab-yaml-any.77"];
+    const others = ["0123456789ab", "0123456789ab-notes.txt", "notes-command-list", `${basename(path)}.77`];
+    for (const name of [...outdated, ...others]) writeFileSync(beside(name), "");
+    rmSync(path);
+    expect(run("list").status).toBe(0);
+    expect(outdated.filter((name) => existsSync(beside(name)))).toEqual([]);
+    expect(others.filter((name) => existsSync(beside(name)))).toEqual(others);
+    expect(existsSync(path)).toBe(true);
+  });
+
+  it("is not needed: a start without a home, or with one that is a file, is a start", () => {
+    const { home, run, runWith } = open();
+    const { stdout } = run("list");
+    writeFileSync(join(home, "file"), "");
+    expect(runWith({ SKILLET_HOME: join(home, "file") }, "list").stderr).not.toMatch(/cache|at .*skillet\.cjs/);
+    const asNobody = process.getuid?.() === 0 ? { uid: 54321, gid: 54321 } : {};
+    const { PATH } = process.env;
+    const options = { cwd: "/", encoding: "utf8", env: { PATH }, ...asNobody } as const;
+    expect(spawnSync(process.execPath, [program, "list"], options)).toMatchObject({ status: 0, stderr: "" });
+    expect(stdout).not.toBe("");
   });
 });
 

@@ -14,7 +14,7 @@ import { PROVIDER_ROWS } from "../../src/model/providers.ts";
 import { aliasesOf, resolveModel } from "../../src/model/resolve.ts";
 import { runbook } from "../../src/model/runbook.ts";
 import { TOP } from "../../src/run/chain.ts";
-import { modelFor } from "../../src/run/use.ts";
+import { modelFor } from "../../src/run/model-for.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
 import { sketch } from "../support/skills.ts";

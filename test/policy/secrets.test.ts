@@ -60,6 +60,31 @@ describe("values of a skill", () => {
     expect(scene.grants.ownerOf("research"), "nothing was claimed").toMatchObject({ place: "" });
   });
 
+  it.each(["read", "read-write"])("[Q-03] are also the workspace that a name is given: %s", async (access) => {
+    const plain = skillText("plain");
+    const scene = await discoverIn({
+      "home/.skillet/config.toml": `[skills.plain]\nworkspace = "${access}"\n`,
+      "home/.skillet/skills/plain/SKILL.md": plain,
+    });
+    claimSecrets(scene.skill("plain"), scene);
+    writeFiles(scene.root, { "project/skills/plain/SKILL.md": plain });
+    const later = await scene.again();
+    const copy = later.skill("plain");
+    expect(copy.origin.scope).toBe("workspace");
+    later.trust.grant([{ skill: copy, copy: { digest: "sha256:x", files: new Map() } }]);
+    expect(codes(copy, later, "use")).toEqual(["secret-other-source"]);
+    expect(() => claimSecrets(copy, later)).toThrow(expect.objectContaining({ code: "secret-other-source" }));
+  });
+
+  it("[Q-03] are not that a name sees no workspace", async () => {
+    const scene = await discoverIn({
+      "home/.skillet/config.toml": '[skills.plain]\nworkspace = "none"\n',
+      "home/.skillet/skills/plain/SKILL.md": skillText("plain"),
+    });
+    claimSecrets(scene.skill("plain"), scene);
+    expect(scene.grants.ownerOf("plain")).toBeUndefined();
+  });
+
   it("[Q-03] are given to nobody while what was written down cannot be read", async () => {
     for (const broken of ["{", '{"version":2}', '{"version":1,"skills":{"research":{"source":1}}}', "[]"]) {
       const scene = await discoverIn({ ...config, ...places, "home/.skillet/grants.json": broken });

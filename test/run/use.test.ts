@@ -80,7 +80,7 @@ describe.each<ProtocolName>(["openai", "anthropic"])("a use over the protocol of
         },
         ({ results }) => {
           expect(results[0]?.content).toBe(
-            "Tool 'bash' is not allowed so for skill 'strict': it may use: read_file, Bash(git:*)",
+            "Tool 'bash' is not allowed so for skill 'strict' (git --version; touch made): it may use: read_file, Bash(git:*)",
           );
           expect(results[1]?.content).toBe(
             "Tool 'write_file' is not allowed for skill 'strict': it may use: bash, read_file, complete",

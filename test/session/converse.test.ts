@@ -138,13 +138,13 @@ describe("the limits of an answer", () => {
     expect((await conversation.send("go on")).content).toBe("1 result");
   });
 
-  it("are seconds, and what was said before stays", async () => {
+  it("are seconds; of what nothing came, nothing stays", async () => {
     const { conversation } = await conversing([() => ({ hangs: true })], { options: { seconds: 0.3 } });
     const { stop, content, ms } = await conversation.send("go");
     expect(stop).toBe("timeout");
     expect(content).toContain("was reached: there is no result yet");
     expect(ms).toBeLessThan(5000);
-    expect(conversation.messages).toEqual([{ role: "user", text: "go" }]);
+    expect(conversation.messages).toEqual([]);
   });
 
   it("are tokens, which it shares with what it uses, anew for each answer", async () => {
@@ -170,21 +170,17 @@ describe("the limits of an answer", () => {
 });
 
 describe("what breaks off in a conversation", () => {
-  it("is taken back, whether it was interrupted, failed or could not begin", async () => {
-    const { conversation, server } = await conversing(
-      [
-        () => "First.",
-        use("x"),
-        () => ({ hangs: true }),
-        () => ({ status: 401, message: "bad key" }),
-        ({ said }) => said.join(" | "),
-      ],
-      { skills: { x: {} } },
-    );
+  it("is taken back when it failed, could not begin, or nothing had come of it", async () => {
+    const { conversation, server } = await conversing([
+      () => "First.",
+      () => ({ hangs: true }),
+      () => ({ status: 401, message: "bad key" }),
+      ({ said }) => said.join(" | "),
+    ]);
     await conversation.send("one");
     const before = [...conversation.messages];
     const run = conversation.send("two");
-    await expect.poll(() => server.requests.length).toBe(3);
+    await expect.poll(() => server.requests.length).toBe(2);
     run.abort();
     expect(await run).toMatchObject({ stop: "aborted", isError: true });
     expect(conversation.messages).toEqual(before);
@@ -193,6 +189,20 @@ describe("what breaks off in a conversation", () => {
     expect(await conversation.send("four", { model: "nope" })).toMatchObject({ stop: "refused", isError: true });
     expect(conversation.messages).toEqual(before);
     expect((await conversation.send("five")).content).toBe("one | First. | five");
+  });
+
+  it("stays when something had come of it: the model knows what it did, and that it was stopped", async () => {
+    const { conversation, server } = await conversing(
+      [use("x"), () => ({ hangs: true }), ({ said }) => said.join(" | ")],
+      {
+        skills: { x: {} },
+      },
+    );
+    const run = conversation.send("one");
+    await expect.poll(() => server.requests.length).toBe(2);
+    run.abort();
+    expect(await run).toMatchObject({ stop: "aborted", isError: true });
+    expect((await conversation.send("two")).content).toMatch(/^one \| .*The run was interrupted.* \| two$/s);
   });
 
   it("ends at the caller's signal too, also before its turn has come", async () => {

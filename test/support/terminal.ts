@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { temporaryFolder } from "./folder.ts";
@@ -7,6 +8,10 @@ const program = join(import.meta.dirname, "../../src/cli/bin.ts");
 
 export interface Terminal {
   type(text: string): void;
+  /** Sends it to the program, and to nothing around it. */
+  signal(name: NodeJS.Signals): void;
+  /** Takes the terminal away, and waits until the program has ended: what it ended with. */
+  hangUp(): Promise<number>;
   /** Waits until this is on the screen, below what was waited for before. */
   sees(text: string): Promise<void>;
   /** What is on the screen now, without blanks at the ends of lines. */
@@ -14,14 +19,31 @@ export interface Terminal {
   /** All that was written to it. */
   written(): string;
   ended: Promise<number | null>;
+  /** How the terminal was left, once the program has ended: as `stty` says it. */
+  left(): string;
+}
+
+interface Place {
+  home: string;
+  cwd: string;
+  /** What the process does beside the program. */
+  beside?: string;
 }
 
 /** The program at a terminal of its own, which util-linux's `script` gives it: 80 columns wide. */
-export function terminal(args: readonly string[], place: { home: string; cwd: string }): Terminal {
-  const start = temporaryFolder({ "start.mjs": `import { run } from ${JSON.stringify(program)};\nrun();\n` });
-  const command = ["stty cols 80 rows 50;", `'${process.execPath}'`, `'${join(start, "start.mjs")}'`, ...args].join(
-    " ",
-  );
+export function terminal(args: readonly string[], place: Place): Terminal {
+  const start = temporaryFolder({
+    "start.mjs": `import { writeFileSync } from "node:fs";
+      import { run } from ${JSON.stringify(program)};
+      writeFileSync(new URL("pid", import.meta.url), String(process.pid));
+      process.on("exit", (code) => writeFileSync(new URL("code", import.meta.url), String(code)));
+      run();
+      ${place.beside ?? ""}`,
+  });
+  const [file, left] = [join(start, "start.mjs"), join(start, "left")];
+  const node = [`'${process.execPath}'`, `'${file}'`, ...args].join(" ");
+  const command = `stty cols 80 rows 50; ${node}; code=$?; stty -a >'${left}'; exit $code`;
+  const pid = () => Number(readFileSync(join(start, "pid"), "utf8"));
   const child = spawn("script", ["-qfec", command, "/dev/null"], {
     cwd: place.cwd,
     env: { ...withoutKeys(process.env), HOME: place.home, SKILLET_HOME: "", TERM: "xterm", NO_COLOR: "1" },
@@ -34,6 +56,12 @@ export function terminal(args: readonly string[], place: { home: string; cwd: st
   });
   return {
     type: (text) => void child.stdin.write(text),
+    signal: (name) => void process.kill(pid(), name),
+    async hangUp() {
+      child.kill("SIGKILL");
+      await expect.poll(() => isRunning(pid()), { timeout: 15_000 }).toBe(false);
+      return Number(readFileSync(join(start, "code"), "utf8"));
+    },
     async sees(text) {
       await expect
         .poll(() => written.includes(text, seen), { timeout: 15_000, message: `"${text}" after ${written}` })
@@ -43,7 +71,16 @@ export function terminal(args: readonly string[], place: { home: string; cwd: st
     screen: () => screenOf(written),
     written: () => written,
     ended: new Promise((resolve) => child.on("close", resolve)),
+    left: () => readFileSync(left, "utf8"),
   };
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 function withoutKeys({ ANTHROPIC_API_KEY: _, OPENAI_API_KEY: __, ...env }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {

@@ -27,7 +27,8 @@ export async function chat({ io, options, args }: Context<ChatOptions>): Promise
   else if (options.json) printJson(io.stdout, result);
   else {
     sayProblems(io, result);
-    if (!options.quiet) sayOutcome(io, result);
+    if (!options.quiet) sayOutcome(io, talk.isUndone() ? { ...result, stop: "failed", isError: true } : result);
   }
-  return talk.isRefused() ? EXIT.refused : exitOf(result);
+  if (talk.isRefused()) return EXIT.refused;
+  return talk.isUndone() ? EXIT.findings : exitOf(result);
 }

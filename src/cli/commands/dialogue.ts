@@ -17,13 +17,14 @@ import { type ChatOptions, openTalk, type Talk } from "./talk.ts";
 
 /** Talks with whoever sits at the terminal, until they leave. */
 export async function dialogue(given: Io, found: Discovered, options: ChatOptions): Promise<number> {
-  const words = { aliases: [] as readonly string[] };
-  const lines = given.dialogue?.((line) => completions(line, at, words.aliases));
-  if (!lines) return EXIT.usage;
+  if (!given.dialogue) return EXIT.usage;
   const io: Io = { ...given, ask: (question) => lines.ask(question) };
   const out = printer(io.stderr, io.env);
+  // What was asked for is judged here, before the terminal is taken.
   const talk = openTalk(io, found, options);
   const at: At = { io, out, found, talk, isQuiet: options.quiet ?? false };
+  const words = { aliases: [] as readonly string[] };
+  const lines = given.dialogue((line) => completions(line, at, words.aliases));
   try {
     words.aliases = (await aliasesOf(found)).map(({ alias }) => alias);
     await sayHeader(at);

@@ -36,13 +36,13 @@ export async function run({ io, options, args }: Context<UseOptions>): Promise<n
   const found = await discoverFor(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const skill = found.catalog.find(name);
-  if (!skill) return explainMissing(io, found, name);
+  if (!skill && !options.json && !options.events) return explainMissing(io, found, name);
   const request = await requestOf(io, options, name, words);
   if (options.dryRun) return (await import("./dry-run.ts")).dryRun(io, found, request, options.json ?? false);
   const signal = interruption(io);
   let result = await printed(io, found, { ...request, signal }, options);
   const waitsForTrust = result.refusals.some(({ code }) => code === "untrusted" || code === "changed");
-  if (waitsForTrust && result.refusals.length === 1 && (await askForTrust(io, found, [skill]))) {
+  if (skill && waitsForTrust && result.refusals.length === 1 && (await askForTrust(io, found, [skill]))) {
     result = await printed(io, found, { ...request, signal }, options);
   }
   sayResult(io, found, result, options);
@@ -215,16 +215,24 @@ export function sayOutcome(io: Io, result: RunResult): void {
     ...(isolation === undefined ? [] : [isolation.level === "none" ? "NOT ISOLATED" : `${isolation.level} isolation`]),
   ];
   error.line`${isError ? error.red("✗") : error.green("✓")} ${SAID[stop]} ${error.dim(`(${details.join(", ")})`)}`;
+  const set = SET_BY[stop];
+  if (set !== undefined) error.line`  the least of these holds: ${set}`;
 }
+
+const SET_BY: Partial<Record<RunResult["stop"], string>> = {
+  "max-steps": "max_iterations of the skill, --max-iterations, [limits]",
+  timeout: "--timeout, timeout_seconds of [limits]",
+  budget: "--budget, tokens of [limits]",
+};
 
 const SAID: Record<RunResult["stop"], string> = {
   answer: "done",
   complete: "done",
   failed: "it could not be done",
   refused: "refused",
-  "max-steps": "stopped at its limit of iterations: max_iterations of the skill, --max-iterations, or [limits]",
-  timeout: "stopped at its time limit: --timeout, or [limits] timeout_seconds",
-  budget: "stopped at its limit of tokens: --budget, or [limits] tokens",
+  "max-steps": "stopped at its limit of iterations",
+  timeout: "stopped at its time limit",
+  budget: "stopped at its limit of tokens",
   aborted: "interrupted",
   error: "it failed",
 };
@@ -237,6 +245,7 @@ const EXITS: Partial<Record<RunResult["stop"], number>> = {
   aborted: EXIT.interrupted,
 };
 
-export function exitOf({ stop, isError }: RunResult): number {
+export function exitOf({ stop, isError, refusals }: RunResult): number {
+  if (refusals.some(({ code }) => code === "not-found")) return EXIT.findings;
   return EXITS[stop] ?? (isError ? EXIT.findings : EXIT.fine);
 }

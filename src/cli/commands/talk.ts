@@ -1,6 +1,7 @@
 import type { Discovered } from "../../host/discover.ts";
 import type { SkillEvent } from "../../host/events.ts";
 import type { Notice } from "../../host/sandbox.ts";
+import { RUNBOOK } from "../../model/runbook.ts";
 import type { RunResult } from "../../run/result.ts";
 import { converse } from "../../session/converse.ts";
 import { openSession, type Session } from "../../session/session.ts";
@@ -34,6 +35,8 @@ export interface Talk {
   use(name: string, message: string): Promise<RunResult>;
   /** Whether skills were to be used and none was let. */
   isRefused(): boolean;
+  /** Whether what was to be done by a skill was not: nobody else could do it in its place. */
+  isUndone(): boolean;
 }
 
 type Start = (signal: AbortSignal) => PromiseLike<RunResult>;
@@ -42,7 +45,13 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
   const isForProgram = options.json === true || options.events === true;
   const isStreamed = !isForProgram && !options.showSecrets && io.stdout.isTTY === true;
   const voice = openVoice(io);
-  const seen = { used: new Set<string>(), refused: new Map<string, readonly Notice[]>(), isHeldBack: false };
+  const seen = {
+    used: new Set<string>(),
+    refused: new Map<string, readonly Notice[]>(),
+    isHeldBack: false,
+    isUndone: false,
+    by: "" as string | undefined,
+  };
   let progress: Progress | undefined;
   const endLine = () => {
     voice.endLine();
@@ -55,6 +64,7 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
       // Whoever sits there is asked first: what is said of the refusal may be nothing that they need to read.
       seen.isHeldBack ||= io.ask !== undefined && isForTrustAlone(event.refusals);
     }
+    if (event.type === "run-ended" && event.skill !== "") seen.isUndone = event.isError;
     if (options.events) return printJsonLine(io.stdout, event);
     if (event.type === "text-said" && event.skill === "" && isStreamed && !seen.isHeldBack) {
       progress?.hold();
@@ -67,6 +77,7 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
     seen.refused.clear();
     seen.used.clear();
     seen.isHeldBack = false;
+    seen.isUndone = false;
     voice.begin();
     progress = options.quiet || isForProgram ? undefined : openProgress(io);
     try {
@@ -87,6 +98,7 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
   const shown = async (start: Start): Promise<RunResult> => {
     const { length } = conversation.messages;
     let result = await once(start);
+    seen.by = result.model;
     if (await wantsTrust(io, found, seen.refused)) {
       if (conversation.messages.length > length) conversation.forget();
       result = await once(start);
@@ -99,6 +111,7 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
     session,
     model: options.model,
     isRefused: () => seen.refused.size > 0 && seen.used.size === 0,
+    isUndone: () => talk.isRefused() || (seen.isUndone && seen.by === RUNBOOK),
     say: (message, context) =>
       shown((signal) => conversation.send(message, { signal, ...defined({ context, model: talk.model }) })),
     use: (skill, message) =>

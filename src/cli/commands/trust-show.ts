@@ -2,12 +2,13 @@ import { isUtf8 } from "node:buffer";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
-import { type Change, placeOf, type TrustedSkill } from "../../host/trust.ts";
+import { type Change, isCode, placeOf, type TrustedSkill } from "../../host/trust.ts";
 import { commandsIn } from "../../model/commands.ts";
 import { storeFolder } from "../../sandbox/places.ts";
 import { diffLines } from "../../shared/diff.ts";
 import { count } from "../../shared/text.ts";
 import { declaredVariables } from "../../skill/needs.ts";
+import { interpreterOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { SkillCopy } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
@@ -29,12 +30,14 @@ export function showSubject(out: Printer, subject: Subject, found: Discovered): 
   if (!before) showInstructions(out, skill);
   const kinds = new Map(changes.map(({ path, what }) => [path, what]));
   if (!before || kinds.has("SKILL.md")) showCommands(out, skill);
-  for (const [path, { bytes, executable }] of copy.files) {
-    const kind = before ? kinds.get(path) : isProse(path) ? undefined : "added";
+  for (const [path, file] of copy.files) {
+    const { bytes, executable } = file;
+    const kind = before ? kinds.get(path) : isCode(skill, path, file) ? "added" : undefined;
     if (path === "SKILL.md" && kind === undefined) continue;
     const size = `${count(bytes.length, "byte")}${executable ? ", executable" : ""}`;
     out.line`  ${path}  ${out.dim(size)}${kind && before ? out.yellow(` ${kind}`) : ""}`;
-    const was = before ? join(storeFolder(found.home), before.digest.slice(7), path) : "";
+    // What was prose before was not shown then.
+    const was = before && kind === "changed" ? join(storeFolder(found.home), before.digest.slice(7), path) : "";
     if (kind !== undefined) showDifference(out, was, bytes, skill, path);
   }
   for (const { path, what } of changes) if (what === "removed") out.line`  ${path}  ${out.yellow("removed")}`;
@@ -87,8 +90,14 @@ function linesOf(text: string): string[] {
 /** The lines that are new, or changed since it was trusted. */
 function showDifference(out: Printer, was: string, now: Uint8Array, skill: Skill, path: string): void {
   const before = was !== "" && existsSync(was) ? readFileSync(was) : new Uint8Array();
-  if (!isUtf8(before) || !isUtf8(now)) return;
-  const lines = diffLines(Buffer.from(before).toString(), Buffer.from(now).toString());
+  if (!isText(path, now)) {
+    out.line`    ${out.yellow(`not text, ${count(now.length, "byte")}: not shown`)}`;
+    return;
+  }
+  // Both alike: two encodings of one word are a change. One byte for one character shows whatever else there is.
+  const encoding = isUtf8(before) && isUtf8(now) ? "utf8" : "latin1";
+  const textOf = (bytes: Uint8Array) => (isText(path, bytes) ? Buffer.from(bytes).toString(encoding) : "");
+  const lines = diffLines(textOf(before), textOf(now));
   for (const line of lines.slice(0, MOST_LINES)) {
     out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
   }
@@ -96,6 +105,7 @@ function showDifference(out: Printer, was: string, now: Uint8Array, skill: Skill
   if (more > 0) out.line`    ${out.dim(`… ${count(more, "more line")}: skillet show ${skill.name} ${path}`)}`;
 }
 
-function isProse(path: string): boolean {
-  return /\.(?:md|markdown|txt)$/i.test(path);
+/** What an interpreter would run is, whatever bytes are strewn in. */
+function isText(path: string, bytes: Uint8Array): boolean {
+  return isUtf8(bytes) || !bytes.includes(0) || interpreterOf(path, bytes)?.program !== undefined;
 }

@@ -1,0 +1,172 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { replaceFile, whileLocked } from "../../src/host/locked-file.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+const module = JSON.stringify(join(import.meta.dirname, "../../src/host/locked-file.ts"));
+const uuid = "00000000-0000-4000-8000-000000000000";
+const host = encodeURIComponent(hostname());
+
+/** Another process that takes the lock, then does this with `file`. */
+function other(file: string, work: string): ChildProcess {
+  const program = `
+const fs = await import("node:fs");
+const { whileLocked } = await import(${module});
+const file = process.argv[1];
+const sleep = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+whileLocked(file, () => { ${work} });`;
+  const args = ["--no-warnings", "--input-type=module", "-e", program, file];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return child;
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+const took = (work: () => void) => {
+  const start = performance.now();
+  work();
+  return performance.now() - start;
+};
+
+describe("a lock", () => {
+  it("is not taken from a process that lives, whatever the clock of its folder says", async () => {
+    const folder = temporaryFolder();
+    const file = join(folder, "x.json");
+    const child = other(file, `fs.writeFileSync(file + ".here", ""); sleep(3500); fs.writeFileSync(file, "child");`);
+    await until(() => existsSync(`${file}.here`));
+    const hourAgo = new Date(Date.now() - 3_600_000);
+    utimesSync(`${file}.lock`, hourAgo, hourAgo);
+    expect(whileLocked(file, () => readFileSync(file, "utf8"))).toBe("child");
+    await (child.exitCode === null ? once(child, "exit") : undefined);
+    expect(readdirSync(folder).sort()).toEqual(["x.json", "x.json.here"]);
+  });
+
+  it("is taken from a process that was killed, when it has not moved for a while", async () => {
+    const file = join(temporaryFolder(), "x.json");
+    const child = other(file, `fs.writeFileSync(file + ".here", ""); sleep(60000);`);
+    await until(() => existsSync(`${file}.here`));
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    expect(readdirSync(`${file}.lock`)).toEqual([expect.stringMatching(new RegExp(`^${child.pid}\\.`))]);
+    expect(took(() => whileLocked(file, () => {}))).toBeGreaterThan(1900);
+    expect(existsSync(`${file}.lock`)).toBe(false);
+  });
+
+  it.each([
+    ["an empty one", []],
+    ["one of another machine", [`1.${uuid}@elsewhere`]],
+  ])("is taken after a while when nobody is known to hold it: %s", (_, names) => {
+    const file = join(temporaryFolder(), "x.json");
+    mkdirSync(`${file}.lock`);
+    for (const name of names) writeFileSync(join(`${file}.lock`, name), "");
+    const future = new Date(Date.now() + 3_600_000);
+    utimesSync(`${file}.lock`, future, future);
+    expect(took(() => whileLocked(file, () => {}))).toBeGreaterThan(1900);
+  });
+
+  it("is waited for no longer than ten seconds, and the error says which it is and whose", () => {
+    const file = join(temporaryFolder(), "x.json");
+    mkdirSync(`${file}.lock`);
+    writeFileSync(join(`${file}.lock`, `${process.pid}.${uuid}@${host}`), "");
+    const work = () => whileLocked(file, () => expect.unreachable());
+    const time = took(() =>
+      expect(work).toThrow(
+        expect.objectContaining({
+          code: "locked",
+          message: `${file}.lock has been held by process ${process.pid} for 10 seconds, so nothing was written`,
+          fix: expect.stringContaining("remove it"),
+        }),
+      ),
+    );
+    expect(time).toBeLessThan(12_000);
+    expect(readdirSync(`${file}.lock`), "it is another's").toHaveLength(1);
+  }, 20_000);
+
+  it("is given back only by whoever has it", () => {
+    const file = join(temporaryFolder(), "x.json");
+    const another = `1.${uuid}@elsewhere`;
+    whileLocked(file, () => writeFileSync(join(`${file}.lock`, another), ""));
+    expect(readdirSync(`${file}.lock`)).toEqual([another]);
+  });
+
+  it("is given back when the work fails", () => {
+    const file = join(temporaryFolder(), "x.json");
+    const fail = () => {
+      throw new Error("no");
+    };
+    expect(() => whileLocked(file, fail)).toThrow("no");
+    expect(existsSync(`${file}.lock`)).toBe(false);
+  });
+
+  it("is never had by two, also when many find one that was left behind", async () => {
+    const folder = temporaryFolder();
+    const file = join(folder, "count");
+    writeFileSync(file, "0");
+    mkdirSync(`${file}.lock`);
+    const add = "fs.writeFileSync(file, String(Number(fs.readFileSync(file, 'utf8')) + 1));";
+    const all = Array.from({ length: 10 }, () => once(other(file, `sleep(1); ${add}`), "exit"));
+    expect((await Promise.all(all)).map(([code]) => code)).toEqual(Array(10).fill(0));
+    expect(readFileSync(file, "utf8")).toBe("10");
+    expect(readdirSync(folder)).toEqual(["count"]);
+  }, 30_000);
+
+  it.each(["home", "home/deeper"])("is none where a file stands in place of a folder above it: %s", (path) => {
+    const folder = join(temporaryFolder({ home: "" }), path);
+    const work = () => whileLocked(join(folder, "x.json"), () => expect.unreachable());
+    expect(work).toThrow(
+      expect.objectContaining({
+        code: "unwritable",
+        message: expect.stringContaining(`The folder ${folder} cannot be made`),
+      }),
+    );
+  });
+});
+
+describe("a file that is replaced", () => {
+  it("[Q-22] has the mode that was wanted, whatever was left behind beside it", () => {
+    const folder = temporaryFolder();
+    const file = join(folder, "config.toml");
+    writeFileSync(`${file}.${process.pid}`, "half", { mode: 0o644 });
+    for (const mode of [0o600, 0o644, 0o666]) {
+      replaceFile(file, "secret", mode);
+      expect(statSync(file).mode & 0o777).toBe(mode);
+    }
+    expect(readFileSync(`${file}.${process.pid}`, "utf8")).toBe("half");
+  });
+
+  it("leaves no draft when it cannot be put in place", () => {
+    const folder = temporaryFolder({ "config.toml/x": "" });
+    expect(() => replaceFile(join(folder, "config.toml"), "secret")).toThrow(
+      expect.objectContaining({ code: "unwritable" }),
+    );
+    expect(readdirSync(folder)).toEqual(["config.toml"]);
+  });
+
+  it("is where its links lead, one after the other, also when nothing is there; a loop leads nowhere", () => {
+    const folder = temporaryFolder({ "dots/readme": "" });
+    const file = join(folder, "config.toml");
+    symlinkSync("dots/first", file);
+    symlinkSync("../real/second", join(folder, "dots/first"));
+    replaceFile(file, "text");
+    expect(readFileSync(join(folder, "real/second"), "utf8")).toBe("text");
+    expect(statSync(file).ino).toBe(statSync(join(folder, "real/second")).ino);
+    symlinkSync("loop", join(folder, "loop"));
+    expect(() => replaceFile(join(folder, "loop"), "text")).toThrow(expect.objectContaining({ code: "unwritable" }));
+  });
+});
