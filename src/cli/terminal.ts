@@ -91,8 +91,8 @@ export function openDialogue(complete: Complete, onEnding: (signal: Ending) => v
     });
   process.once("exit", close).on("SIGINT", onInterrupt);
   for (const name of ENDINGS) process.once(name, onSignal);
-  // Where the terminal has gone, nothing can be read from it, nor said.
-  stdin.on("error", onEnd);
+  // Where the terminal has gone, nothing can be read from it, nor said. Later, because closing meets the same error.
+  stdin.on("error", () => setImmediate(onEnd));
   for (const stream of [stderr, process.stdout]) stream.on("error", () => {});
   stderr.write(PASTES_ON);
   stdin.on("data", onData).on("end", onEnd).resume();
