@@ -3,7 +3,7 @@ import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
 import type { Complete, Stream } from "./io.ts";
 import { main } from "./main.ts";
-import { type Ending, openDialogue } from "./terminal.ts";
+import { AGAIN_MS, type Ending, openDialogue } from "./terminal.ts";
 
 /** The process around `main`: its streams, its signals, its exit code. */
 export function run(): void {
@@ -33,7 +33,6 @@ function interrupted(until?: AbortSignal): Promise<void> {
     for (const name of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const) {
       const onSignal = () => {
         resolve();
-        // A terminal signals everybody in front of it, and who started us passes it on: only a later one is a second one.
         setTimeout(() => process.off(name, onSignal), AGAIN_MS).unref();
       };
       process.on(name, onSignal);
@@ -42,7 +41,6 @@ function interrupted(until?: AbortSignal): Promise<void> {
   });
 }
 
-const AGAIN_MS = 300;
 let onReaderGone = () => {};
 
 async function ask(question: string): Promise<string> {

@@ -77,7 +77,9 @@ export function openDialogue(complete: Complete, onEnding: (signal: Ending) => v
     stderr.write(PASTES_OFF);
     stdin.off("data", onData).off("end", onEnd).pause();
     process.off("exit", close).off("SIGINT", onInterrupt);
-    for (const name of ENDINGS) process.off(name, onSignal);
+    setTimeout(() => {
+      for (const name of ENDINGS) process.off(name, onSignal);
+    }, AGAIN_MS).unref();
     lines.close();
   };
   const wait = (prompt: string, isAsking: boolean) =>
@@ -90,7 +92,7 @@ export function openDialogue(complete: Complete, onEnding: (signal: Ending) => v
       play();
     });
   process.once("exit", close).on("SIGINT", onInterrupt);
-  for (const name of ENDINGS) process.once(name, onSignal);
+  for (const name of ENDINGS) process.on(name, onSignal);
   // Where the terminal has gone, nothing can be read from it, nor said. Later, because closing meets the same error.
   stdin.on("error", () => setImmediate(onEnd));
   for (const stream of [stderr, process.stdout]) stream.on("error", () => {});
@@ -106,6 +108,9 @@ export function openDialogue(complete: Complete, onEnding: (signal: Ending) => v
     close,
   };
 }
+
+// A terminal signals everybody in front of it, and who started us passes it on: only a later one is a second one.
+export const AGAIN_MS = 300;
 
 /** Ctrl-C stops what is being done; these end the program. */
 const ENDINGS = ["SIGTERM", "SIGHUP", "SIGQUIT"] as const;
