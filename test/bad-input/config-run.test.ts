@@ -101,7 +101,7 @@ describe("skillet run", () => {
     const body = "```sh\nprintf '\\033[2J\\033]52;c;aGk=\\007\\r\\342\\200\\256x\\n'\n```";
     writeFileSync(join(home, ".skillet/skills/odd/SKILL.md"), skillText("odd", { body }));
     for (const options of [[], ["--json"], ["--events"]]) {
-      const { stdout, stderr } = await run(["run", "odd", ...options], { isTTY: true, env: { NO_COLOR: "1" } });
+      const { stdout, stderr } = await run(["run", "odd", ...options], { isTTY: true, env: { TERM: "dumb" } });
       expect(stdout + stderr).not.toMatch(/[\u001b\u0007\u202e]/);
     }
   });
