@@ -100,8 +100,9 @@ const LINES: Lines = {
     isError &&
     tool !== "use_skill" &&
     out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${tool} failed ${out.dim(code ?? "")}`,
-  "run-refused": (out, { skill, refusals }, indent) => {
-    for (const { message } of skill === "" ? [] : refusals)
+  // Of what was asked for itself, the command says why not.
+  "run-refused": (out, { parent, refusals }, indent) => {
+    for (const { message } of parent === undefined ? [] : refusals)
       out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${message}`;
   },
   "tool-blocked": (out, { tool, message }) =>

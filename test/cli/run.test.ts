@@ -76,7 +76,7 @@ describe("skillet run", () => {
     expect((await run(["run", "x", "--input", "@in.json"])).stdout).toBe("2\n");
     const wrong = await run(["run", "x", "--input", '{"n": "three"}']);
     expect([wrong.code, wrong.stdout]).toEqual([3, ""]);
-    expect(wrong.stderr).toContain('Invalid input: "n" must be integer');
+    expect(wrong.stderr).toBe('✗ Invalid input: "n" must be integer\n  its input takes: n\n');
     expect(await run(["run", "x", "--input", "{n}"])).toMatchObject({ code: 2, stdout: "" });
     expect(await run(["run", "x", "--input", "@nowhere"])).toMatchObject({ code: 2, stdout: "" });
   });
