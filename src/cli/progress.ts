@@ -72,9 +72,10 @@ export function openProgress(io: Io): Progress {
 
 function doingOf(event: RunEvent): string | undefined {
   const who = event.skill === "" ? "" : `${event.skill}: `;
-  if (event.type === "tool-called") return `${who}${event.tool}`;
-  if (event.type === "text-said") return `${who}writing`;
-  if (event.type === "tool-ended" || event.type === "run-started") return `${who}thinking`;
+  const step = "step" in event ? ` · step ${event.step}` : "";
+  if (event.type === "tool-called") return `${who}${event.tool}${step}`;
+  if (event.type === "text-said") return `${who}writing${step}`;
+  if (event.type === "tool-ended" || event.type === "run-started") return `${who}thinking${step}`;
   return undefined;
 }
 

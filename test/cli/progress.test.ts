@@ -17,11 +17,11 @@ async function moving(events: readonly object[]): Promise<string> {
 const started = { type: "run-started", model: "m", tools: [], depth: 1, limits: { iterations: 1, seconds: 1 } };
 
 describe("the moving line", () => {
-  it("says who thinks, who writes, and which tool is at work", async () => {
+  it("says who thinks, who writes, which tool is at work, the step and the time", async () => {
     expect(await moving([started])).toContain(" x: thinking · ");
     expect(await moving([started, { type: "text-said", step: 1, text: "a" }])).toContain(" x: writing · ");
     expect(await moving([{ type: "text-said", step: 1, text: "a", skill: "" }])).toContain(" writing · ");
     const called = { type: "tool-called", step: 1, tool: "bash", input: {} };
-    expect(await moving([started, called])).toContain(" x: bash · ");
+    expect(await moving([started, called])).toContain(" x: bash · step 1 · 0 s");
   });
 });
