@@ -25,7 +25,7 @@ export async function discoverFor(
 }
 
 /** Who sits at a terminal is alone with it. */
-export function callerOf({ chatType = "private", chatId = "terminal" }: CallerOptions): Caller {
+function callerOf({ chatType = "private", chatId = "terminal" }: CallerOptions): Caller {
   return { chatType, chatId };
 }
 

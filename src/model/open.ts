@@ -1,6 +1,7 @@
 import type { Host } from "../host/host.ts";
 import { type Model, type ModelSettings, PROVIDERS, type Provider } from "../host/models.ts";
 import { resolved } from "../host/reference.ts";
+import { configFile } from "../policy/shown-path.ts";
 import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding, type Secrets } from "../shared/redact.ts";
@@ -71,10 +72,6 @@ export function modelSecrets(host: Host): Secrets {
     }
   }
   return secrets;
-}
-
-export function configFile({ home }: Host): string {
-  return `${home ?? "~/.skillet"}/config.toml`;
 }
 
 export function tableFor(alias: string): string {

@@ -1,6 +1,6 @@
 import { declaredVariables, variableProblem } from "../skill/needs.ts";
 import type { Policy } from "./policy.ts";
-import { shownPath } from "./shown-path.ts";
+import { configFile } from "./shown-path.ts";
 import { keyOf, tableOf } from "./table.ts";
 
 /** Every variable that a skill declares has a value in the configuration, and none of them decides how programs start. */
@@ -20,7 +20,6 @@ export const hasVariables: Policy = (skill, host) => {
     (name) => (values?.get(name) ?? PLACEHOLDER) === PLACEHOLDER || values?.get(name) === "",
   );
   if (missing.length === 0) return undefined;
-  const file = `${host.home === undefined ? "~/.skillet" : shownPath(host.home, host)}/config.toml`;
   const hasTable = host.settings.skills.has(skill.name); // A second one of its name would be an error.
   return {
     code: "missing-variable",
@@ -28,7 +27,7 @@ export const hasVariables: Policy = (skill, host) => {
     message: `Skill '${skill.name}' needs ${missing.join(", ")}`,
     fix: [
       ...missing.map((name) => `run: skillet config set ${keyOf(skill, name)}`),
-      `or add to ${file}${hasTable ? `, below ${tableOf(skill)}` : ""}:`,
+      `or add to ${configFile(host)}${hasTable ? `, below ${tableOf(skill)}` : ""}:`,
       ...(hasTable ? [] : [`  ${tableOf(skill)}`]),
       ...missing.map((name) => `  ${name} = "${PLACEHOLDER}"`),
     ].join("\n"),

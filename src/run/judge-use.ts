@@ -8,13 +8,13 @@ import { openHiding, type Secrets } from "../shared/redact.ts";
 import { nearest } from "../shared/text.ts";
 import { isFor, type Skill, withBody } from "../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
-import { type Chain, chainDenial } from "./chain.ts";
+import { chainDenial } from "./chain.ts";
 import { changed } from "./changed.ts";
 import { readUseInput } from "./input.ts";
 import { modelFor } from "./model-for.ts";
 import { asNotice, hide } from "./notice.ts";
 import { allSecrets, ownSecrets } from "./secrets.ts";
-import type { UseRequest } from "./use.ts";
+import type { Use, UseRequest } from "./use.ts";
 
 export interface Judged extends ResolvedModel {
   skill: Skill;
@@ -28,16 +28,11 @@ export interface Judged extends ResolvedModel {
   hasTakenContext: boolean;
 }
 
-export interface UseScene {
-  catalog: Catalog;
-  host: Host;
-  request: UseRequest;
-  chain: Chain;
-}
-
 /** Whether a skill may be used so: which is meant, then everything that speaks against it at once. */
-export async function judgeUse(scene: UseScene): Promise<Judged | { refusals: readonly Notice[] }> {
-  const { catalog, host, request, chain } = scene;
+export async function judgeUse(
+  use: Pick<Use, "catalog" | "host" | "request" | "chain">,
+): Promise<Judged | { refusals: readonly Notice[] }> {
+  const { catalog, host, request, chain } = use;
   const found = catalog.find(String(request.skill));
   if (!found) {
     const isHidden = hide(openHiding(allSecrets(new Map(), host)));
@@ -52,7 +47,7 @@ export async function judgeUse(scene: UseScene): Promise<Judged | { refusals: re
   const hiding = denied.filter(({ kind }) => kind === "access");
   if (hiding.length > 0) return refuse(hiding);
   const read = await readUseInput(skill, request);
-  const resolved = await modelFor(skill, scene).catch(asNotice);
+  const resolved = await modelFor(skill, use).catch(asNotice);
   const refusals = [
     ...invocationDenial(skill, request.by),
     ...chainDenial(chain, skill, host),

@@ -70,11 +70,7 @@ export function isRunTool(tool: Tool): tool is RunTool {
 }
 
 /** An event without whose it is. */
-export type Happening = RunEvent extends infer E
-  ? E extends unknown
-    ? Omit<E, "run" | "skill" | "at">
-    : never
-  : never;
+type Happening = RunEvent extends infer E ? (E extends unknown ? Omit<E, "run" | "skill" | "at"> : never) : never;
 
 /** Says what happens in this run. */
 export function emit(port: Port, { run, skill }: { run: string; skill: string }, event: Happening): void {

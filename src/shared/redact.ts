@@ -18,11 +18,6 @@ export function redact(text: string, secrets: Secrets): string {
   return openHiding(secrets).text(text);
 }
 
-/** One stream. */
-export function openRedactor(secrets: Secrets): Redactor {
-  return openHiding(secrets).stream();
-}
-
 /** The same secrets for many texts and streams: what they look like is worked out once. */
 export interface Hiding {
   text(text: string): string;

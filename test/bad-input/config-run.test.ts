@@ -1,49 +1,19 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  chmodSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, lstatSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type RunOptions, skillet } from "../support/command.ts";
-import { skillText, temporaryFolder } from "../support/folder.ts";
+import { skillText } from "../support/folder.ts";
+import { type Place, place as placeWith } from "../support/place.ts";
 import { makePipe } from "./pipe.ts";
 
 const SLOW = skillText("slow", { body: "```sh\necho begun; sleep 60\n```" });
 
-interface Place {
-  home: string;
-  project: string;
-  config: string;
-  run(args: readonly string[], options?: RunOptions): ReturnType<typeof skillet>;
-}
-
 /** A home with the skills `x` and `slow`, and nobody's model. */
 function place(config = ""): Place {
-  const root = temporaryFolder({
-    "home/.skillet/config.toml": config,
-    "home/.skillet/skills/x/SKILL.md": skillText("x", { body: "```sh\necho hi\n```" }),
-    "home/.skillet/skills/slow/SKILL.md": SLOW,
-    "project/README.md": "A project.\n",
-  });
-  chmodSync(root, 0o755);
-  chmodSync(join(root, "home/.skillet/config.toml"), 0o600);
-  chmodSync(join(root, "project"), 0o777);
-  const [home, project] = [join(root, "home"), join(root, "project")];
-  return {
-    home,
-    project,
-    config: join(home, ".skillet/config.toml"),
-    run: (args, options = {}) => skillet(args, { cwd: project, ...options, env: { HOME: home, ...options.env } }),
-  };
+  const x = skillText("x", { body: "```sh\necho hi\n```" });
+  return placeWith({ "home/.skillet/skills/x/SKILL.md": x, "home/.skillet/skills/slow/SKILL.md": SLOW }, config);
 }
 
 describe("skillet run", () => {

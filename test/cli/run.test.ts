@@ -1,30 +1,9 @@
-import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type RunOptions, skillet } from "../support/command.ts";
-import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { skillText, writeFiles } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
+import { type Place, place } from "../support/place.ts";
 import { modelConfig } from "../support/use.ts";
-
-interface Place {
-  home: string;
-  project: string;
-  run(args: readonly string[], options?: RunOptions): ReturnType<typeof skillet>;
-}
-
-/** A home with skills and a configuration, and a project that others may read. */
-function place(files: Record<string, string>, config = ""): Place {
-  const root = temporaryFolder({ "home/.skillet/config.toml": config, "project/README.md": "A project.\n", ...files });
-  chmodSync(root, 0o755);
-  chmodSync(join(root, "home/.skillet/config.toml"), 0o600);
-  chmodSync(join(root, "project"), 0o777);
-  const [home, project] = [join(root, "home"), join(root, "project")];
-  return {
-    home,
-    project,
-    run: (args, options = {}) => skillet(args, { cwd: project, ...options, env: { HOME: home, ...options.env } }),
-  };
-}
 
 async function withModel(turns: readonly Turn[], files: Record<string, string>, config = ""): Promise<Place> {
   return place(files, `${modelConfig("openai", await modelServer("openai", turns))}\n${config}`);

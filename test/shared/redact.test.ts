@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { openRedactor, redact, SHORTEST_SECRET } from "../../src/shared/redact.ts";
+import { openHiding, redact, SHORTEST_SECRET } from "../../src/shared/redact.ts";
 
 const MEBIBYTE = 1 << 20;
 const KEY = 'sk-Ab/9+z?"q\\&é';
@@ -13,7 +13,7 @@ function stream(
   of: ReadonlyMap<string, string>,
   { sizes = [MEBIBYTE], isCut = false }: { sizes?: number[]; isCut?: boolean } = {},
 ): Buffer {
-  const redactor = openRedactor(of);
+  const redactor = openHiding(of).stream();
   const shown: Buffer[] = [];
   for (let from = 0, turn = 0; from < bytes.length; turn++) {
     const size = Math.max(1, sizes[turn % sizes.length] ?? 1);
@@ -171,7 +171,7 @@ describe("a redactor", () => {
   });
 
   it("shows at once what cannot become a secret any more", () => {
-    const redactor = openRedactor(only("hunter2"));
+    const redactor = openHiding(only("hunter2")).stream();
     for (const line of ["Your name? ", "Done\n", "h\n", "hunting\n", "aGVsbG8=\n", "68:65\n", "100 %\n"]) {
       expect(redactor.push(Buffer.from(line)).toString()).toBe(line);
     }
@@ -196,7 +196,7 @@ describe("a redactor", () => {
   it("passes bytes through without copying when there is nothing to hide", () => {
     const bytes = Uint8Array.of(0, 255, 10);
     for (const nothing of [new Map<string, string>(), only("abc")]) {
-      const redactor = openRedactor(nothing);
+      const redactor = openHiding(nothing).stream();
       expect(redactor.push(bytes).buffer).toBe(bytes.buffer);
       expect([...redactor.push(bytes)]).toEqual([0, 255, 10]);
       expect(redactor.end()).toHaveLength(0);

@@ -1,7 +1,7 @@
 import { KEYS, type Key } from "../../host/keys.ts";
 
 /** What holds where nobody says anything: a value, or in words what stands in for one. */
-export interface Usual {
+interface Usual {
   value?: unknown;
   says?: string;
 }

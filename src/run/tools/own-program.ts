@@ -48,7 +48,7 @@ export async function runOwnProgram(
 const LONGEST = 4096;
 
 /** Where the tools may look, or write. */
-export function rootsOf({ enclosure: { places, access } }: ToolScene, writes: boolean): string[] {
+function rootsOf({ enclosure: { places, access } }: ToolScene, writes: boolean): string[] {
   if (writes) return access === "read-write" && places.workspace !== undefined ? [places.workspace] : [];
   return [places.workspace, places.skill].filter((place) => place !== undefined);
 }
