@@ -155,7 +155,7 @@ describe("skillet script", () => {
     const starter = `const c = require("child_process").spawn(process.execPath, ${JSON.stringify([program, "script", "x", "go"])}, { stdio: ["inherit", "inherit", "inherit", "ipc"], env: { ...process.env, SKILLET_STARTED_AGAIN: "1" } });`;
     const child = spawn(process.execPath, ["-e", starter], { env: { HOME: home }, cwd: home });
     await new Promise((resolve) => child.stdout.once("data", resolve));
-    expect(running("4848.17").length).toBeGreaterThan(0);
+    await expect.poll(() => running("4848.17").length).toBeGreaterThan(0);
     child.kill("SIGKILL");
     await expect.poll(() => running("4848.17"), { timeout: 1500, interval: 20 }).toEqual([]);
   });
@@ -165,7 +165,7 @@ describe("skillet script", () => {
     const program = join(import.meta.dirname, "../../bin/skillet.cjs");
     const child = spawn(process.execPath, [program, "script", "x", "go"], { env: { HOME: home }, cwd: home });
     await new Promise((resolve) => child.stdout.once("data", resolve));
-    expect(running("4646.17").length).toBeGreaterThan(0);
+    await expect.poll(() => running("4646.17").length).toBeGreaterThan(0);
     child.kill("SIGKILL");
     await expect.poll(() => running("4646.17"), { timeout: 1000, interval: 20 }).toEqual([]);
   });
