@@ -1,3 +1,4 @@
+import type { Approval, Effect } from "./approvals.ts";
 import type { Caller } from "./caller.ts";
 import type { Usage } from "./models.ts";
 import type { Isolation, Notice } from "./sandbox.ts";
@@ -12,6 +13,7 @@ export const STOPS = [
   "timeout",
   "budget",
   "aborted",
+  "waiting",
   "error",
 ] as const;
 export type Stop = (typeof STOPS)[number];
@@ -45,7 +47,21 @@ export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes
   | { type: "step-ended"; step: number; ms: number; usage: Usage; cost?: number; calls: number }
   | { type: "tool-called"; step: number; tool: string; input: unknown }
   | { type: "tool-blocked"; step: number; tool: string; code: string; message: string }
-  | { type: "tool-ended"; step: number; tool: string; isError: boolean; code?: string; ms: number; characters: number }
+  | { type: "tool-progressed"; step: number; tool: string; text: string }
+  | {
+      type: "tool-ended";
+      step: number;
+      tool: string;
+      isError: boolean;
+      code?: string;
+      /** What was done, as the tool says it. */
+      title?: string;
+      ms: number;
+      characters: number;
+    }
+  /** Somebody has to agree before the call is made. */
+  | { type: "approval-asked"; step: number; tool: string; effect: Effect }
+  | ({ type: "approval-given"; step: number; tool: string } & Approval)
   | {
       type: "run-ended";
       stop: Stop;

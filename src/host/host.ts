@@ -1,11 +1,14 @@
 import type { Skill } from "../skill/skill.ts";
 import type { Tool } from "../skill/tool.ts";
+import type { Approvals, Approve } from "./approvals.ts";
 import type { Caller } from "./caller.ts";
 import type { Listen } from "./events.ts";
 import type { Grants } from "./grants.ts";
 import type { Model, SdkModel } from "./models.ts";
+import type { Runs } from "./runs.ts";
 import type { Sandbox } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
+import type { Statistics } from "./statistics.ts";
 import type { System } from "./system.ts";
 import type { Trust } from "./trust.ts";
 
@@ -38,6 +41,14 @@ export interface Host {
   grants?: Grants;
   /** Which capabilities there are for this caller. None, when left out. */
   capabilities?: { isVisible(id: string, caller: Caller | undefined): boolean };
+  /** Asks somebody whether a call may be made. Left out: a run that is written down waits, and in any other nobody agrees. */
+  approve?: Approve;
+  /** What the user agreed to once and for all. Nothing, when left out. */
+  approvals?: Approvals;
+  /** Where runs are written down, so that they can be gone on with. Nowhere, when left out. */
+  runs?: Runs;
+  /** Where it is counted what is used. Nowhere, when left out. */
+  statistics?: Statistics;
   /** Called with everything that happens. What it throws is nobody's problem but its own. */
   onEvent?: Listen;
 }

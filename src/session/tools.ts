@@ -88,11 +88,11 @@ function allTools(state: State): readonly Tool[] {
         args: { type: "strings", says: "its arguments, one each; no shell reads them" },
         stdin: { type: "string", says: "what it reads from its standard input" },
       },
-      async ({ skill, script, ...given }, options) => {
+      async ({ skill, script, ...given }, { signal }) => {
         const found = await state.find(skill, "model");
         if ("refusal" in found) return found.refusal;
         const { scriptText } = await import("../run/script-text.ts");
-        return scriptText(state.host, { skill: found, script, ...defined(given), ...options });
+        return scriptText(state.host, { skill: found, script, ...defined({ ...given, signal }) });
       },
     ),
     tool(

@@ -234,6 +234,7 @@ const SAID: Record<RunResult["stop"], string> = {
   timeout: "stopped at its time limit",
   budget: "stopped at its limit of tokens",
   aborted: "interrupted",
+  waiting: "it waits for an approval",
   error: "it failed",
 };
 
@@ -243,6 +244,7 @@ const EXITS: Partial<Record<RunResult["stop"], number>> = {
   timeout: EXIT.limit,
   budget: EXIT.limit,
   aborted: EXIT.interrupted,
+  waiting: EXIT.waiting,
 };
 
 export function exitOf({ stop, isError, refusals }: RunResult): number {

@@ -1,0 +1,107 @@
+import { join } from "node:path";
+import { isData } from "../skill/data.ts";
+import type { ToolEffect, ToolOwner } from "../skill/tool.ts";
+import { openLedger } from "./ledger.ts";
+
+/** What a call would do, for whoever is to agree to it. No value of a secret is in it. */
+export interface Effect {
+  run: string;
+  /** The skill that asks: the one whose tool it is, or that is followed. Empty in a conversation with tools of nobody. */
+  skill: string;
+  source: string;
+  /** Its folder or file; empty for one in code. */
+  place: string;
+  tool: string;
+  input: unknown;
+  /** `other`: what it changes is not known, and the skill did not say that it would do it. */
+  on: ToolEffect["on"] | "other";
+  what: string;
+  where?: string;
+  amount?: string;
+  isReversible?: boolean;
+  /** Why somebody has to agree. */
+  reason: string;
+}
+
+/** How far somebody's word reaches: this call, this run, or this skill for ever. */
+export const SCOPES_OF_WORD = ["once", "run", "always"] as const;
+export type WordScope = (typeof SCOPES_OF_WORD)[number];
+
+export interface Approval {
+  isApproved: boolean;
+  /** `once`, when left out. */
+  scope?: WordScope;
+  /** Why not, for the model. */
+  reason?: string;
+}
+
+/** Contract: resolves. Ends with the signal. */
+export type Approve = (effect: Effect, options: { signal: AbortSignal }) => Promise<Approval>;
+
+/** What the user agreed to once and for all: tools of one copy of a skill. */
+export interface Approvals {
+  isAlways(effect: Pick<Effect, "skill" | "source" | "place" | "tool" | "on">): boolean;
+  /** Throws a SkillError when it cannot be written down. */
+  add(effect: Pick<Effect, "skill" | "source" | "place" | "tool" | "on">): void;
+  list(): { skill: string; source: string; place: string; allowed: readonly string[] }[];
+  /** Takes back all that was agreed to for skills of this name. Contract: how many copies it was. */
+  forget(skill: string): number;
+  /** Why nothing is agreed to: what was written down cannot be read. */
+  problem(): string | undefined;
+}
+
+interface Agreed extends ToolOwner {
+  allowed: string[];
+}
+
+export function openApprovals(skilletHome: string): Approvals {
+  const ledger = openLedger({
+    file: join(skilletHome, "approvals.json"),
+    isEntry: isAgreed,
+    unreadable: { code: "approvals-unreadable", fix: "mend it, or remove it to start anew: then you are asked again" },
+  });
+  return {
+    isAlways: (effect) => ledger.entries()[keyOf(effect)]?.allowed.includes(wordOf(effect)) ?? false,
+    add: (effect) =>
+      ledger.change((entries) => {
+        const { skill, source, place } = effect;
+        const known = entries[keyOf(effect)] ?? { name: skill, source, place, allowed: [] };
+        if (!known.allowed.includes(wordOf(effect))) known.allowed.push(wordOf(effect));
+        entries[keyOf(effect)] = known;
+      }),
+    list: () =>
+      Object.values(ledger.entries()).map(({ name, source, place, allowed }) => ({
+        skill: name,
+        source,
+        place,
+        allowed,
+      })),
+    forget: (skill) =>
+      ledger.change((entries) => {
+        const keys = Object.keys(entries).filter((key) => entries[key]?.name === skill);
+        for (const key of keys) delete entries[key];
+        return keys.length;
+      }),
+    problem: () => {
+      const problem = ledger.problem();
+      return problem === undefined ? undefined : `${ledger.file} cannot be read: ${problem}`;
+    },
+  };
+}
+
+/** Changes in the workspace are one thing, whichever tool makes them. */
+export function wordOf({ tool, on }: Pick<Effect, "tool" | "on">): string {
+  return on === "workspace" ? "workspace" : `tool:${tool}`;
+}
+
+function keyOf({ skill, source, place }: Pick<Effect, "skill" | "source" | "place">): string {
+  return place === "" ? `${skill}@${source}` : `${skill}@${place}`;
+}
+
+function isAgreed(entry: unknown): entry is Agreed {
+  if (!isData(entry) || !Array.isArray(entry["allowed"])) return false;
+  return (
+    ["name", "source", "place"].every((key) => typeof entry[key] === "string") &&
+    entry["allowed"].every((item) => typeof item === "string")
+  );
+}

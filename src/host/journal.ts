@@ -1,0 +1,175 @@
+import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
+import { SkillError } from "../shared/error.ts";
+import { reason } from "../shared/inside.ts";
+import type { Approval, Effect } from "./approvals.ts";
+import type { RunEvent } from "./events.ts";
+import { type JournalLine, type RunHead, type RunTail, readJournal, writeLine } from "./journal-lines.ts";
+
+/** A run that is being written down. What is in it is never changed, only added to. */
+export interface Journal {
+  readonly id: string;
+  readonly head: RunHead;
+  readonly lines: readonly JournalLine[];
+  /** For how long programs were at it before. */
+  readonly elapsedMs: number;
+  /** What a step gave. Nothing when it was not done. */
+  stepOf(name: string): { value: unknown } | undefined;
+  answerTo(name: string): Approval | undefined;
+  /**
+   * Keeps what a step gave, and gives it as it will be read.
+   * Contract: it is on the disk when this returns. Throws a SkillError when it cannot be, and then nothing of it is.
+   */
+  step(name: string, value: unknown): unknown;
+  event(event: RunEvent): void;
+  ask(name: string, effect: Effect): void;
+  answer(name: string, approval: Approval): void;
+  end(result: Readonly<Record<string, unknown>>, tail: Omit<RunTail, "type">): void;
+  /** Whether somebody has called it off. */
+  isCancelled(): boolean;
+  close(): void;
+}
+
+export interface JournalOptions {
+  file: string;
+  /** Lets it go, for others to take up. */
+  onClose(): void;
+}
+
+/** Opens a journal that this process alone adds to. Throws a SkillError for one that is not what was written. */
+export function openJournal({ file, onClose }: JournalOptions): Journal {
+  let fd: number;
+  try {
+    fd = openSync(file, "a+", 0o600);
+  } catch (error) {
+    throw unwritable(file, error);
+  }
+  try {
+    return journalOn(fd, file, onClose);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+}
+
+function journalOn(fd: number, file: string, onClose: () => void): Journal {
+  const { lines, size } = mended(fd, file);
+  const [head] = lines;
+  if (head?.type !== "run") throw corrupt(file, [1]);
+  const steps = new Map<string, { value: unknown }>();
+  const answers = new Map<string, Approval>();
+  const state = { size, isCancelled: false, isClosed: false };
+  const take = (line: JournalLine) => {
+    if (line.type === "step") steps.set(line.name, { value: line.value });
+    if (line.type === "answer") answers.set(line.name, approvalOf(line));
+    if (line.type === "cancel") state.isCancelled = true;
+  };
+  for (const line of lines) take(line);
+  // Another program may only call it off.
+  const look = () => {
+    const { size: now } = fstatSync(fd);
+    if (now <= state.size) return;
+    const added = Buffer.alloc(now - state.size);
+    readSync(fd, added, 0, added.length, state.size);
+    const { lines: theirs, whole } = readJournal(added);
+    state.size += whole;
+    for (const line of theirs) take(line);
+  };
+  const add = (line: JournalLine, isKept: boolean) => {
+    look();
+    state.size += append(fd, file, writeLine(line), isKept);
+  };
+  const now = () => new Date().toISOString();
+  add({ type: "opened", at: now(), pid: process.pid }, false);
+  return {
+    id: head.id,
+    head,
+    lines,
+    elapsedMs: elapsedIn(lines),
+    stepOf: (name) => steps.get(name),
+    answerTo: (name) => answers.get(name),
+    step(name, value) {
+      add({ type: "step", at: now(), name, value }, true);
+      return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
+    },
+    event: (event) => add({ type: "event", at: now(), event }, false),
+    ask: (name, effect) => add({ type: "ask", at: now(), name, effect }, true),
+    answer(name, approval) {
+      add({ type: "answer", at: now(), name, ...approval }, true);
+      answers.set(name, approval);
+    },
+    end(result, tail) {
+      add({ type: "result", at: now(), result }, false);
+      add({ type: "end", at: now(), ...tail }, true);
+    },
+    isCancelled() {
+      if (!state.isCancelled && !state.isClosed) look();
+      return state.isCancelled;
+    },
+    close() {
+      if (state.isClosed) return;
+      state.isClosed = true;
+      closeSync(fd);
+      onClose();
+    },
+  };
+}
+
+/** Reads what is there, without what was being written when its program died. */
+function mended(fd: number, file: string): { lines: readonly JournalLine[]; size: number } {
+  const bytes = Buffer.alloc(fstatSync(fd).size);
+  for (let at = 0; at < bytes.length; ) at += readSync(fd, bytes, at, bytes.length - at, at) || bytes.length;
+  const { lines, corrupt: numbers, whole, lacksEnd } = readJournal(bytes);
+  if (numbers.length > 0) throw corrupt(file, numbers);
+  if (whole < bytes.length) ftruncateSync(fd, whole);
+  return { lines, size: whole + (lacksEnd ? append(fd, file, "\n", true) : 0) };
+}
+
+/** All of it, or nothing. */
+function append(fd: number, file: string, text: string, isKept: boolean): number {
+  const bytes = Buffer.from(text);
+  const { size } = fstatSync(fd);
+  try {
+    for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done);
+    if (isKept) fdatasyncSync(fd);
+    return bytes.length;
+  } catch (error) {
+    try {
+      ftruncateSync(fd, size);
+    } catch {} // It is mended when it is opened again.
+    throw unwritable(file, error);
+  }
+}
+
+function approvalOf({ isApproved, scope, reason: why }: Approval): Approval {
+  return { isApproved, ...(scope === undefined ? {} : { scope }), ...(why === undefined ? {} : { reason: why }) };
+}
+
+/** From each taking up to the last that was written before the next. */
+function elapsedIn(lines: readonly JournalLine[]): number {
+  let elapsed = 0;
+  let start: number | undefined;
+  let last = 0;
+  for (const { type, at } of lines) {
+    if (type === "opened") {
+      if (start !== undefined) elapsed += last - start;
+      start = Date.parse(at);
+    }
+    if (type !== "answer" && type !== "cancel") last = Date.parse(at);
+  }
+  return Math.max(0, start === undefined ? 0 : elapsed + last - start);
+}
+
+function corrupt(file: string, numbers: readonly number[]): SkillError {
+  return new SkillError("journal-corrupt", {
+    message: `${file} is not what was written: line ${numbers.slice(0, 5).join(", ")}`,
+    fix: "start it anew; `skillet runs show` shows what can be read of it",
+  });
+}
+
+function unwritable(file: string, cause: unknown): SkillError {
+  return new SkillError("journal-unwritable", {
+    message: `${file} cannot be written: ${reason(cause)}`,
+    fix: "make room on the disk, then go on with `skillet resume`: what was done is kept",
+    cause,
+  });
+}

@@ -1,0 +1,62 @@
+import { readFileSync, rmSync } from "node:fs";
+import { hostname } from "node:os";
+import { codeOf } from "../shared/inside.ts";
+import { replaceFile, whileLocked } from "./locked-file.ts";
+
+/** The process that is at a run. */
+export interface Owner {
+  pid: number;
+  host: string;
+  /** When that process began, as the system counts: numbers of processes are used again. */
+  start: string;
+}
+
+/** Takes a run, or says who has it. */
+export function claimRun(file: string): { held: Owner } | { release(): void } {
+  return whileLocked(file, () => {
+    const held = ownerIn(file);
+    if (held) return { held };
+    const mine = JSON.stringify({ pid: process.pid, host: hostname(), start: startOf(process.pid) });
+    replaceFile(file, mine);
+    return {
+      release() {
+        if (readOrNone(file) === mine) rmSync(file, { force: true });
+      },
+    };
+  });
+}
+
+/** Who is at it now. A process of this machine that is gone is not; of those of others nothing is known. */
+export function ownerIn(file: string): Owner | undefined {
+  let owner: Owner;
+  try {
+    owner = JSON.parse(readOrNone(file));
+  } catch {
+    return undefined;
+  }
+  const { pid, host, start } = owner;
+  if (host !== hostname()) return owner;
+  return isAlive(pid) && startOf(pid) === start ? owner : undefined;
+}
+
+function readOrNone(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return codeOf(error) === "EPERM";
+  }
+}
+
+/** Where the system does not tell, all begin at once. */
+function startOf(pid: number): string {
+  const stat = readOrNone(`/proc/${pid}/stat`);
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+}

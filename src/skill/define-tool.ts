@@ -1,0 +1,185 @@
+import { SkillError } from "../shared/error.ts";
+import { reason } from "../shared/inside.ts";
+import { oneLine } from "../shared/text.ts";
+import { type Data, isData } from "./data.ts";
+import type { CallOptions, Tool, ToolEffect, ToolOwner, ToolResult, ToolSandbox } from "./tool.ts";
+
+/** A schema of zod, or of any other library that follows Standard Schema and says itself as JSON Schema. */
+export interface StandardSchema<Value = unknown> {
+  readonly "~standard": {
+    readonly version: number;
+    readonly vendor: string;
+    validate(value: unknown): Validated | Promise<Validated>;
+    readonly jsonSchema?: { input(options: { target: string }): Record<string, unknown> };
+    readonly types?: { readonly output: Value } | undefined;
+  };
+}
+type Validated = { value?: unknown; issues?: readonly Issue[] | undefined };
+type Issue = { message: string; path?: readonly (PropertyKey | { key: PropertyKey })[] | undefined };
+
+type ArgumentsOf<Schema> = Schema extends { "~standard": { types?: { output: infer Value } | undefined } }
+  ? Value
+  : Data;
+
+/** What a tool is called with, beside its arguments. */
+export interface ToolContext {
+  /** The skill that brought it, or that is followed; none in an agent of the embedder's own. */
+  skill?: ToolOwner;
+  run?: string;
+  /** The same for the same call, also when it is made again after a crash: pass it on to what must not happen twice. */
+  key?: string;
+  signal: AbortSignal;
+  /** Values of the variables that the skill declares; none when it is only loaded. Never the host's environment. */
+  env: Readonly<Record<string, string>>;
+  /** Says how far it is, for whoever waits. */
+  progress(text: string): void;
+  sandbox: ToolSandbox;
+}
+
+/** What a tool gives back: a text for the model, or that with a title for people and data for programs. */
+export type ToolOutput = string | { output: string; title?: string; metadata?: Data; isError?: boolean };
+
+export interface ToolDefinition<Schema extends StandardSchema | Data> {
+  description: string;
+  /** A schema of zod, or JSON Schema. */
+  parameters: Schema;
+  /** What a call changes: then somebody is asked first. Left out: it only reads. */
+  effect?: ToolEffect["on"] | ToolEffect | ((args: ArgumentsOf<Schema>) => ToolEffect | undefined);
+  category?: string;
+  execute(args: ArgumentsOf<Schema>, context: ToolContext): ToolOutput | Promise<ToolOutput>;
+}
+
+const ID = /^[A-Za-z0-9](?:[\w.-]{0,62}[\w-])?$/;
+
+export function defineTool<Schema extends StandardSchema | Data>(id: string, definition: ToolDefinition<Schema>): Tool {
+  const { description, parameters, effect, category = "tools", execute } = definition ?? {};
+  const where = `Tool.define(${JSON.stringify(id)})`;
+  if (typeof id !== "string" || !ID.test(id)) {
+    throw new SkillError("tool-invalid", {
+      message: `${where}: it is no name for a tool`,
+      fix: "use up to 64 letters, digits, `-`, `_` and `.`, and begin with a letter or digit",
+    });
+  }
+  if (typeof description !== "string" || description.trim() === "") throw lacks(where, "a `description`");
+  if (typeof execute !== "function") throw lacks(where, "a function `execute`");
+  const schema = schemaOf(parameters, where);
+  const read = async (input: unknown) => validated(parameters, input ?? {});
+  return {
+    name: id,
+    description,
+    category,
+    inputSchema: schema,
+    ...(effect === undefined ? {} : { effect: effectOf(effect, read) }),
+    async execute(input, options = {}) {
+      const given = await read(input);
+      if ("problem" in given) return { content: given.problem, isError: true, code: "input-invalid" };
+      try {
+        return resultOf(await execute(given.value as ArgumentsOf<Schema>, contextOf(options)), id);
+      } catch (error) {
+        return { content: `It failed: ${reason(error)}`, isError: true, code: "failed" };
+      }
+    },
+  };
+}
+
+function schemaOf(parameters: StandardSchema | Data, where: string): Data {
+  const isSchema = parameters !== null && (typeof parameters === "object" || typeof parameters === "function");
+  if (!isSchema) throw lacks(where, "`parameters`: a schema of zod, or JSON Schema");
+  const standard = (parameters as Partial<StandardSchema>)["~standard"];
+  let schema: unknown = parameters;
+  if (standard) {
+    if (!standard.jsonSchema) {
+      throw new SkillError("tool-invalid", {
+        message: `${where}: its \`parameters\` (${oneLine(standard.vendor, 40)}) cannot say themselves as JSON Schema`,
+        fix: "use zod 4.2 or newer, or give JSON Schema",
+      });
+    }
+    try {
+      const { $schema: _, ...rest } = standard.jsonSchema.input({ target: "draft-2020-12" });
+      schema = rest;
+    } catch (error) {
+      throw new SkillError("tool-invalid", {
+        message: `${where}: its \`parameters\` cannot be said as JSON Schema: ${reason(error)}`,
+        fix: "leave out what JSON has not: dates, maps, functions",
+        cause: error,
+      });
+    }
+  }
+  if (isData(schema) && schema["type"] === "object") return schema;
+  throw new SkillError("tool-invalid", {
+    message: `${where}: its \`parameters\` are no object`,
+    fix: "wrap them: z.object({ … })",
+  });
+}
+
+async function validated(
+  parameters: StandardSchema | Data,
+  input: unknown,
+): Promise<{ value: unknown } | { problem: string }> {
+  const standard = (parameters as Partial<StandardSchema>)["~standard"];
+  if (!standard) return { value: input }; // Whoever calls holds it to the JSON Schema.
+  const { value, issues } = await standard.validate(input);
+  if (!issues) return { value };
+  return { problem: `Invalid input: ${issues.slice(0, 10).map(sayIssue).join("; ")}` };
+}
+
+function sayIssue({ message, path = [] }: Issue): string {
+  const place = path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");
+  return oneLine(place === "" ? message : `"${place}": ${message}`, 200);
+}
+
+function effectOf<Schema extends StandardSchema | Data>(
+  effect: NonNullable<ToolDefinition<Schema>["effect"]>,
+  read: (input: unknown) => Promise<{ value: unknown } | { problem: string }>,
+): NonNullable<Tool["effect"]> {
+  if (typeof effect === "string") return () => ({ on: effect });
+  if (typeof effect === "object") return () => effect;
+  return async (input) => {
+    const given = await read(input);
+    return "problem" in given ? undefined : effect(given.value as ArgumentsOf<Schema>);
+  };
+}
+
+const NOWHERE: ToolSandbox = {
+  run: async () => {
+    throw new SkillError("sandbox-missing", {
+      message: "There is no sandbox here to start a program in",
+      fix: "call the tool from a run of a skill",
+    });
+  },
+};
+
+function contextOf({ signal, onProgress, sandbox, env, skill, run, key }: CallOptions): ToolContext {
+  return {
+    ...(skill === undefined ? {} : { skill }),
+    ...(run === undefined ? {} : { run }),
+    ...(key === undefined ? {} : { key }),
+    signal: signal ?? new AbortController().signal,
+    env: env ?? {},
+    progress: (text) => onProgress?.(String(text)),
+    sandbox: sandbox ?? NOWHERE,
+  };
+}
+
+function resultOf(given: unknown, id: string): ToolResult {
+  if (typeof given === "string") return { content: given, isError: false };
+  const { output, title, metadata, isError } = Object(given) as Partial<Exclude<ToolOutput, string>>;
+  if (typeof output !== "string") {
+    const content = `Tool '${id}' gave no text: it must give a text, or { title, metadata, output }`;
+    return { content, isError: true, code: "failed" };
+  }
+  return {
+    content: output,
+    isError: isError === true,
+    ...(isError === true ? { code: "failed" } : {}),
+    ...(typeof title === "string" ? { title } : {}),
+    ...(isData(metadata) ? { metadata } : {}),
+  };
+}
+
+function lacks(where: string, what: string): SkillError {
+  return new SkillError("tool-invalid", {
+    message: `${where} lacks ${what}`,
+    fix: "as in Tool.define('count', { description: '…', parameters: z.object({ … }), execute: async (args) => '…' })",
+  });
+}
