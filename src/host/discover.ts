@@ -7,10 +7,12 @@ import type { Skill } from "../skill/skill.ts";
 import { directorySource } from "../source/directory.ts";
 import { type Location, locations, type Surroundings } from "../source/locations.ts";
 import type { Source } from "../source/source.ts";
+import { type Approvals, openApprovals } from "./approvals.ts";
 import type { Caller } from "./caller.ts";
 import type { Entry } from "./config-file.ts";
 import { type Grants, openGrants } from "./grants.ts";
 import { skilletHome, userHome } from "./home.ts";
+import { openRuns, type Runs } from "./runs.ts";
 import { type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
 import { openSystem, type System } from "./system.ts";
 import { openTrust, type Trust } from "./trust.ts";
@@ -36,6 +38,8 @@ export interface Discovered {
   env: Surroundings["env"];
   trust: Trust;
   grants: Grants;
+  approvals: Approvals;
+  runs: Runs;
   system: System;
   caller?: Caller;
   /** What is wrong with the configuration files. */
@@ -64,6 +68,8 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
     env: around.env,
     trust: openTrust(around.skilletHome, places),
     grants: openGrants(around.skilletHome),
+    approvals: openApprovals(around.skilletHome),
+    runs: openRuns(around.skilletHome, configuration.settings.runs),
     system: openSystem(configuration.settings.sandbox),
     ...(options.caller ? { caller: options.caller } : {}),
     configuration,

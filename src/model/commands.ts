@@ -1,6 +1,10 @@
 import { openShellValues } from "../skill/shell-values.ts";
 import { type Substitutes, substitute } from "../skill/substitute.ts";
 
+/** What `bash` says first of a command that could only read the workspace and tried to change it. */
+export const NEEDS_WRITES =
+  "[The workspace could only be read: for a command that changes it set writes to true; the user may be asked first.]";
+
 /** The commands that instructions spell out, in order, with the arguments in them. */
 export function commandsIn(body: string, given: Omit<Substitutes, "put" | "addsUnused">): string[] {
   const values = openShellValues();

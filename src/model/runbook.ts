@@ -9,7 +9,7 @@ import {
 } from "../host/models.ts";
 import { inLine } from "../shared/prompt.ts";
 import { nearest, oneLine } from "../shared/text.ts";
-import { commandsIn } from "./commands.ts";
+import { commandsIn, NEEDS_WRITES } from "./commands.ts";
 
 export const RUNBOOK = "runbook";
 /** Under every answer of its own. */
@@ -178,7 +178,10 @@ function follow({ messages, tools }: ModelRequest, skill: Followed): ModelReply 
     ...(skill.arguments === undefined ? {} : { arguments: skill.arguments }),
     ...(skill.folder === undefined ? {} : { folder: skill.folder }),
   });
-  const results = resultsIn(messages).filter(({ tool }) => tool === "bash");
+  const all = resultsIn(messages).filter(({ tool }) => tool === "bash");
+  // What could only read, and had to change something, is made again: then somebody is asked.
+  const results = all.filter(({ content }) => !isForWriting(content));
+  const wasReading = results.length < all.length && isForWriting(all.at(-1)?.content ?? "");
   if (commands.length === 0 || !has("bash")) {
     const why = commands.length === 0 ? "spell out no command" : "spell out commands, and there is no tool to run them";
     const first = `Skill '${inLine(skill.name, 64)}' needs a language model: its instructions ${why}. To get one, ${TO_GET_ONE}.`;
@@ -186,9 +189,15 @@ function follow({ messages, tools }: ModelRequest, skill: Followed): ModelReply 
   }
   const next = commands[results.length];
   const isFailed = results.at(-1)?.isError === true;
-  if (next !== undefined && !isFailed) return call("bash", { command: next }, results.length);
+  if (next !== undefined && (!isFailed || wasReading)) {
+    return call("bash", { command: next, ...(wasReading ? { writes: true } : {}) }, all.length);
+  }
   const report = reportOf(commands, results);
   return isFailed ? fail(report) : answer(report);
+}
+
+function isForWriting(content: string): boolean {
+  return content.startsWith(NEEDS_WRITES);
 }
 
 function reportOf(commands: readonly string[], results: readonly CallResult[]): string {

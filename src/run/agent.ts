@@ -4,7 +4,7 @@ import type { Isolation, Notice } from "../host/sandbox.ts";
 import { costOf } from "../model/cost.ts";
 import { defined } from "../shared/defined.ts";
 import type { Hiding } from "../shared/redact.ts";
-import type { Tool } from "../skill/tool.ts";
+import type { CallOptions, Tool, ToolOwner } from "../skill/tool.ts";
 import { TimedOut } from "./bound-time.ts";
 import type { Gate } from "./gate.ts";
 import { loop } from "./loop.ts";
@@ -29,10 +29,14 @@ export interface Agent {
   port: Port;
   model: Model;
   hiding: Hiding;
-  tools: readonly Tool[];
+  tools(): readonly Tool[];
   /** Tools that there are, and that are not for this one. */
   withheld?: readonly string[];
   gates?: readonly Gate[];
+  /** The copy of the skill; none in a conversation. */
+  owner?: ToolOwner;
+  /** What else tools are called with. */
+  context?: Pick<CallOptions, "env" | "sandbox">;
   instructions: string;
   messages: Message[];
   task: Task;
@@ -61,7 +65,7 @@ export async function runAgent(agent: Agent): Promise<RunResult> {
       type: "run-started",
       ...defined({ source: agent.source, parent: agent.parent, caller: host.caller }),
       model: model.name,
-      tools: agent.tools.map(({ name }) => name),
+      tools: agent.tools().map(({ name }) => name),
       depth: agent.depth,
       limits: { iterations: bounds.iterations, seconds: bounds.seconds, ...defined({ tokens: bounds.budget.most }) },
     });
@@ -73,6 +77,8 @@ export async function runAgent(agent: Agent): Promise<RunResult> {
     instructions: hiding.text(agent.instructions),
     withheld: agent.withheld ?? [],
     gates: agent.gates ?? [],
+    context: agent.context ?? {},
+    agreed: new Set(),
     limits: { iterations: bounds.iterations, toolSeconds: host.settings.limits.toolSeconds },
     budget: bounds.budget,
     costOf: (usage) => costOf(usage, model.name, host.settings.prices),

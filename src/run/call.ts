@@ -1,14 +1,17 @@
+import { wordOf } from "../host/approvals.ts";
 import { type CallResult, NO_USAGE, type ToolCall, type Usage } from "../host/models.ts";
 import { inLine } from "../shared/prompt.ts";
-import type { Hiding } from "../shared/redact.ts";
 import { nearest } from "../shared/text.ts";
 import { safely } from "../skill/safely.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { timerMs } from "./bound-time.ts";
-import { blockOf, COMPLETE, wordFor } from "./gate.ts";
+import { blockOf, COMPLETE } from "./gate.ts";
 import { untilAborted } from "./grace.ts";
 import { emit, isRunTool, type LoopEnd, type LoopOptions, plus } from "./loop-options.ts";
+import { hideIn } from "./notice.ts";
 import type { Port } from "./port.ts";
+import { shown } from "./shown.ts";
+import { effectToAgree } from "./word.ts";
 
 const MOST_CALLS = 32;
 
@@ -58,13 +61,13 @@ interface Place {
 
 /** Prepares a call, executes it, and says what came of it. What speaks against it is an ordinary result. */
 async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place): Promise<ToolResult> {
-  const { run, budget, asked, signal } = options;
+  const { run, budget, asked } = options;
   const { place } = at;
-  const tool = options.tools.find(({ name }) => name === call.tool);
-  const refused = tool ? await refusalOf(port, options, call, place) : untold(call.tool, options);
+  const tool = options.tools().find(({ name }) => name === call.tool);
+  const refused = tool ? await refusalOf(port, options, tool, call, at) : untold(call.tool, options);
   const name = `tool:${place}`;
   if (!tool || refused) return port.step(name, async () => block(port, options, call, at.step, refused));
-  const callOptions = { signal, key: `${run}:${place}` };
+  const callOptions = optionsFor(port, options, tool, at);
   if (!isRunTool(tool)) {
     return port.step(name, async () => {
       const finish = begin(port, options, call, at);
@@ -81,6 +84,29 @@ async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place)
   return port.step(name, async () => finished(port, options, call, { ...at, started }, result));
 }
 
+/** What a call comes with: variables go only to the skill that declares them. */
+function optionsFor(
+  port: Port,
+  options: LoopOptions,
+  { name, owner }: Tool,
+  { step, place }: Place,
+): CallOptions & { signal: AbortSignal } {
+  const { run, signal, context, hiding } = options;
+  const skill = owner ?? options.owner;
+  const isOwn = skill?.place === options.owner?.place && skill?.name === options.owner?.name;
+  return {
+    ...(context.sandbox ? { sandbox: context.sandbox } : {}),
+    ...(isOwn && context.env ? { env: context.env } : {}),
+    ...(skill ? { skill } : {}),
+    run,
+    signal,
+    key: `${run}:${place}`,
+    onProgress(text) {
+      emit(port, options, { type: "tool-progressed", step, tool: name, text: inLine(hiding.text(text), 300) });
+    },
+  };
+}
+
 /** Says that a call is made; what it gives says what came of it. */
 function begin(port: Port, options: LoopOptions, call: ToolCall, at: Place): (result: ToolResult) => ToolResult {
   const { tool, input } = call;
@@ -94,13 +120,14 @@ function finished(
   options: LoopOptions,
   { tool }: ToolCall,
   { step, started }: Place & { started: number },
-  { content, isError, code, ...more }: ToolResult,
+  { content, isError, code, title, ...more }: ToolResult,
 ): ToolResult {
   const text = options.hiding.text(String(content));
   const ms = Math.max(0, Math.round(performance.now() - started));
   const coded = code === undefined ? {} : { code };
-  emit(port, options, { type: "tool-ended", step, tool, isError, ...coded, ms, characters: text.length });
-  return { ...more, content: text, isError, ...coded };
+  const titled = title === undefined ? {} : { title: inLine(options.hiding.text(title), 200) };
+  emit(port, options, { type: "tool-ended", step, tool, isError, ...coded, ...titled, ms, characters: text.length });
+  return { ...hideIn(options.hiding, more), content: text, isError, ...coded, ...titled };
 }
 
 function block(port: Port, options: LoopOptions, { tool }: ToolCall, step: number, refused?: ToolResult): ToolResult {
@@ -112,31 +139,41 @@ function block(port: Port, options: LoopOptions, { tool }: ToolCall, step: numbe
 
 async function refusalOf(
   port: Port,
-  { gates, skill }: LoopOptions,
-  { tool, input, problem }: ToolCall,
-  place: string,
+  options: LoopOptions,
+  tool: Tool,
+  call: ToolCall,
+  { step, place }: Place,
 ): Promise<ToolResult | undefined> {
+  const { gates, agreed, signal } = options;
+  const { input, problem } = call;
   if (problem !== undefined) return refusal("input-invalid", `Invalid input: ${inLine(problem, 300)}`);
-  const blocked = blockOf(gates, tool, input);
+  const blocked = blockOf(gates, tool.name, input);
   if (blocked) return refusal(blocked.code, inLine(`${blocked.message}: ${blocked.fix}`, 512));
-  const reason = wordFor(gates, tool, input);
-  if (reason === undefined) return undefined;
-  const approval = await port.approval(`approval:${place}`, { skill, tool, input, reason });
+  const effect = await effectToAgree(options, tool, call);
+  if (!effect) return undefined;
+  const about = { step, tool: tool.name };
+  const approval = await port.approval(`approval:${place}`, {
+    effect,
+    signal,
+    onAsked: () => emit(port, options, { type: "approval-asked", ...about, effect }),
+    onGiven: (given) => emit(port, options, { type: "approval-given", ...about, ...given }),
+  });
+  // Who lets files of the workspace be changed is asked once a run.
+  if (approval.isApproved && (effect.on === "workspace" || (approval.scope ?? "once") !== "once"))
+    agreed.add(wordOf(effect));
   if (approval.isApproved) return undefined;
-  const said = approval.reason ? `, and ${approval.reason}` : "";
-  return refusal("tool-blocked", inLine(`Tool '${tool}' was not approved: ${reason}${said}`, 512));
+  const said = approval.reason ? `, and ${options.hiding.text(approval.reason)}` : "";
+  return refusal("not-approved", inLine(`Tool '${tool.name}' was not approved: ${effect.reason}${said}`, 512));
 }
 
 /** A tool that was not offered: it is not for this skill, or there is none. */
 function untold(name: string, { tools, withheld, skill }: LoopOptions): ToolResult {
-  const offered = tools.map((tool) => tool.name).join(", ");
+  const names = tools().map((tool) => tool.name);
+  const offered = names.join(", ");
   if (withheld.includes(name)) {
     return refusal("tool-blocked", `Tool '${name}' is not allowed for skill '${skill}': it may use: ${offered}`);
   }
-  const meant = nearest(
-    name,
-    tools.map((tool) => tool.name),
-  );
+  const meant = nearest(name, names);
   const near = meant ? `did you mean "${meant}"? ` : "";
   return refusal("tool-unknown", `There is no tool "${inLine(name, 64)}"; ${near}there are: ${offered}`);
 }
@@ -165,25 +202,6 @@ async function inTime(
     signal.removeEventListener("abort", onAbort);
     clearTimeout(timer);
   }
-}
-
-const LONGEST_SHOWN = 2000;
-const DEEPEST_SHOWN = 8;
-
-/** What a tool was called with, for those who look on: bounded, without secrets. */
-function shown(input: unknown, hiding: Hiding, depth = 0): unknown {
-  if (typeof input === "string") {
-    const text = hiding.text(input);
-    return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
-  }
-  if (input === null || typeof input !== "object") {
-    const text = hiding.text(String(input));
-    return text === String(input) ? input : text;
-  }
-  if (depth === DEEPEST_SHOWN) return "…";
-  if (Array.isArray(input)) return input.slice(0, 100).map((item) => shown(item, hiding, depth + 1));
-  const entries = Object.entries(input).slice(0, 100);
-  return Object.fromEntries(entries.map(([key, value]) => [hiding.text(key), shown(value, hiding, depth + 1)]));
 }
 
 function refusal(code: string, content: string): ToolResult {

@@ -52,6 +52,8 @@ export interface Enclosure {
   /** What of the user's there is, as code sees it. */
   readonly places: { readonly workspace?: string; readonly skill?: string };
   readonly access: WorkspaceAccess;
+  /** Whether somebody is to be asked before the workspace is changed. */
+  readonly asksToWrite: boolean;
   readonly network: readonly Endpoint[];
   readonly hiding: Hiding;
   /** What somebody should know before anything is run. */
@@ -105,7 +107,7 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
   if (skill) checkLevel(skill, sandbox);
   const root = skill && (await rootFor(skill, host, { ...request, sandbox }));
   const files = copy && skill?.origin.folder !== undefined ? skillMounts(copy, home) : [];
-  const { access, notices } = chooseAccess(host, { skill, home, wanted: request.workspace });
+  const { access, asksToWrite, notices } = chooseAccess(host, { skill, home, wanted: request.workspace });
   const first = openWorkspace(host, { access, home });
   const mounts = [...files, ...first.mounts];
   const start = mounts.length === 0 ? startless(sandbox) : access === "none" ? SKILL_FOLDER : WORKSPACE_FOLDER;
@@ -122,7 +124,7 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
   const planted: Notice[] = [];
   let isolation: Isolation | undefined;
   return {
-    ...{ sandbox, root, mounts, places, access, network, hiding, notices },
+    ...{ sandbox, root, mounts, places, access, asksToWrite, network, hiding, notices },
     folder: seen(start),
     isolation: () => isolation,
     close: () => planted,

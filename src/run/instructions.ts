@@ -11,7 +11,7 @@ export interface Briefing {
   /** What the commands in the instructions printed, where they were run. */
   printed: readonly string[] | undefined;
   /** Where its commands run, where any can be. */
-  enclosure: Pick<Enclosure, "access" | "places" | "notices" | "sandbox"> | undefined;
+  enclosure: Pick<Enclosure, "access" | "asksToWrite" | "places" | "notices" | "sandbox"> | undefined;
   tools: readonly string[];
   variables: readonly string[];
   iterations: number;
@@ -33,10 +33,10 @@ export function instructionsFor(briefing: Briefing): string {
 
 function surroundings({ enclosure, tools, variables }: Briefing): string[] {
   if (enclosure === undefined || !COMMANDS.some((name) => tools.includes(name))) return [];
-  const { access, places, notices } = enclosure;
+  const { access, asksToWrite, places, notices } = enclosure;
   const lines = ["Commands run in a sandbox:"];
   if (places.workspace !== undefined) {
-    const how = access === "read" ? "read-only" : "which you may change";
+    const how = access === "read" ? "read-only" : asksToWrite ? ON_REQUEST : "which you may change";
     lines.push(`- ${places.workspace} is the user's workspace, ${how}; commands start there`);
   } else lines.push("- the user's workspace is not there");
   lines.push(...notices.map(({ message }) => `  (${inLine(message, 300)})`));
@@ -49,6 +49,8 @@ function surroundings({ enclosure, tools, variables }: Briefing): string[] {
   }
   return [lines.join("\n")];
 }
+
+const ON_REQUEST = "which you may change where the user agrees (`writes: true` for bash)";
 
 /** What makes it worth saying where commands run. */
 const COMMANDS = ["bash", "read_file", "list_files", "grep", "write_file", "edit_file"];

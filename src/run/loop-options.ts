@@ -3,7 +3,7 @@ import type { Message, Model, Task, Usage } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
 import type { SkillError } from "../shared/error.ts";
 import type { Hiding } from "../shared/redact.ts";
-import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
+import type { CallOptions, Tool, ToolOwner, ToolResult } from "../skill/tool.ts";
 import type { Gate } from "./gate.ts";
 import type { Port } from "./port.ts";
 
@@ -21,10 +21,17 @@ export interface LoopOptions {
   instructions: string;
   /** What was said so far. Contract: what is said here is added to it. */
   messages: Message[];
-  tools: readonly Tool[];
+  /** The tools as they are now: a skill that is loaded brings its own. */
+  tools(): readonly Tool[];
   /** Tools that there are, and that are not for this one. */
   withheld: readonly string[];
   gates: readonly Gate[];
+  /** The copy of the skill; none in a conversation. */
+  owner?: ToolOwner | undefined;
+  /** What else tools are called with. */
+  context: Pick<CallOptions, "env" | "sandbox">;
+  /** What somebody agreed to for the whole run. */
+  agreed: Set<string>;
   task: Task;
   effort?: string | undefined;
   asked?: string | undefined;

@@ -70,7 +70,7 @@ export function stopOf(signal: AbortSignal): Stop {
 }
 
 async function ask(port: Port, options: LoopOptions, step: number, said: { begun: string }): Promise<ModelReply> {
-  const { model, instructions, messages, tools, task, effort, hiding, signal } = options;
+  const { model, instructions, messages, task, effort, hiding, signal } = options;
   const stream = hiding.stream();
   const decoder = new StringDecoder("utf8");
   const say = (bytes: Buffer) => {
@@ -83,7 +83,7 @@ async function ask(port: Port, options: LoopOptions, step: number, said: { begun
   const asked = model.respond({
     instructions,
     messages,
-    tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+    tools: options.tools().map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
     task,
     ...(effort === undefined ? {} : { effort }),
     signal,

@@ -1,17 +1,14 @@
+import type { Approval, Effect } from "../host/approvals.ts";
 import type { RunEvent } from "../host/events.ts";
+import type { Host } from "../host/host.ts";
 
-/** What a call would do, for whoever is to agree to it. */
-export interface Effect {
-  skill: string;
-  tool: string;
-  input: unknown;
-  /** Why somebody has to agree. */
-  reason: string;
-}
-
-export interface Approval {
-  isApproved: boolean;
-  reason?: string;
+/** Somebody is to agree to what a call would do. */
+export interface Ask {
+  effect: Effect;
+  signal: AbortSignal;
+  /** Called when somebody is really asked, and when they have answered: not for a word that was given before. */
+  onAsked(): void;
+  onGiven(approval: Approval): void;
 }
 
 /**
@@ -21,19 +18,41 @@ export interface Approval {
 export interface Port {
   /** Contract: each name once in a run. What it resolves with is plain data. Events are emitted in steps, so that none is told twice. */
   step<T>(name: string, work: () => Promise<T>): Promise<T>;
-  approval(name: string, effect: Effect): Promise<Approval>;
+  /** What a step gave that was done before. Nothing when it was not. */
+  done<T>(name: string): { value: T } | undefined;
+  approval(name: string, ask: Ask): Promise<Approval>;
   emit(event: RunEvent): void;
   /** The port of a run within this one: its names do not meet these. */
   within(name: string): Port;
 }
 
-/** Everything happens now, nothing is remembered, and there is nobody to ask. */
-export function livePort(emit: (event: RunEvent) => void): Port {
+/** Everything happens now, and nothing is remembered. */
+export function livePort(host: Pick<Host, "approve" | "approvals">, emit: (event: RunEvent) => void): Port {
   const port: Port = {
     step: (_, work) => work(),
-    approval: async () => ({ isApproved: false, reason: "there is nobody to ask" }),
+    done: () => undefined,
+    approval: async (_, ask) => (await wordOn(host, ask)) ?? { isApproved: false, reason: "there is nobody to ask" },
     emit,
     within: () => port,
   };
   return port;
+}
+
+/** What the user agreed to for ever, or says now. Nothing when nobody can be asked. */
+export async function wordOn(
+  { approve, approvals }: Pick<Host, "approve" | "approvals">,
+  { effect, signal, onAsked, onGiven }: Ask,
+): Promise<Approval | undefined> {
+  if (approvals?.isAlways(effect)) return { isApproved: true, scope: "always" };
+  if (!approve) return undefined;
+  onAsked();
+  const { isApproved, scope, reason } = await approve(effect, { signal });
+  const approval: Approval = {
+    isApproved: isApproved === true,
+    ...(scope === undefined ? {} : { scope }),
+    ...(reason === undefined ? {} : { reason: String(reason) }),
+  };
+  if (approval.isApproved && scope === "always") approvals?.add(effect);
+  onGiven(approval);
+  return approval;
 }

@@ -1,3 +1,4 @@
+import type { Effect } from "../host/approvals.ts";
 import type { Caller } from "../host/caller.ts";
 import type { Stop } from "../host/events.ts";
 import type { Usage } from "../host/models.ts";
@@ -23,6 +24,8 @@ export interface RunResult {
   refusals: readonly Notice[];
   /** What somebody should look at although it ran. */
   warnings: readonly Notice[];
+  /** What somebody has to agree to before it goes on, where it waits for that. */
+  effect?: Effect;
   /** What went wrong, where something did. */
   error?: Notice;
   source?: string;

@@ -1,5 +1,6 @@
 import type { Model } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
+import { placeOf } from "../host/trust.ts";
 import { EFFORTS } from "../model/sdk.ts";
 import { firstDenial } from "../policy/policy.ts";
 import { claimSecrets } from "../policy/secrets.ts";
@@ -21,6 +22,7 @@ import { asNotice, shortSecrets, unkept } from "./notice.ts";
 import { livePort } from "./port.ts";
 import { asToolResult, type RunResult, refusedResult } from "./result.ts";
 import { completeTool, listTool, resourceTool, useTool } from "./skill-tools.ts";
+import { sandboxFor } from "./tool-sandbox.ts";
 import { runTools } from "./tools/tools.ts";
 import { type Begun, useWithin } from "./use.ts";
 
@@ -44,6 +46,7 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
   const { id, port } = use;
   const { skill, hiding } = prepared;
   use.signal.throwIfAborted();
+  await checkSame(use, prepared);
   const { enclosure, warnings } = await enclose(use, prepared, (text) =>
     emit(port, { run: id, skill: skill.name }, { type: "packages-built", text: hiding.text(text) }),
   );
@@ -59,6 +62,16 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
   } finally {
     enclosure?.close();
   }
+}
+
+/** What was done and agreed to, was so for the skill as it was then. */
+async function checkSame({ port }: Begun, { skill: { name }, copy: { digest } }: Prepared): Promise<void> {
+  const seen = await port.step("skill", async () => ({ digest }));
+  if (seen.digest === digest) return;
+  throw new SkillError("run-changed", {
+    message: `Skill '${name}' has changed since this run began`,
+    fix: "start it anew, or put the skill back as it was",
+  });
 }
 
 async function follow(
@@ -102,7 +115,10 @@ async function follow(
     run: id,
     skill: skill.name,
     source: skill.origin.source,
-    ...{ host, port, model, hiding, tools, gates, bounds, warnings, start, signal },
+    ...{ host, port, model, hiding, gates, bounds, warnings, start, signal },
+    tools: () => tools,
+    owner: { name: skill.name, source: skill.origin.source, place: placeOf(skill) },
+    context: { env: Object.fromEntries(secrets), ...(enclosure ? { sandbox: sandboxFor(enclosure) } : {}) },
     withheld: all.map(({ name }) => name).filter((name) => !names.includes(name)),
     instructions: brief.instructions,
     messages: [{ role: "user", text: brief.message }],
@@ -181,7 +197,7 @@ function toolsOf(
     resourceTool(async (name) => (name === undefined || name === skill.name ? skill : otherSkill(skill)), skill),
     listTool(async () => catalog.skills.filter(isForModel), host),
     useTool(async (request, within) => {
-      const driven = within ? { port: within.port, id: within.id } : { port: livePort(() => {}) };
+      const driven = within ? { port: within.port, id: within.id } : { port: livePort(host, () => {}) };
       const use = { catalog, host, request, chain, signal: request.signal ?? signal, ...driven };
       return asToolResult(await useWithin(use), most);
     }),

@@ -1,18 +1,22 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
+import type { Journal } from "../host/journal.ts";
 import { notify } from "../host/notify.ts";
+import type { NewRun } from "../host/runs.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
+import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
 import { boundTime } from "./bound-time.ts";
 import { boundsOf } from "./bounds.ts";
 import { type Chain, TOP } from "./chain.ts";
 import { runId } from "./id.ts";
+import { drive } from "./journal-port.ts";
 import { judgeUse } from "./judge-use.ts";
 import { stopOf } from "./loop.ts";
-import { asNotice, hide } from "./notice.ts";
+import { asNotice, hide, hideIn } from "./notice.ts";
 import { livePort, type Port } from "./port.ts";
 import { refusedRun } from "./refused.ts";
 import { contentOf, type RunResult } from "./result.ts";
@@ -41,13 +45,46 @@ export interface UseRequest {
 /** Uses a skill: a sub-agent follows it on its own, and only its answer comes back. Awaited it gives the result, iterated what happens. */
 export function useSkill(catalog: Catalog, given: Partial<Host>, request: UseRequest): Run<RunEvent, RunResult> {
   const host: Host = { settings: NO_SETTINGS, ...given };
-  return startRun<RunEvent, RunResult>((pass, signal) => {
-    const port = livePort((event) => {
-      pass(event);
-      notify(host, event);
-    });
-    return useWithin({ catalog, host, request, chain: TOP, port, signal });
-  }, request.signal);
+  return startRun<RunEvent, RunResult>(
+    (pass, signal) => driveUse({ catalog, host, request, id: runId(), pass, signal }),
+    request.signal,
+  );
+}
+
+interface DrivenUse extends Pick<Use, "catalog" | "host" | "request" | "signal"> {
+  id: string;
+  pass(event: RunEvent): void;
+  /** One that was written down before, to go on with. */
+  journal?: Journal;
+}
+
+/** A use that no other run started, written down where the host keeps runs. */
+export function driveUse({ catalog, host, request, id, pass, signal, journal }: DrivenUse): Promise<RunResult> {
+  const emit = (event: RunEvent) => {
+    pass(event);
+    notify(host, event);
+  };
+  const use = { catalog, host, request, chain: TOP, id };
+  const { runs } = host;
+  if (!runs) return useWithin({ ...use, port: livePort(host, emit), signal });
+  const skill = inLine(String(request.skill), 64);
+  const open = () => runs.begin(newRun(use, skill));
+  const start = performance.now() - (journal?.elapsedMs ?? 0);
+  return drive({ host, run: id, skill, journal, open, emit, signal }, (port, bounded) =>
+    useWithin({ ...use, port, signal: bounded, start }),
+  );
+}
+
+/** What is written down of it, without secrets. */
+function newRun({ host, request, id }: Pick<Use, "host" | "request"> & { id: string }, skill: string): NewRun {
+  const hiding = openHiding(allSecrets(new Map(), host));
+  const { signal: _, ...asked } = request;
+  const { workspace, caller } = host;
+  const task = inLine(hiding.text(request.message ?? ""), 200);
+  return {
+    head: { id, kind: "use", skill, task, ...defined({ workspace, caller }) },
+    request: hideIn(hiding, asked),
+  };
 }
 
 /** What one use is about. */
@@ -61,12 +98,16 @@ export interface Use {
   signal: AbortSignal;
   /** A new one, when left out. */
   id?: string;
+  /** When it began, as `performance.now` counts; now, when left out. */
+  start?: number;
 }
 
 /** The same, driven by a port. Contract: resolves. */
 export async function useWithin(given: Use): Promise<RunResult> {
-  const use = { ...given, id: given.id ?? runId(), start: performance.now() };
+  const use = { ...given, id: given.id ?? runId(), start: given.start ?? performance.now() };
   const { host, request, signal } = use;
+  const done = use.port.done<RunResult>("end");
+  if (done) return done.value;
   const judged = await judgeUse(use).catch((error) => ({ refusals: [asNotice(error)] }));
   if ("refusals" in judged) return refused(use, judged.refusals);
   const { skill } = judged;

@@ -53,6 +53,8 @@ export interface OpenWorkspace {
 /** What code gets of the workspace, and what to say where that is less than it would be. */
 export interface ChosenAccess {
   access: WorkspaceAccess;
+  /** Nobody has said that it may be changed: somebody is to be asked first. */
+  asksToWrite: boolean;
   notices: readonly Notice[];
 }
 
@@ -67,20 +69,21 @@ export interface AccessRequest {
 export function chooseAccess(host: Host, { skill, home, wanted }: AccessRequest): ChosenAccess {
   const { settings, workspace, trust } = host;
   const configured = (skill && settings.skills.get(skill.name)?.workspace) ?? settings.sandbox.workspace;
-  if (workspace === undefined) return { access: "none", notices: [] };
+  if (workspace === undefined) return { access: "none", asksToWrite: false, notices: [] };
   if (configured !== undefined || wanted === "as-configured" || trust === undefined)
-    return { access: configured ?? "none", notices: [] };
+    return { access: configured ?? "none", asksToWrite: false, notices: [] };
   let why: SkillError | undefined;
   for (const access of ["read-write", "read"] as const) {
     try {
       openWorkspace(host, { access, home });
-      return { access, notices: why ? [lessThan(why, "can read it but change nothing")] : [] };
+      const notices = why ? [lessThan(why, "can read it but change nothing")] : [];
+      return { access, asksToWrite: access === "read-write", notices };
     } catch (error) {
       if (!(error instanceof SkillError)) throw error;
       why = error;
     }
   }
-  return { access: "none", notices: why ? [lessThan(why, "do not see it")] : [] };
+  return { access: "none", asksToWrite: false, notices: why ? [lessThan(why, "do not see it")] : [] };
 }
 
 function lessThan({ code, message, fix }: SkillError, what: string): Notice {

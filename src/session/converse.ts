@@ -1,20 +1,24 @@
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
+import type { Journal } from "../host/journal.ts";
 import type { Message } from "../host/models.ts";
 import { notify } from "../host/notify.ts";
+import type { NewRun } from "../host/runs.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { boundTime } from "../run/bound-time.ts";
 import { boundsOf } from "../run/bounds.ts";
 import { runId } from "../run/id.ts";
 import { messageFor } from "../run/instructions.ts";
+import { drive } from "../run/journal-port.ts";
 import { known } from "../run/model-for.ts";
-import { asNotice, hide } from "../run/notice.ts";
+import { asNotice, hide, hideIn } from "../run/notice.ts";
 import { livePort, type Port } from "../run/port.ts";
 import { refusedRun } from "../run/refused.ts";
 import type { RunResult } from "../run/result.ts";
 import { allSecrets } from "../run/secrets.ts";
 import { type Run, startRun } from "../run/start-run.ts";
-import { inTag } from "../shared/prompt.ts";
+import { defined } from "../shared/defined.ts";
+import { inLine, inTag } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
 import type { Session } from "./session.ts";
 
@@ -84,14 +88,14 @@ export function converse(session: Session, given: Partial<Host> = {}, options: C
     send(message, { signal: outer, ...more } = {}) {
       return startRun<RunEvent, RunResult>((pass, signal) => {
         let hasBegun = false;
-        const port = livePort((event) => {
+        const note = (event: RunEvent) => {
           hasBegun ||= event.type === "text-said" || event.type === "tool-called";
           pass(event);
-          notify(host, event);
-        });
+        };
         return next(async () => {
           const { length } = messages;
-          const result = await answer({ session, host, messages, message, ...bounds, ...more, port, signal });
+          const asked = { message, ...bounds, ...more };
+          const result = await driveTurn({ session, host, messages, asked, id: runId(), pass: note, signal });
           // What failed can be said again. What was stopped has happened, with all that it did until then.
           if (UNSAID.has(result.stop) || (result.isError && !hasBegun)) keep(length);
           else if (messages.at(-1)?.role !== "assistant") {
@@ -107,31 +111,79 @@ export function converse(session: Session, given: Partial<Host> = {}, options: C
 
 const UNSAID: ReadonlySet<RunResult["stop"]> = new Set(["error", "refused"]);
 
-interface Turn extends ConverseOptions {
+/** What is asked in one turn. Plain data. */
+export interface Asked extends Omit<ConverseOptions, "messages"> {
+  message: string;
+  context?: string;
+}
+
+interface Turn {
   session: Session;
   host: Host;
   /** What was said, of which this turn is to be the last. */
   messages: Message[];
-  message: string;
-  context?: string;
-  port: Port;
+  asked: Asked;
+  id: string;
   signal: AbortSignal;
+}
+
+interface DrivenTurn extends Turn {
+  pass(event: RunEvent): void;
+  /** One that was written down before, to go on with. */
+  journal?: Journal;
+}
+
+/** One turn, written down where the host keeps runs. */
+export function driveTurn({ pass, journal, ...turn }: DrivenTurn): Promise<RunResult> {
+  const { host, id, signal } = turn;
+  const { runs } = host;
+  const emit = (event: RunEvent) => {
+    pass(event);
+    notify(host, event);
+  };
+  const start = performance.now() - (journal?.elapsedMs ?? 0);
+  if (!runs) return answer({ ...turn, start, port: livePort(host, emit) });
+  const begun = newTurn(turn);
+  const open = () => runs.begin(begun);
+  return drive({ host, run: id, skill: "", journal, open, emit, signal }, (port, bounded) =>
+    answer({ ...turn, start, port, signal: bounded }),
+  );
+}
+
+/** What is written down of it, without secrets. */
+function newTurn({ host, asked, messages, id }: Turn): NewRun {
+  const hiding = openHiding(allSecrets(new Map(), host));
+  const { workspace, caller } = host;
+  return {
+    head: {
+      id,
+      kind: "chat",
+      skill: "",
+      task: inLine(hiding.text(asked.message), 200),
+      ...defined({ workspace, caller }),
+    },
+    request: hideIn(hiding, { ...asked }),
+    ...(messages.length > 0 ? { messages: [...messages] } : {}),
+  };
 }
 
 async function answer({
   session,
   host,
   messages,
-  message,
-  context,
+  asked,
+  id: run,
   port,
   signal,
-  ...limits
-}: Turn): Promise<RunResult> {
-  const start = performance.now();
+  start,
+}: Turn & {
+  port: Port;
+  /** When it began, as `performance.now` counts. */
+  start: number;
+}): Promise<RunResult> {
   const { settings } = host;
+  const { message, context, model: alias } = asked;
   const hiding = openHiding(allSecrets(new Map(), host));
-  const run = runId();
   const text = context?.trim() ? messageFor({ message, context, input: undefined }) : message;
   messages.push({ role: "user", text: hiding.text(text) });
   try {
@@ -139,17 +191,19 @@ async function answer({
       import("../model/resolve.ts"),
       import("../run/agent.ts"),
     ]);
-    const asked = limits.model;
-    const resolved = await resolveModel(host, asked);
-    const { model, warnings } = asked === undefined ? resolved : known(resolved);
+    const resolved = await resolveModel(host, alias);
+    const { model, warnings } = alias === undefined ? resolved : known(resolved);
     const told = session.disclose(message, { shortlist: settings.disclosure.shortlist ?? true });
-    const instructions = [BRIEF, told.text, session.reminder()].filter((part) => part !== "").join("\n\n");
-    const { seconds, iterations, tokens } = boundsOf(settings.limits.mostIterations, host, limits);
+    // In a step: what there is to tell may be another thing by the time that it is gone on with.
+    const { instructions } = await port.step("brief", async () => ({
+      instructions: hiding.text([BRIEF, told.text, session.reminder()].filter((part) => part !== "").join("\n\n")),
+    }));
+    const { seconds, iterations, tokens } = boundsOf(settings.limits.mostIterations, host, asked);
     const bounds = { seconds, iterations, budget: { used: 0, most: tokens } };
-    const { tools } = session;
+    const tools = () => session.tools;
     const agent = { run, skill: "", host, port, model, hiding, tools, instructions, messages, bounds, warnings, start };
     return await boundTime(seconds, signal, (bounded) =>
-      runAgent({ ...agent, asked, task: { message }, depth: 0, signal: bounded }),
+      runAgent({ ...agent, asked: alias, task: { message }, depth: 0, signal: bounded }),
     );
   } catch (error) {
     return refusedRun({ run, skill: "", host, port, start }, [hide(hiding)(asNotice(error))]);

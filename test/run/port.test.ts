@@ -26,6 +26,10 @@ function rememberingPort({ steps, events }: Record, life: { left: number }, pref
       steps.set(key, JSON.stringify(value));
       return JSON.parse(JSON.stringify(value));
     },
+    done: <T>(name: string) => {
+      const known = steps.get(prefix + name);
+      return known === undefined ? undefined : { value: JSON.parse(known) as T };
+    },
     approval: async () => ({ isApproved: false }),
     emit: (event) => void events.push(event),
     within: (name) => rememberingPort({ steps, events }, life, `${prefix}${name}/`),

@@ -114,7 +114,7 @@ describe("read_file", () => {
 
   it("says what is not there, is a folder, or no ordinary file, and waits for none", async () => {
     const { call } = await enclosed({ files: { "sub/a": "" } });
-    await call("bash", { command: "mkfifo pipe" });
+    await call("bash", { command: "mkfifo pipe", writes: true });
     expect(await call("read_file", { path: "none.txt" })).toMatchObject({ code: "path-missing" });
     expect(await call("read_file", { path: "sub" })).toMatchObject({ code: "path-folder" });
     expect(await call("read_file", { path: "pipe" })).toMatchObject({ code: "path-no-file" });
@@ -247,7 +247,7 @@ describe("list_files and grep", () => {
 
   it("stay within what a model gets, however much there is", async () => {
     const { call } = await enclosed({ files });
-    await call("bash", { command: "mkdir many; cd many; touch $(seq 1 20000); seq 1 200000 > numbers" });
+    await call("bash", { command: "mkdir many; cd many; touch $(seq 1 20000); seq 1 200000 > numbers", writes: true });
     const list = await call("list_files", { pattern: "*" });
     expect(list.content).toContain("20,004 entries");
     expect(list.content.length).toBeLessThan(12_500);

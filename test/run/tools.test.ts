@@ -101,7 +101,7 @@ describe("the bash tool", () => {
 
   it("[Q-02] leaves nothing outside of the workspace for the next command", async () => {
     const { call } = await enclosed();
-    await call("bash", { command: "touch /tmp/left /home/skill/left /dev/shm/left kept; sleep 99 &" });
+    await call("bash", { command: "touch /tmp/left /home/skill/left /dev/shm/left kept; sleep 99 &", writes: true });
     const { content } = await call("bash", { command: "ls /tmp /home/skill /dev/shm; ls /workspace; pgrep sleep" });
     expect(content).not.toContain("left");
     expect(content).toContain("kept");
@@ -109,13 +109,39 @@ describe("the bash tool", () => {
 
   it("[Q-04] does not leave what other programs obey, and says so", async () => {
     const { call, found, enclosure } = await enclosed({ files: { ".git/config": "[core]\n" } });
-    const closed = await call("bash", { command: "echo evil >> .git/config" });
+    const closed = await call("bash", { command: "echo evil >> .git/config", writes: true });
     expect(closed).toMatchObject({ isError: true, content: expect.stringContaining("Read-only") });
-    const { content } = await call("bash", { command: "echo evil > .envrc; echo fine > fine" });
+    const { content } = await call("bash", { command: "echo evil > .envrc; echo fine > fine", writes: true });
     expect(content).toContain("The code made what other programs obey: .envrc");
     expect(existsSync(join(found.workspace, ".envrc"))).toBe(false);
     expect(readFileSync(join(found.workspace, "fine"), "utf8")).toBe("fine\n");
     expect(enclosure.close()).toMatchObject([{ code: "workspace-protected" }]);
+  });
+
+  it("can only read the workspace unless it says that it changes it, and then says so", async () => {
+    const { call, found, tool } = await enclosed();
+    const { content } = await call("bash", { command: "cat README.md; echo more >> README.md" });
+    expect(content).toMatch(/^\[The workspace could only be read: .*set writes to true/);
+    expect(content).toContain("# Project");
+    expect(readFileSync(join(found.workspace, "README.md"), "utf8")).toBe("# Project\n");
+    expect(tool("bash").effect?.({ command: "cat README.md" })).toBeUndefined();
+    expect(tool("bash").effect?.({ command: "rm README.md", writes: true })).toEqual({
+      on: "workspace",
+      what: "rm README.md",
+      where: expect.stringContaining("project"),
+      isReversible: false,
+    });
+    expect((await call("bash", { command: "echo more >> README.md", writes: true })).isError).toBe(false);
+    expect(readFileSync(join(found.workspace, "README.md"), "utf8")).toBe("# Project\nmore\n");
+  });
+
+  it("asks nobody where the operator opened the workspace for writing", async () => {
+    const { call, found, tool } = await enclosed({ config: '[sandbox]\nworkspace = "read-write"\n' });
+    expect(tool("bash").inputSchema).not.toHaveProperty("properties.writes");
+    expect(tool("bash").effect?.({ command: "rm README.md", writes: true })).toBeUndefined();
+    expect(tool("write_file").effect?.({ path: "a", content: "b" })).toBeUndefined();
+    expect((await call("bash", { command: "echo more >> README.md" })).isError).toBe(false);
+    expect(readFileSync(join(found.workspace, "README.md"), "utf8")).toBe("# Project\nmore\n");
   });
 
   it("takes no command that is none", async () => {

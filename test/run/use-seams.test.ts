@@ -194,7 +194,7 @@ describe("a use that does not begin", () => {
     const { found } = await useScene({ skills: { x: { more: "required_tools: [teleport]\n" } }, turns: [] });
     const events: RunEvent[] = [];
     const steps = new Set<string>();
-    const port = livePort((event) => events.push(event));
+    const port = livePort({}, (event) => events.push(event));
     const remembering = {
       ...port,
       async step<T>(name: string, work: () => Promise<T>): Promise<T> {

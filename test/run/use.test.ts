@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { wrapResult } from "../../src/run/result.ts";
+import { useSkill } from "../../src/run/use.ts";
 import { eventsOf, type ProtocolName, useScene } from "../support/use.ts";
 
 describe.each<ProtocolName>(["openai", "anthropic"])("a use over the protocol of %s", (protocol) => {
@@ -375,7 +376,7 @@ describe("a use", () => {
   });
 
   it("[X-04] refuses what `allowed-tools` does not approve beforehand, where there is nobody to ask", async () => {
-    const { use } = await useScene({
+    const { found } = await useScene({
       skills: { x: { more: "allowed-tools: Read Bash(git log:*)\n" } },
       turns: [
         () => [
@@ -389,7 +390,8 @@ describe("a use", () => {
         },
       ],
     });
-    expect((await use({ skill: "x" })).result.isError).toBe(false);
+    const { runs: _, ...unwritten } = found;
+    expect((await useSkill(found.catalog, unwritten, { skill: "x" })).isError).toBe(false);
   });
 
   it("writes to the user's own workspace, and says what it may not", async () => {
@@ -403,7 +405,8 @@ describe("a use", () => {
         },
       ],
     });
-    expect((await use({ skill: "x" })).result.isError).toBe(false);
+    const approve = async () => ({ isApproved: true });
+    expect((await use({ skill: "x" }, { approve })).result.isError).toBe(false);
     expect(readFileSync(join(found.workspace, "out/report.md"), "utf8")).toBe("# Report\n");
   });
 });

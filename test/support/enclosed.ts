@@ -14,6 +14,7 @@ export interface Enclosed {
   found: Scene;
   enclosure: Enclosure;
   tools: Tool[];
+  tool(name: string): Tool;
   call(tool: string, input: object, options?: CallOptions): Promise<ToolResult>;
 }
 
@@ -53,12 +54,13 @@ export async function enclose(found: Scene, host: Host, signal = new AbortContro
     onProgress: () => {},
   });
   const tools = runTools(enclosure, { host, skill });
-  const call = (name: string, input: object, options?: CallOptions) => {
-    const tool = tools.find((candidate) => candidate.name === name);
-    if (!tool) throw new Error(`no tool ${name} is offered`);
-    return tool.execute(input, options);
+  const tool = (name: string) => {
+    const found = tools.find((candidate) => candidate.name === name);
+    if (!found) throw new Error(`no tool ${name} is offered`);
+    return found;
   };
-  return { found, enclosure, tools, call };
+  const call = (name: string, input: object, options?: CallOptions) => tool(name).execute(input, options);
+  return { found, enclosure, tools, tool, call };
 }
 
 /** Lets others write where these files are, and to them. */

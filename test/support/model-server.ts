@@ -71,11 +71,11 @@ export interface ModelServer {
 
 /**
  * A language model that follows a script, behind a provider's protocol on the loopback interface. What a provider would refuse
- * is answered with 400 and fails the test, and so does a turn that fails or is not taken.
+ * is answered with 400 and fails the test, and so does a turn that fails or is not taken. One turn alone answers whatever is asked.
  */
 export async function modelServer(
   name: keyof typeof SERVED,
-  script: readonly Turn[],
+  script: readonly Turn[] | Turn,
   { model = MODEL, apiKey = API_KEY }: ServerOptions = {},
 ): Promise<ModelServer> {
   const protocol: Protocol = SERVED[name];
@@ -93,7 +93,7 @@ export async function modelServer(
     const said = entries.flatMap((entry) => ("role" in entry && entry.text ? entry.text : []));
     const understood = { ...rest, results: resultsIn(entries, called), said, reasoning };
     requests.push(understood);
-    const turn = script[requests.length - 1];
+    const turn = typeof script === "function" ? script : script[requests.length - 1];
     if (!turn) throw new Error(`the script has only ${script.length} turns`);
     const answer = asAnswer(turn(understood));
     if (isMishap(answer)) return { read, reply: answer };
@@ -128,7 +128,8 @@ export async function modelServer(
     server.close();
     server.closeAllConnections();
     expect(problems, "what the model server refused").toEqual([]);
-    expect(requests.length, "turns of the script that were taken").toBe(script.length);
+    if (typeof script !== "function")
+      expect(requests.length, "turns of the script that were taken").toBe(script.length);
   });
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, requests };
 }
@@ -191,7 +192,11 @@ function resultsIn(entries: readonly Entry[], called: ReadonlyMap<string, Call>)
       results.push({ tool: call.name, content, isError });
     } else if ("call" in entry) {
       const { call } = entry;
-      if (!isDeepStrictEqual(called.get(call.id), call))
+      if (!TOOL_NAME.test(call.name)) throw new Error(`the tool name "${call.name}" of a call is not allowed`);
+      const made = called.get(call.id);
+      // A name that is not allowed cannot come back as it was made.
+      const same = made && !TOOL_NAME.test(made.name) ? { ...made, name: call.name } : made;
+      if (!isDeepStrictEqual(same, call))
         throw new Error(`the tool call ${JSON.stringify(call)} is not one that was made`);
       open.set(call.id, call);
     } else if ("role" in entry && open.size > 0)

@@ -30,7 +30,7 @@ export interface Used {
 
 export interface Parts {
   skills: Record<string, Written>;
-  turns: readonly Turn[];
+  turns: readonly Turn[] | Turn;
   protocol?: ProtocolName;
   /** Further configuration. */
   config?: string;

@@ -3,12 +3,12 @@ import { SkillError } from "../../shared/error.ts";
 import { inTag } from "../../shared/prompt.ts";
 import { count, grouped } from "../../shared/text.ts";
 import { scriptsOf } from "../../skill/script.ts";
-import { makeTool, type Tool, type ToolResult } from "../../skill/tool.ts";
+import { makeTool, type Tool, type ToolEffect, type ToolResult } from "../../skill/tool.ts";
 import type { EnclosedOutcome } from "../enclosure.ts";
 import { noticeLines } from "../printed.ts";
 import { kindOf } from "../resource.ts";
 import { NEEDS_FILE, runOwnProgram, shown } from "./own-program.ts";
-import type { ToolScene } from "./tool-scene.ts";
+import { changeOf, type ToolScene } from "./tool-scene.ts";
 
 const PATH = { type: "string", says: "the file's path", isRequired: true, also: ["file_path"] } as const;
 const category = "workspace";
@@ -69,7 +69,10 @@ export function writeFileTool(scene: ToolScene): Tool {
     content: { type: "string", says: "all that the file is to hold", isRequired: true, mayBeEmpty: true },
   } as const;
   const description = "Writes a file of the workspace, with the folders that it needs. What it held before is gone.";
-  return makeTool({ name: "write_file", description, category, parameters }, async ({ path, content }, { signal }) => {
+  const effect = ({ path, content }: { path: string; content: string }) =>
+    changed(scene, `write ${path}`, count(content.length, "character"));
+  return makeTool({ name: "write_file", description, category, parameters, effect }, async (values, { signal }) => {
+    const { path, content } = values;
     const { path: place, outcome } = await write(scene, "write_file", path, content, signal);
     const what = outcome.stdout.startsWith("new") ? "made" : "replaced";
     return written(scene, `write_file: ${what} ${shown(place)}, ${count(content.length, "character")}`, outcome);
@@ -99,7 +102,9 @@ export function editFileTool(scene: ToolScene): Tool {
     },
   } as const;
   const description = "Replaces a piece of text in a file of the workspace, and leaves the rest as it is.";
-  return makeTool({ name: "edit_file", description, category, parameters }, async (values, { signal }) => {
+  const effect = ({ path, old, new: fresh }: { path: string; old: string; new: string }) =>
+    changed(scene, `edit ${path}`, `${count(old.length, "character")} become ${grouped(fresh.length)}`);
+  return makeTool({ name: "edit_file", description, category, parameters, effect }, async (values, { signal }) => {
     const { path: place, outcome } = await runOwnProgram(scene, {
       tool: "edit_file",
       path: values.path,
@@ -115,6 +120,10 @@ export function editFileTool(scene: ToolScene): Tool {
     const ended = await write(scene, "edit_file", values.path, text.split(old).join(fresh), signal);
     return written(scene, `edit_file: changed ${count(times, "place")} in ${shown(place)}`, ended.outcome);
   });
+}
+
+function changed({ enclosure, host }: ToolScene, what: string, amount: string): ToolEffect | undefined {
+  return enclosure.asksToWrite ? { ...changeOf(host), what, amount } : undefined;
 }
 
 // All of it is there before the first byte of the file goes.

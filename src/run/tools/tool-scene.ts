@@ -1,5 +1,7 @@
 import type { Host } from "../../host/host.ts";
+import { shownPath } from "../../policy/shown-path.ts";
 import type { Skill } from "../../skill/skill.ts";
+import type { ToolEffect } from "../../skill/tool.ts";
 import type { Enclosure } from "../enclosure.ts";
 
 /** Where the tools of a run work, and for whom. */
@@ -8,4 +10,10 @@ export interface ToolScene {
   host: Host;
   /** Whose run it is. */
   skill?: Skill;
+}
+
+/** A change of the workspace, for whoever is to agree to it. */
+export function changeOf(host: Host): ToolEffect {
+  const where = host.workspace === undefined ? {} : { where: shownPath(host.workspace, host) };
+  return { on: "workspace", ...where, isReversible: false };
 }

@@ -1,0 +1,179 @@
+import type { Effect } from "../host/approvals.ts";
+import type { RunEvent } from "../host/events.ts";
+import type { Host } from "../host/host.ts";
+import type { Journal } from "../host/journal.ts";
+import { type ModelReply, NO_USAGE, type Usage } from "../host/models.ts";
+import type { Notice } from "../host/sandbox.ts";
+import { SkillError } from "../shared/error.ts";
+import { plus } from "./loop-options.ts";
+import { asNotice } from "./notice.ts";
+import { type Port, wordOn } from "./port.ts";
+import type { RunResult } from "./result.ts";
+
+export interface Driven {
+  host: Host;
+  run: string;
+  skill: string;
+  /** What was written down before, to go on with. */
+  journal?: Journal | undefined;
+  /** Writes the run down from its first step on. Throws a SkillError when it cannot be. */
+  open(): Journal;
+  emit(event: RunEvent): void;
+  signal: AbortSignal;
+}
+
+/** A run that is written down: what was done is not done again, and what nobody can agree to now waits. Contract: resolves as `work` does. */
+export async function drive(
+  driven: Driven,
+  work: (port: Port, signal: AbortSignal) => Promise<RunResult>,
+): Promise<RunResult> {
+  const driver = openDriver(driven);
+  try {
+    const result = await work(driver.port, driver.signal);
+    return driver.halted() ?? result;
+  } catch (error) {
+    const halted = driver.halted();
+    if (halted) return halted;
+    throw error;
+  } finally {
+    driver.close();
+  }
+}
+
+/** Why a run goes no further: it waits for a word, or cannot be written down any more. */
+type Halt = { effect: Effect } | { error: Notice };
+
+interface State {
+  journal: Journal | undefined;
+  /** There is no journal, and there will be none. */
+  isUnwritten: boolean;
+  halt?: Halt;
+  iterations: number;
+  usage: Usage;
+}
+
+/** What leaves a run for another time: it was stopped, or what it needs was not there. */
+const RESUMABLE: ReadonlySet<RunResult["stop"]> = new Set(["aborted", "error"]);
+const LOOK_MS = 500;
+
+function openDriver({ host, run, skill, journal: earlier, open, emit, signal: outer }: Driven) {
+  const cancel = new AbortController();
+  const signal = AbortSignal.any([outer, cancel.signal]);
+  const state: State = { journal: earlier, isUnwritten: false, iterations: 0, usage: NO_USAGE };
+  const start = performance.now();
+  // Once it is not written down any more nothing is done any more: all that follows unwinds.
+  const kept = <T>(write: () => T): T => {
+    try {
+      return write();
+    } catch (error) {
+      state.halt ??= { error: asNotice(error) };
+      throw error;
+    }
+  };
+  const timer = setInterval(() => {
+    try {
+      if (kept(() => state.journal?.isCancelled())) cancel.abort();
+    } catch {} // The next step says so.
+  }, LOOK_MS);
+  timer.unref();
+  const check = () => {
+    if (state.halt) throw new SkillError("halted", { message: "The run goes no further" });
+  };
+  const begin = (): Journal | undefined => {
+    if (state.journal || state.isUnwritten) return state.journal;
+    try {
+      state.journal = open();
+    } catch (error) {
+      // Nothing was promised yet: it is done as if nobody wrote it down.
+      state.isUnwritten = true;
+      const { code, message } = asNotice(error);
+      const warning = { code, message: `The run is not written down: ${message}`, fix: "it cannot be gone on with" };
+      emit({ type: "run-warned", run, skill, at: new Date().toISOString(), ...warning });
+    }
+    return state.journal;
+  };
+  // What is done while a run is being stopped is not what it would have come to.
+  const isLeaving = () => outer.aborted;
+  const counted = (name: string, prefix: string, value: unknown) => {
+    if (!name.startsWith("model:")) return;
+    if (prefix === "") state.iterations++;
+    state.usage = plus(state.usage, (value as ModelReply).usage);
+  };
+  const portAt = (prefix: string): Port => ({
+    async step<T>(name: string, work: () => Promise<T>): Promise<T> {
+      check();
+      const isTop = prefix === "";
+      const journal = isTop && name === "refused" ? state.journal : begin();
+      const known = journal?.stepOf(prefix + name);
+      const value = known ? (known.value as T) : await work();
+      check();
+      counted(name, prefix, value);
+      if (known) return value;
+      if (!journal || isLeaving() || (isTop && name === "refused")) return value;
+      if (isTop && name === "end") return ended(journal, value as RunResult) as T;
+      return kept(() => journal.step(prefix + name, value)) as T;
+    },
+    done: <T>(name: string) => state.journal?.stepOf(prefix + name) as { value: T } | undefined,
+    async approval(name, ask) {
+      check();
+      const journal = begin();
+      const known = journal?.answerTo(prefix + name);
+      if (known) return known;
+      const word = await wordOn(host, ask);
+      if (!journal) return word ?? { isApproved: false, reason: "there is nobody to ask" };
+      if (word) {
+        if (!isLeaving()) kept(() => journal.answer(prefix + name, word));
+        return word;
+      }
+      ask.onAsked();
+      kept(() => journal.ask(prefix + name, ask.effect));
+      state.halt = { effect: ask.effect };
+      return check() as never;
+    },
+    emit(event) {
+      if (state.halt) return;
+      emit(event);
+      if (event.type === "text-said" || !state.journal || isLeaving()) return;
+      try {
+        kept(() => state.journal?.event(event));
+      } catch {} // The next step says so.
+    },
+    within: (name) => portAt(`${prefix}${name}/`),
+  });
+  const ended = (journal: Journal, result: RunResult): RunResult => {
+    if (RESUMABLE.has(result.stop) && !journal.isCancelled()) return result;
+    const { stop, isError, iterations, ms, usage, cost, model } = result;
+    const tail = { stop, isError, iterations, ms, usage };
+    kept(() =>
+      journal.end(
+        { ...result },
+        { ...tail, ...(cost === undefined ? {} : { cost }), ...(model === undefined ? {} : { model }) },
+      ),
+    );
+    return result;
+  };
+  return {
+    port: portAt(""),
+    signal,
+    halted(): RunResult | undefined {
+      if (!state.halt) return undefined;
+      const { iterations, usage, journal } = state;
+      const ms = Math.round(performance.now() - start + (journal?.elapsedMs ?? 0));
+      return { ...resultOf(state.halt), run, skill, isError: true, iterations, refusals: [], warnings: [], usage, ms };
+    },
+    close() {
+      clearInterval(timer);
+      state.journal?.close();
+    },
+  };
+}
+
+/** What there is to say of a run that goes no further for now. */
+function resultOf(halt: Halt): Pick<RunResult, "stop" | "content" | "error" | "effect"> {
+  if ("error" in halt) {
+    const { message, fix } = halt.error;
+    return { stop: "error", error: halt.error, content: `[${message}: ${fix}]` };
+  }
+  const { what, tool } = halt.effect;
+  return { stop: "waiting", effect: halt.effect, content: `[It waits for somebody to agree: ${tool}, ${what}]` };
+}

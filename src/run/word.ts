@@ -1,0 +1,58 @@
+import { type Effect, wordOf } from "../host/approvals.ts";
+import type { ToolCall } from "../host/models.ts";
+import { inLine } from "../shared/prompt.ts";
+import type { Tool, ToolEffect } from "../skill/tool.ts";
+import { wordFor } from "./gate.ts";
+import type { LoopOptions } from "./loop-options.ts";
+import { shown } from "./shown.ts";
+
+/** What of a call somebody has to agree to first. Nothing when nobody does, or somebody has for the whole run. */
+export async function effectToAgree(
+  options: Pick<LoopOptions, "run" | "skill" | "owner" | "gates" | "agreed" | "hiding">,
+  tool: Tool,
+  { input }: Pick<ToolCall, "input">,
+): Promise<Effect | undefined> {
+  const { run, gates, hiding, agreed } = options;
+  const unlisted = wordFor(gates, tool.name, input);
+  const changes = await changesOf(tool, input);
+  // What a skill says beforehand that it will do covers what stays in the workspace, and nothing outside of it.
+  const isSaid = unlisted === undefined && gates.some(({ preapproved }) => preapproved.length > 0);
+  if (unlisted === undefined && (changes === undefined || (changes.on === "workspace" && isSaid))) return undefined;
+  const { name: skill = options.skill, source = "", place = "" } = tool.owner ?? options.owner ?? {};
+  const say = (text: string) => inLine(hiding.text(text), 500);
+  const { on = "other", what, where, amount, isReversible } = changes ?? {};
+  const effect: Effect = {
+    ...{ run, skill, source, place, tool: tool.name, on },
+    input: shown(input, hiding),
+    what: say(what ?? gist(input)),
+    ...(where === undefined ? {} : { where: say(where) }),
+    ...(amount === undefined ? {} : { amount: say(amount) }),
+    ...(isReversible === undefined ? {} : { isReversible }),
+    reason: unlisted === undefined ? REASONS[on] : say(unlisted),
+  };
+  return agreed.has(wordOf(effect)) ? undefined : effect;
+}
+
+const REASONS: Record<Effect["on"], string> = {
+  workspace: "it changes files of the workspace",
+  outside: "it changes something outside of this machine's sandbox",
+  other: "nobody has said that it may",
+};
+
+/** A tool that cannot say what it does may do anything. */
+async function changesOf(tool: Tool, input: unknown): Promise<ToolEffect | undefined> {
+  try {
+    const effect = await tool.effect?.(structuredClone(input));
+    if (effect === undefined) return undefined;
+    return effect.on === "workspace" ? effect : { ...effect, on: "outside" };
+  } catch {
+    return { on: "outside" };
+  }
+}
+
+/** The one thing that says most of a call. */
+function gist(input: unknown): string {
+  const { command, path, url, skill } = Object(input) as Record<string, unknown>;
+  const what = [command, path, url, skill].find((value) => typeof value === "string");
+  return typeof what === "string" ? what : (JSON.stringify(input) ?? "");
+}
