@@ -3,12 +3,14 @@ import { discover } from "./discover.mjs";
 import * as matchReport from "./match/report.mjs";
 import { match } from "./match.mjs";
 import * as discoverReport from "./report.mjs";
+import * as runsReport from "./runs/report.mjs";
+import { runs } from "./runs.mjs";
 import * as sandboxReport from "./sandbox/report.mjs";
 import { sandbox } from "./sandbox.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -23,6 +25,7 @@ const BENCHES = {
   match: { measure: match, ...matchReport },
   sandbox: { measure: sandbox, ...sandboxReport },
   use: { measure: use, ...useReport },
+  runs: { measure: runs, ...runsReport },
 };
 
 try {

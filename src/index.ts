@@ -23,11 +23,21 @@ export {
   openMatcher,
   type Reason,
 } from "./catalog/match.ts";
+export {
+  type Approval,
+  type Approvals,
+  type Approve,
+  type Effect,
+  openApprovals,
+  type WordScope,
+} from "./host/approvals.ts";
 export type { Caller } from "./host/caller.ts";
 export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
 export { type RunEvent, type SkillEvent, STOPS, type Stop } from "./host/events.ts";
 export { type Grants, openGrants } from "./host/grants.ts";
 export type { Host } from "./host/host.ts";
+export type { Journal } from "./host/journal.ts";
+export type { JournalLine, JournalText, RunHead, RunTail } from "./host/journal-lines.ts";
 export type { RunLimits } from "./host/limits.ts";
 export type {
   CallResult,
@@ -44,6 +54,15 @@ export type {
   ToolOffer,
   Usage,
 } from "./host/models.ts";
+export {
+  type NewRun,
+  openRuns,
+  type Retention,
+  RUN_STATES,
+  type RunState,
+  type RunSummary,
+  type Runs,
+} from "./host/runs.ts";
 export {
   type Command,
   type Ending,
@@ -68,16 +87,19 @@ export type {
   Settings,
   SkillSettings,
 } from "./host/settings.ts";
+export { openStatistics, type SkillStatistics, type Statistics } from "./host/statistics.ts";
 export { openSystem, type System } from "./host/system.ts";
 export { type Change, openTrust, type Standing, type Trust, type TrustedSkill } from "./host/trust.ts";
 export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
 export { type Denial, denials, type Policy, type Purpose, unavailability } from "./policy/policy.ts";
 export { type Check, planUse, type UsePlan } from "./run/plan-use.ts";
 export { type RunResult, wrapResult } from "./run/result.ts";
+export { type ResumeOptions, resumeRun } from "./run/resume.ts";
 export { runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./run/script.ts";
 export type { Run } from "./run/start-run.ts";
 export { type UseRequest, useSkill } from "./run/use.ts";
 export { type Conversation, type ConverseOptions, converse, type SendOptions } from "./session/converse.ts";
+export { resumeChat } from "./session/resume-chat.ts";
 export {
   type ActiveSkill,
   type By,
@@ -91,6 +113,7 @@ export { PromptValidationError, SkillError } from "./shared/error.ts";
 export { CODES, type Code } from "./skill/codes.ts";
 export type { Data } from "./skill/data.ts";
 export { defineSkill, type SkillDefinition } from "./skill/define.ts";
+export type { StandardSchema, ToolContext, ToolDefinition, ToolOutput } from "./skill/define-tool.ts";
 export {
   type Diagnostic,
   type Finding,
@@ -105,7 +128,16 @@ export type { Manifest } from "./skill/manifest.ts";
 export { toSkillMd } from "./skill/render.ts";
 export { findScript, type SkillScript, sandboxPathOf, scriptsOf } from "./skill/script.ts";
 export { type FileList, type Origin, SCOPES, type Scope, type Skill, type SkillFile } from "./skill/skill.ts";
-export type { CallOptions, Tool, ToolResult } from "./skill/tool.ts";
+export {
+  type CallOptions,
+  Tool,
+  type ToolEffect,
+  type ToolOutcome,
+  type ToolOwner,
+  type ToolProgram,
+  type ToolResult,
+  type ToolSandbox,
+} from "./skill/tool.ts";
 export {
   type CheckedFile,
   type CheckOptions,

@@ -39,6 +39,8 @@ const ONLY: Record<string, RegExp> = {
   ajv: /^run\/input\.ts$/,
   "ajv/dist/2020.js": /^run\/input\.ts$/,
   "ajv-formats": /^run\/input\.ts$/,
+  "@modelcontextprotocol/client": /^run\/mcp\//,
+  "@modelcontextprotocol/client/stdio": /^run\/mcp\//,
 };
 
 interface Import {

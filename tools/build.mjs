@@ -24,6 +24,8 @@ const APART = {
   "@ai-sdk/anthropic": { file: "anthropic", takes: "{ createAnthropic }" },
   "@ai-sdk/openai": { file: "openai", takes: "{ createOpenAI }" },
   "@ai-sdk/openai-compatible": { file: "openai-compatible", takes: "{ createOpenAICompatible }" },
+  "@modelcontextprotocol/client": { file: "mcp-client", takes: "{ Client, StreamableHTTPClientTransport }" },
+  "@modelcontextprotocol/client/stdio": { file: "mcp-stdio", takes: "{ StdioClientTransport }" },
 };
 
 /** Parts of packages that nothing here uses, and what stands in for them. */

@@ -1,11 +1,12 @@
 import { type JSONSchema7, jsonSchema, type ModelMessage, type Tool, tool } from "ai";
 import { listWithin } from "../catalog/budget.ts";
-import { openCatalog } from "../catalog/catalog.ts";
+import { type Catalog, openCatalog } from "../catalog/catalog.ts";
 import { DEFAULTS } from "../catalog/defaults.ts";
 import { promptListing } from "../catalog/listing.ts";
 import type { Host } from "../host/host.ts";
 import { openSession, type Session } from "../session/session.ts";
-import type { Tool as SessionTool, ToolResult } from "../skill/tool.ts";
+import { type CallOptions, makeTool, type Tool as SessionTool, type ToolResult } from "../skill/tool.ts";
+import { wireNames } from "../skill/wire-name.ts";
 import { directorySource } from "../source/directory.ts";
 
 /** What a session's tools are called: spelled out, so that `activeTools`, `toolApproval` and results know them beside your own. */
@@ -18,12 +19,18 @@ export type SkillToolName =
   | "validate_skill"
   | "lint_skill";
 
-/** `use_skill` is there where the host says which models its sub-agents have. */
-export type SkillTools = Record<SkillToolName, Tool<unknown, ToolResult>> & { use_skill?: Tool<unknown, ToolResult> };
+/**
+ * `use_skill` is there where the host says which models its sub-agents have, `call_skill_tool` where a skill brings tools. Those of the
+ * skills that are loaded are there too, as `skill__tool`.
+ */
+export type SkillTools = Record<SkillToolName, Tool<unknown, ToolResult>> & {
+  use_skill?: Tool<unknown, ToolResult>;
+  call_skill_tool?: Tool<unknown, ToolResult>;
+};
 
 export interface SkillToolset {
-  /** The session's tools, for `generateText`, `streamText` and agents; yours go beside them: `{ ...skills.tools, mine }`. */
-  tools: SkillTools;
+  /** The session's tools as they are now, for `generateText`, `streamText` and agents; yours go beside them: `{ ...skills.tools, mine }`. */
+  readonly tools: SkillTools;
   /** The same skills for every query, as a part of the instructions; empty when there are none. */
   readonly instructions: string;
   /** Instead of `instructions`, what to tell the model for this query: nothing, how many skills there are, a list, or full instructions. */
@@ -38,7 +45,12 @@ export async function skillToolset(session: Session): Promise<SkillToolset>;
 export async function skillToolset(from: readonly string[] | Session, host: Partial<Host> = {}): Promise<SkillToolset> {
   const session = "call" in from ? from : await openFolders(from, host);
   return {
-    tools: Object.fromEntries(session.tools.map((offered) => [offered.name, asTool(offered)])) as SkillTools,
+    get tools() {
+      const { tools } = session;
+      const { toWire } = wireNames(tools.map(({ name }) => name));
+      const offered = bringsTools(session) ? [...tools, callTool(session)] : tools;
+      return Object.fromEntries(offered.map((tool) => [toWire(tool.name), asTool(tool, session)])) as SkillTools;
+    },
     // A getter: the skills as they are now, also after a reload.
     get instructions() {
       const skills = session.visible();
@@ -63,7 +75,38 @@ async function openFolders(folders: readonly string[], host: Partial<Host>): Pro
   return openSession(await openCatalog(sources), host);
 }
 
-function asTool({ description, category, inputSchema, execute }: SessionTool): Tool<unknown, ToolResult> {
+/** The tools of one call stay what they are, also when a skill is loaded while it goes on: this reaches what that brought. */
+function callTool(session: Session): SessionTool {
+  return makeTool(
+    {
+      name: CALL_TOOL,
+      description:
+        "Calls a tool that a loaded skill brought and that is not among your tools: one of those that load_skill named.",
+      category: "skills",
+      parameters: {
+        tool: { type: "string", says: "the tool's name, as load_skill gave it", isRequired: true },
+        input: { type: "object", says: "the tool's input" },
+      },
+    },
+    ({ tool, input = {} }, options) => session.call(tool, input, options),
+  );
+}
+
+const CALL_TOOL = "call_skill_tool";
+
+function bringsTools({ catalog }: Session): boolean {
+  const known = BRINGING.get(catalog) ?? catalog.skills.some(({ manifest }) => manifest.toolsets.length > 0);
+  BRINGING.set(catalog, known);
+  return known;
+}
+
+/** Of ten thousand skills it takes a while to say. */
+const BRINGING = new WeakMap<Catalog, boolean>();
+
+function asTool(offered: SessionTool, session: Session): Tool<unknown, ToolResult> {
+  const { name, description, category, inputSchema } = offered;
+  const execute = (input: unknown, options: CallOptions) =>
+    name === CALL_TOOL ? offered.execute(input, options) : session.call(name, input, options);
   return tool({
     description,
     // No `validate`: the session takes other spellings than the schema's, and answers wrong input so that a model can mend it.

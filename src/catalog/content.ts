@@ -12,6 +12,8 @@ export interface ContentOptions {
   folder?: string | undefined;
   /** What the commands in the instructions printed, in their order, where they were run. */
   printed?: readonly string[] | undefined;
+  /** Whether the tools that it brings are there too. */
+  mountsTools?: boolean | undefined;
 }
 
 /**
@@ -19,7 +21,7 @@ export interface ContentOptions {
  * Throws a SkillError when they cannot be read.
  */
 export function skillContent(skill: Skill, options: ContentOptions = {}): string {
-  return [instructionsOf(skill, options), ...notes(skill)].join("\n");
+  return [instructionsOf(skill, options), ...notes(skill, options)].join("\n");
 }
 
 /** The same for a sub-agent, which has what the skill declares. */
@@ -94,8 +96,10 @@ function scriptLines(skill: Skill): string[] {
   ];
 }
 
+type Declared = (skill: Skill, options: ContentOptions) => readonly (string | undefined)[];
+
 /** One row a thing that text alone does not give: what the skill declares of it. */
-const LEFT_OUT: readonly [label: string, declared: (skill: Skill) => readonly (string | undefined)[]][] = [
+const LEFT_OUT: readonly [label: string, declared: Declared][] = [
   // Its scripts have them.
   ["env", (skill) => (scriptsOf(skill).length > 0 ? [] : declaredVariables(skill))],
   ["capabilities", ({ manifest }) => manifest.capabilities],
@@ -105,12 +109,12 @@ const LEFT_OUT: readonly [label: string, declared: (skill: Skill) => readonly (s
   ["agent", ({ manifest }) => [manifest.agent]],
   ["allowed_tools", ({ manifest }) => manifest.tools.allowed],
   ["disallowed-tools", ({ manifest }) => manifest.tools.disallowed],
-  ["toolsets", ({ manifest }) => manifest.toolsets],
+  ["toolsets", ({ manifest }, { mountsTools }) => (mountsTools ? [] : manifest.toolsets)],
 ];
 
-function notes(skill: Skill): string[] {
+function notes(skill: Skill, options: ContentOptions): string[] {
   const left = LEFT_OUT.flatMap(([label, declared]) => {
-    const values = declared(skill).flatMap((value) => (value === undefined ? [] : inLine(value, 120)));
+    const values = declared(skill, options).flatMap((value) => (value === undefined ? [] : inLine(value, 120)));
     return values.length === 0 ? [] : `${label} (${values.join(", ")})`;
   });
   const found: string[] = [];

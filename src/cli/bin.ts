@@ -43,14 +43,48 @@ function interrupted(until?: AbortSignal): Promise<void> {
 
 let onReaderGone = () => {};
 
-async function ask(question: string): Promise<string> {
+async function ask(question: string, signal?: AbortSignal): Promise<string> {
   const { createInterface } = process.getBuiltinModule("node:readline/promises");
+  if ((await isInterruptedAhead()) || signal?.aborted) return "";
   const lines = createInterface({ input: process.stdin, output: process.stderr });
-  // Ctrl-D and Ctrl-C are answers too: no.
+  // Ctrl-D and Ctrl-C are answers too: no. What goes on meanwhile is stopped by the latter as anywhere else.
   const gone = new Promise<string>((resolve) => lines.once("close", () => resolve("")));
+  lines.once("SIGINT", () => {
+    process.stderr.write("^C\n");
+    interrupt();
+    lines.close();
+  });
+  const end = () => lines.close();
+  signal?.addEventListener("abort", end, { once: true });
   const answer = await Promise.race([lines.question(question), gone]);
+  signal?.removeEventListener("abort", end);
   lines.close();
   return answer;
+}
+
+// At once: a signal would come only after the question was taken for unanswered, and asked again.
+function interrupt(): void {
+  process.emit("SIGINT");
+}
+
+const SETTLE_MS = 30;
+
+/** Takes away what was typed before there was a question. Whether Ctrl-C was among it. */
+async function isInterruptedAhead(): Promise<boolean> {
+  const { stdin } = process;
+  if (!stdin.isTTY) return false;
+  let typed = "";
+  const take = (bytes: Buffer | string) => {
+    typed += String(bytes);
+  };
+  stdin.setRawMode(true);
+  stdin.on("data", take).resume();
+  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  stdin.off("data", take).pause();
+  stdin.setRawMode(false);
+  const isInterrupted = typed.includes("\u0003");
+  if (isInterrupted) interrupt();
+  return isInterrupted;
 }
 
 async function askHidden(question: string): Promise<string> {

@@ -24,6 +24,34 @@ export const SCRIPT: Entry = {
   load: async () => (await import("./commands/script.ts")).script,
 };
 
+/** `skillet tools`. */
+export const TOOLS: Entry = {
+  define: (command) =>
+    command
+      .description("show the tools that skills bring, and what is wrong with them")
+      .argument("[name]", "a skill; every skill with toolsets when left out")
+      .addHelpText("after", examples("skillet tools", "skillet tools my-skill --json")),
+  load: async () => (await import("./commands/tools.ts")).tools,
+};
+
+/** `skillet call`. */
+export const CALL: Entry = {
+  define: (command) =>
+    command
+      .description("call one tool that a skill brings, as a run would")
+      .argument("<tool>", "the tool, as skillet tools names it: SKILL.TOOL")
+      .option("-i, --input <json>", "its input; @file reads it from a file")
+      .option("-y, --yes", "agree beforehand to what it changes")
+      .addHelpText(
+        "after",
+        examples(
+          `skillet call my-skill.my-tool --input '{"input": "hello"}'`,
+          "skillet call report.send -i @mail.json",
+        ),
+      ),
+  load: async () => (await import("./commands/call.ts")).call,
+};
+
 /** `skillet packages` and what stands below it. */
 export const PACKAGES: Entry = {
   define: (command) => command.description("build the system and Python packages that skills declare"),

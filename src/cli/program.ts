@@ -3,10 +3,12 @@ import { packageVersion } from "../package.ts";
 import { reveal } from "../shared/hidden.ts";
 import { nearest } from "../shared/text.ts";
 import { PROFILES } from "../skill/diagnostic.ts";
-import { PACKAGES, SCRIPT, TRUST } from "./code-commands.ts";
+import { CALL, PACKAGES, SCRIPT, TOOLS, TRUST } from "./code-commands.ts";
 import { CONFIG } from "./config-command.ts";
 import { examples } from "./examples.ts";
 import type { Io } from "./io.ts";
+import { APPROVE, CANCEL, RESUME, RUNS } from "./run-commands.ts";
+import { STATS } from "./stats-command.ts";
 import { CHAT, RUN } from "./use-commands.ts";
 
 /** Options that every command takes. */
@@ -151,21 +153,37 @@ const COMMANDS: Record<string, Entry> = {
   },
   run: RUN,
   chat: CHAT,
+  runs: RUNS,
+  resume: RESUME,
+  approve: APPROVE,
+  cancel: CANCEL,
   script: SCRIPT,
+  tools: TOOLS,
+  call: CALL,
   packages: PACKAGES,
   trust: TRUST,
+  stats: STATS,
   doctor: {
     define: (command) =>
       command
         .description("show the folders that are searched, the configuration, and what is wrong")
         .option("--sandbox", "try what the sandbox promises, and show what holds")
         .addOption(
+          new Option("--tools", "start the configured servers of tools, and show what they have").conflicts("sandbox"),
+        )
+        .addOption(
           new Option("--fix", "install what is missing, with the system's package manager").conflicts("sandbox"),
         )
         .option("-y, --yes", "do not ask before that")
         .addHelpText(
           "after",
-          examples("skillet doctor", "skillet doctor --sandbox", "skillet doctor --fix", "skillet doctor --json"),
+          examples(
+            "skillet doctor",
+            "skillet doctor --sandbox",
+            "skillet doctor --tools",
+            "skillet doctor --fix",
+            "skillet doctor --json",
+          ),
         ),
     load: async () => (await import("./commands/doctor.ts")).doctor,
   },

@@ -122,6 +122,6 @@ export function sayUsage(usage: Usage, cost: number | undefined): string[] {
   return [...(tokens > 0 ? [`${grouped(tokens)} tokens`] : []), ...(cost === undefined ? [] : [money(cost)])];
 }
 
-function money(dollars: number): string {
+export function money(dollars: number): string {
   return dollars > 0 && dollars < 0.01 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;
 }

@@ -100,9 +100,18 @@ export function openDialogue(complete: Complete, onEnding: (signal: Ending) => v
   stdin.on("data", onData).on("end", onEnd).resume();
   return {
     read: (prompt) => wait(prompt, false),
-    async ask(question) {
+    async ask(question, signal) {
       state.typed = "";
+      if (signal?.aborted) return "";
+      const end = () => {
+        for (const name of ["e", "u"]) lines.write(null, { ctrl: true, name });
+        stderr.write("\n");
+        answer("");
+      };
+      signal?.addEventListener("abort", end, { once: true });
       const given = await wait(question, true);
+      signal?.removeEventListener("abort", end);
+      if (given === INTERRUPTED && isHeardByOthers()) process.emit("SIGINT");
       return typeof given === "string" ? given : "";
     },
     close,

@@ -41,13 +41,22 @@ export const CHAT: Entry = {
 
 /** Options of whatever uses skills. */
 function using(command: Command): Command {
+  return seeing(
+    command
+      .option("-m, --model <alias>", "the model: an alias of the configuration, `provider/model`, or `runbook`")
+      .option("--timeout <seconds>", "stop after so long, with what there is")
+      .option("--budget <tokens>", "stop after so many tokens, with what there is")
+      .option("--max-iterations <number>", "ask the model at most so often")
+      .option("--chat-type <type>", "on behalf of a chat of this type; private when left out")
+      .option("--chat-id <id>", "and of this id; `terminal` when left out"),
+  );
+}
+
+/** Options of whatever shows a run. */
+export function seeing(command: Command): Command {
   return command
-    .option("-m, --model <alias>", "the model: an alias of the configuration, `provider/model`, or `runbook`")
-    .option("--timeout <seconds>", "stop after so long, with what there is")
-    .option("--budget <tokens>", "stop after so many tokens, with what there is")
-    .option("--max-iterations <number>", "ask the model at most so often")
-    .option("--chat-type <type>", "on behalf of a chat of this type; private when left out")
-    .option("--chat-id <id>", "and of this id; `terminal` when left out")
+    .option("-y, --yes", "agree to changes in the workspace beforehand; to nothing outside of it")
+    .option("--no-wait", "refuse what nobody can be asked about, in place of waiting")
     .option("--events", "print what happens as JSON, a line each")
     .option("--show-secrets", "show the values of skills' variables in the answer")
     .option("-q, --quiet", "do not say what happens, nor what became of it");

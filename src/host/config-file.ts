@@ -112,6 +112,9 @@ export function judge(parts: readonly string[], value: unknown, owner: Owner): K
     if (!meant) return { code: "config-unknown", message };
     return { code: "config-unknown", message, meant: dotted(meant), fix: `did you mean "${dotted(meant)}"?` };
   }
+  const name = parts[row.path.split(".").indexOf("*")];
+  if (row.hasPlainName && !/^[A-Za-z0-9_-]{1,64}$/.test(name ?? ""))
+    return { code: "config-type", message: `${shown}: its name must be of up to 64 letters, digits, "-" and "_"` };
   const type = TYPES[row.type];
   if (!type.is(value)) return { code: "config-type", message: `${shown} must be ${type.say}` };
   const narrow = owner === "workspace" && row.workspaceType ? TYPES[row.workspaceType] : type;

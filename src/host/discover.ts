@@ -14,6 +14,7 @@ import { type Grants, openGrants } from "./grants.ts";
 import { skilletHome, userHome } from "./home.ts";
 import { openRuns, type Runs } from "./runs.ts";
 import { type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
+import { openStatistics, type Statistics } from "./statistics.ts";
 import { openSystem, type System } from "./system.ts";
 import { openTrust, type Trust } from "./trust.ts";
 
@@ -40,6 +41,7 @@ export interface Discovered {
   grants: Grants;
   approvals: Approvals;
   runs: Runs;
+  statistics: Statistics;
   system: System;
   caller?: Caller;
   /** What is wrong with the configuration files. */
@@ -70,6 +72,7 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
     grants: openGrants(around.skilletHome),
     approvals: openApprovals(around.skilletHome),
     runs: openRuns(around.skilletHome, configuration.settings.runs),
+    statistics: openStatistics(around.skilletHome),
     system: openSystem(configuration.settings.sandbox),
     ...(options.caller ? { caller: options.caller } : {}),
     configuration,

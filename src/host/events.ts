@@ -38,6 +38,8 @@ export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes
       parent?: string;
       caller?: Caller;
       limits: { iterations: number; seconds: number; tokens?: number };
+      /** It began before, perhaps in another program, and is gone on with: what it did until then is not told again. */
+      isResumed?: true;
     }
   | ({ type: "run-warned" } & Notice)
   | { type: "run-refused"; refusals: readonly Notice[]; parent?: string; caller?: Caller }

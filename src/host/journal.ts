@@ -1,14 +1,14 @@
-import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
-import { SkillError } from "../shared/error.ts";
-import { reason } from "../shared/inside.ts";
+import { closeSync, fstatSync } from "node:fs";
 import type { Approval, Effect } from "./approvals.ts";
 import type { RunEvent } from "./events.ts";
+import { append, corrupt, mended, openFile, readBytes, unwritable } from "./journal-file.ts";
 import { type JournalLine, type RunHead, type RunTail, readJournal, writeLine } from "./journal-lines.ts";
 
 /** A run that is being written down. What is in it is never changed, only added to. */
 export interface Journal {
   readonly id: string;
   readonly head: RunHead;
+  /** What was there when it was opened. */
   readonly lines: readonly JournalLine[];
   /** For how long programs were at it before. */
   readonly elapsedMs: number;
@@ -39,7 +39,7 @@ export interface JournalOptions {
 export function openJournal({ file, onClose }: JournalOptions): Journal {
   let fd: number;
   try {
-    fd = openSync(file, "a+", 0o600);
+    fd = openFile(file, "add");
   } catch (error) {
     throw unwritable(file, error);
   }
@@ -64,19 +64,17 @@ function journalOn(fd: number, file: string, onClose: () => void): Journal {
     if (line.type === "cancel") state.isCancelled = true;
   };
   for (const line of lines) take(line);
-  // Another program may only call it off.
+  // Another program may only call it off. It may do so between any two lines of ours.
   const look = () => {
     const { size: now } = fstatSync(fd);
     if (now <= state.size) return;
-    const added = Buffer.alloc(now - state.size);
-    readSync(fd, added, 0, added.length, state.size);
-    const { lines: theirs, whole } = readJournal(added);
+    const { lines: added, whole } = readJournal(readBytes(fd, state.size, now));
     state.size += whole;
-    for (const line of theirs) take(line);
+    for (const line of added) take(line);
   };
   const add = (line: JournalLine, isKept: boolean) => {
+    append(fd, file, writeLine(line), isKept);
     look();
-    state.size += append(fd, file, writeLine(line), isKept);
   };
   const now = () => new Date().toISOString();
   add({ type: "opened", at: now(), pid: process.pid }, false);
@@ -89,14 +87,11 @@ function journalOn(fd: number, file: string, onClose: () => void): Journal {
     answerTo: (name) => answers.get(name),
     step(name, value) {
       add({ type: "step", at: now(), name, value }, true);
-      return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
+      return steps.get(name)?.value;
     },
     event: (event) => add({ type: "event", at: now(), event }, false),
     ask: (name, effect) => add({ type: "ask", at: now(), name, effect }, true),
-    answer(name, approval) {
-      add({ type: "answer", at: now(), name, ...approval }, true);
-      answers.set(name, approval);
-    },
+    answer: (name, approval) => add({ type: "answer", at: now(), name, ...approval }, true),
     end(result, tail) {
       add({ type: "result", at: now(), result }, false);
       add({ type: "end", at: now(), ...tail }, true);
@@ -112,32 +107,6 @@ function journalOn(fd: number, file: string, onClose: () => void): Journal {
       onClose();
     },
   };
-}
-
-/** Reads what is there, without what was being written when its program died. */
-function mended(fd: number, file: string): { lines: readonly JournalLine[]; size: number } {
-  const bytes = Buffer.alloc(fstatSync(fd).size);
-  for (let at = 0; at < bytes.length; ) at += readSync(fd, bytes, at, bytes.length - at, at) || bytes.length;
-  const { lines, corrupt: numbers, whole, lacksEnd } = readJournal(bytes);
-  if (numbers.length > 0) throw corrupt(file, numbers);
-  if (whole < bytes.length) ftruncateSync(fd, whole);
-  return { lines, size: whole + (lacksEnd ? append(fd, file, "\n", true) : 0) };
-}
-
-/** All of it, or nothing. */
-function append(fd: number, file: string, text: string, isKept: boolean): number {
-  const bytes = Buffer.from(text);
-  const { size } = fstatSync(fd);
-  try {
-    for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done);
-    if (isKept) fdatasyncSync(fd);
-    return bytes.length;
-  } catch (error) {
-    try {
-      ftruncateSync(fd, size);
-    } catch {} // It is mended when it is opened again.
-    throw unwritable(file, error);
-  }
 }
 
 function approvalOf({ isApproved, scope, reason: why }: Approval): Approval {
@@ -157,19 +126,4 @@ function elapsedIn(lines: readonly JournalLine[]): number {
     if (type !== "answer" && type !== "cancel") last = Date.parse(at);
   }
   return Math.max(0, start === undefined ? 0 : elapsed + last - start);
-}
-
-function corrupt(file: string, numbers: readonly number[]): SkillError {
-  return new SkillError("journal-corrupt", {
-    message: `${file} is not what was written: line ${numbers.slice(0, 5).join(", ")}`,
-    fix: "start it anew; `skillet runs show` shows what can be read of it",
-  });
-}
-
-function unwritable(file: string, cause: unknown): SkillError {
-  return new SkillError("journal-unwritable", {
-    message: `${file} cannot be written: ${reason(cause)}`,
-    fix: "make room on the disk, then go on with `skillet resume`: what was done is kept",
-    cause,
-  });
 }

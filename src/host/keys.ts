@@ -2,9 +2,10 @@ import { DEFAULTS } from "../catalog/defaults.ts";
 import { type RULES, TYPES } from "./key-types.ts";
 import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
+import { RETENTION, type Retention } from "./runs-prune.ts";
 import { SANDBOX_DEFAULTS, type SandboxSettings, SCRIPT_DEFAULTS, type ScriptLimits } from "./sandbox-settings.ts";
-import type { DisclosureSettings, ProviderSettings } from "./settings.ts";
-import { entryOf, type OneSkill, type Values } from "./values.ts";
+import type { DisclosureSettings, McpSettings, ProviderSettings } from "./settings.ts";
+import { entryOf, type OneServer, type OneSkill, type Values } from "./values.ts";
 
 export interface Key {
   /** `*` stands for any name, `UPPER_CASE` for a variable. */
@@ -19,6 +20,8 @@ export interface Key {
   /** What a workspace may set it to, where that is less than the user may. */
   workspaceType?: keyof typeof TYPES;
   isSecret?: true;
+  /** What is named by its `*` has a name of letters, digits, `-` and `_`. */
+  hasPlainName?: true;
 }
 /** Contract: `value` is of the row's type; `parts` fit its path. */
 type SetKey = (values: Values, value: unknown, parts: readonly string[]) => unknown;
@@ -115,6 +118,22 @@ export const KEYS: readonly Key[] = [
     ({ tools }, dynamicCommands) => Object.assign(tools, { dynamicCommands }),
     { default: false },
   ),
+  mcpKey("command", "command", "the program that is started as a server of tools, over MCP", "command"),
+  mcpKey("url", "address", "or where a server is that runs already", "url"),
+  key(
+    "tools.mcp.*.env.UPPER_CASE",
+    "text",
+    'a variable for the program: a value, `"env:NAME"` or `"file:PATH"`',
+    ({ mcp }, value, [, , name, , variable = ""]) => serverOf(mcp, name).env.set(variable, String(value)),
+    { isSecret: true, hasPlainName: true },
+  ),
+  mcpKey("token", "text", 'the bearer token for the address, `"env:NAME"` or `"file:PATH"`', "token", {
+    isSecret: true,
+  }),
+  mcpKey("timeout_seconds", "size", "how long one call may take; `60`", "seconds"),
+  mcpKey("enabled", "flag", "whether it is started at all; `true`", "enabled"),
+  mcpKey("tools", "texts", "the only tools of it that runs are given; all without it", "tools"),
+  mcpKey("without_asking", "texts", "tools of it that are called without asking anybody", "withoutAsking"),
   limitKey("max_iterations", "how often a skill that says nothing of it asks its model", "iterations"),
   limitKey("most_iterations", "how often one that does may ask at most", "mostIterations"),
   limitKey("timeout_seconds", "how long a run may take, with all that it calls", "seconds"),
@@ -122,6 +141,8 @@ export const KEYS: readonly Key[] = [
   limitKey("tokens", "how many tokens a run may use, with all that it calls; no bound without it", "tokens"),
   limitKey("tool_timeout_seconds", "how long one call of a tool may take", "toolSeconds"),
   limitKey("tool_output", "how many characters of a tool's output a model gets", "toolOutput"),
+  runsKey("keep_days", "for how many days runs are kept", "days"),
+  runsKey("keep", "how many of those that are over", "most"),
   disclosureKey("max_skills", "number", "how many skills' full instructions a query brings at most", "maxSkills", {
     workspace: "only less",
     default: DEFAULTS.maxSkills,
@@ -209,6 +230,15 @@ function modelKey(name: string, type: Key["type"], means: string, field: keyof M
   return key(`models.*.${name}`, type, means, set, rest);
 }
 
+function mcpKey(name: string, type: Key["type"], means: string, field: keyof McpSettings, rest: Rest = {}): Key {
+  const set: SetKey = ({ mcp }, value, parts) => Object.assign(serverOf(mcp, parts[2]), { [field]: value });
+  return key(`tools.mcp.*.${name}`, type, means, set, { hasPlainName: true, ...rest });
+}
+
+function serverOf(servers: Values["mcp"], name: string | undefined): OneServer {
+  return entryOf(servers, name, () => ({ env: new Map() }));
+}
+
 function priceKey(name: keyof Price, means: string): Key {
   return key(`prices.*.${name}`, "price", means, ({ prices }, value, parts) =>
     Object.assign(
@@ -260,4 +290,10 @@ function limitKey(name: string, means: string, limit: keyof RunLimits): Key {
   const usual = RUN_DEFAULTS[limit];
   const rest: Rest = { workspace: "only less", ...(usual === undefined ? {} : { default: usual }) };
   return key(`limits.${name}`, "size", means, set, rest);
+}
+
+function runsKey(name: string, means: string, kept: keyof Retention): Key {
+  return key(`runs.${name}`, "size", means, ({ runs }, value) => Object.assign(runs, { [kept]: value }), {
+    default: RETENTION[kept],
+  });
 }

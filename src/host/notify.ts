@@ -1,10 +1,15 @@
 import type { SkillEvent } from "./events.ts";
 import type { Host } from "./host.ts";
 
-/** Tells the host. What its listener throws, now or later, breaks nothing here. */
-export function notify(host: Pick<Host, "onEvent">, event: SkillEvent): void {
+/** Tells the host, and counts. What its listener throws, now or later, breaks nothing here. */
+export function notify(host: Pick<Host, "onEvent" | "statistics">, event: SkillEvent): void {
+  quietly(() => host.statistics?.take(event));
+  quietly(() => host.onEvent?.(event));
+}
+
+function quietly(listen: () => unknown): void {
   try {
-    const answer: unknown = host.onEvent?.(event);
+    const answer = listen();
     if (answer instanceof Promise) answer.catch(() => {});
   } catch {
     // A listener's own business.

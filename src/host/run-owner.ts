@@ -28,15 +28,20 @@ export function claimRun(file: string): { held: Owner } | { release(): void } {
 
 /** Who is at it now. A process of this machine that is gone is not; of those of others nothing is known. */
 export function ownerIn(file: string): Owner | undefined {
-  let owner: Owner;
+  const owner = ownerFrom(readOrNone(file));
+  if (owner === undefined || owner.host !== hostname()) return owner;
+  return isAlive(owner.pid) && startOf(owner.pid) === owner.start ? owner : undefined;
+}
+
+/** It is written whole or not at all: what is anything else is nobody's. */
+function ownerFrom(text: string): Owner | undefined {
   try {
-    owner = JSON.parse(readOrNone(file));
+    const { pid, host, start } = Object(JSON.parse(text));
+    const isOwner = Number.isSafeInteger(pid) && pid > 0 && typeof host === "string" && typeof start === "string";
+    return isOwner ? { pid, host, start } : undefined;
   } catch {
     return undefined;
   }
-  const { pid, host, start } = owner;
-  if (host !== hostname()) return owner;
-  return isAlive(pid) && startOf(pid) === start ? owner : undefined;
 }
 
 function readOrNone(file: string): string {
@@ -55,8 +60,9 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Where the system does not tell, all begin at once. */
+/** Where the system does not tell, all begin at once. One that is dead and still listed has begun never. */
 function startOf(pid: number): string {
   const stat = readOrNone(`/proc/${pid}/stat`);
-  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return fields[0] === "Z" ? "never" : (fields[19] ?? "");
 }

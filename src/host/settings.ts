@@ -6,6 +6,7 @@ import { type Entry, readConfig } from "./config-file.ts";
 import { RULES } from "./key-types.ts";
 import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
+import { RETENTION, type Retention } from "./runs-prune.ts";
 import {
   SANDBOX_DEFAULTS,
   type SandboxSettings,
@@ -49,7 +50,11 @@ export interface Settings {
   /** By the model's name at its provider. */
   prices: ReadonlyMap<string, Price>;
   tools: ToolSettings;
+  /** Servers of tools, by name. */
+  mcp: ReadonlyMap<string, McpSettings>;
   limits: RunLimits;
+  /** What is kept of runs. */
+  runs: Retention;
   /** Who serves capabilities, by namespace. */
   providers: ReadonlyMap<string, ProviderSettings>;
 }
@@ -67,6 +72,22 @@ export interface ToolSettings {
   disabled: readonly string[];
   /** Whether commands in instructions (an exclamation mark before code) are run when a trusted skill is loaded or used. */
   dynamicCommands: boolean;
+}
+
+/** A server of tools that speaks MCP: a program of the user's, or an address. */
+export interface McpSettings {
+  enabled?: boolean;
+  command?: readonly string[];
+  url?: string;
+  /** Variables of the program, as they are written: a value, `env:NAME`, `file:PATH`. */
+  env: ReadonlyMap<string, string>;
+  token?: string;
+  /** How long a call may take. */
+  seconds?: number;
+  /** The only tools of it that there are; all when left out. */
+  tools?: readonly string[];
+  /** Tools of it that nobody is asked about. */
+  withoutAsking?: readonly string[];
 }
 
 /** How much a model is told; what is left out has its default. */
@@ -88,7 +109,9 @@ export const NO_SETTINGS: Settings = {
   models: new Map(),
   prices: new Map(),
   tools: { disabled: [], dynamicCommands: false },
+  mcp: new Map(),
   limits: RUN_DEFAULTS,
+  runs: RETENTION,
   providers: new Map(),
 };
 
@@ -159,7 +182,9 @@ function settingsFrom(entries: readonly Entry[], around: Surroundings): Settings
     models: values.models,
     prices: values.prices,
     tools: { ...NO_SETTINGS.tools, ...values.tools },
+    mcp: values.mcp,
     limits: { ...RUN_DEFAULTS, ...values.limits },
+    runs: { ...RETENTION, ...values.runs },
     providers: values.providers,
   };
 }

@@ -1,4 +1,9 @@
-import type { SkillEvent } from "./events.ts";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { RunEvent, SkillEvent } from "./events.ts";
+import { openStatisticsFile, unusable } from "./statistics-file.ts";
+import { skillsIn, totalIn } from "./statistics-queries.ts";
 
 /** What was used, how often, and what came of it. Several programs may write at once. */
 export interface Statistics {
@@ -8,7 +13,11 @@ export interface Statistics {
   recent(most: number): readonly string[];
   /** One row a skill, by name; with `since`, only what happened from then on. Throws a SkillError when it cannot be read. */
   perSkill(options?: { since?: Date }): readonly SkillStatistics[];
+  /** Of all skills together: what a run within a run took is in that one, and counted once. Throws like `perSkill`. */
+  total(options?: { since?: Date }): Total;
 }
+
+export type Total = Pick<SkillStatistics, "runs" | "loads" | "refused" | "inputTokens" | "outputTokens" | "cost">;
 
 export interface SkillStatistics {
   skill: string;
@@ -19,14 +28,140 @@ export interface SkillStatistics {
   refused: number;
   /** How runs ended, by `stop`. */
   outcomes: Readonly<Record<string, number>>;
-  /** Of those that ended: half, and all but a twentieth, took at most so long. */
+  /** Of those that ended: half, and all but a twentieth, took at most so long, with all that they used. */
   p50Ms?: number;
   p95Ms?: number;
   iterations: number;
+  /** With those of the runs within them. */
   inputTokens: number;
   outputTokens: number;
   /** In US dollars, where prices are known. */
   cost?: number;
   /** When it was last used or loaded, as ISO 8601 writes it. */
   lastUse?: string;
+}
+
+/** What is written down in skillet's own folder. Nothing is opened before there is something to write or to read. */
+export function openStatistics(skilletHome: string): Statistics {
+  const file = join(skilletHome, "statistics.db");
+  const begun = new Map<string, Begun>();
+  let opened: Opened | undefined;
+  let restUntil = 0;
+  const open = (): Opened => {
+    opened ??= prepared(openStatisticsFile(file));
+    return opened;
+  };
+  const read = <T>(nothing: T, work: (opened: Opened) => T): T => {
+    if (!opened && !existsSync(file)) return nothing;
+    try {
+      return work(open());
+    } catch (error) {
+      throw unusable(file, error);
+    }
+  };
+  return {
+    take(event) {
+      try {
+        if (event.type === "run-started") remember(begun, event);
+        const note = noteOf(event, begun);
+        if (event.type === "run-ended") begun.delete(event.run);
+        if (note && performance.now() >= restUntil) open().insert.run(note);
+      } catch {
+        restUntil = performance.now() + REST_MS;
+      }
+    },
+    recent(most) {
+      if (performance.now() < restUntil) return [];
+      try {
+        return read([], ({ last }) => firstOf(last, most));
+      } catch {
+        restUntil = performance.now() + REST_MS;
+        return [];
+      }
+    },
+    perSkill: ({ since } = {}) => read([], ({ database }) => skillsIn(database, since?.getTime() ?? 0)),
+    total: ({ since } = {}) => read(NOTHING, ({ database }) => totalIn(database, since?.getTime() ?? 0)),
+  };
+}
+
+/** What cannot be used is left alone for so long: who waits for a lock, waits with the run. */
+const REST_MS = 60_000;
+const NOTHING: Total = { runs: 0, loads: 0, refused: 0, inputTokens: 0, outputTokens: 0 };
+
+/** What only the beginning of a run says. */
+type Begun = Pick<Started, "source" | "model" | "depth">;
+type Started = Extract<RunEvent, { type: "run-started" }>;
+
+/** Of runs that never end nothing is to be kept for ever. */
+const MOST_BEGUN = 1000;
+
+function remember(begun: Map<string, Begun>, { run, source, model, depth }: Started): void {
+  begun.set(run, { model, depth, ...(source === undefined ? {} : { source }) });
+  const [oldest] = begun.keys();
+  if (begun.size > MOST_BEGUN && oldest !== undefined) begun.delete(oldest);
+}
+
+type Row = Record<string, string | number | null>;
+
+/** What is written down of an event; nothing of most. A conversation is no skill, and neither is a name that nothing has. */
+function noteOf(event: SkillEvent, begun: ReadonlyMap<string, Begun>): Row | undefined {
+  if (event.type === "skill-loaded") {
+    return { ...BLANK, at: Date.now(), kind: "loaded", skill: event.skill, source: event.source };
+  }
+  if ((event.type !== "run-ended" && event.type !== "run-refused") || event.skill === "") return undefined;
+  const { run, skill } = event;
+  const { source = null, model = null, depth = null } = begun.get(run) ?? BLANK;
+  const row = { ...BLANK, at: Date.parse(event.at) || Date.now(), skill, run, source, model, depth };
+  if (event.type === "run-refused") {
+    return event.refusals.some(({ code }) => code === "not-found") ? undefined : { ...row, kind: "refused" };
+  }
+  const { stop, iterations, ms, usage, cost = null } = event;
+  const { inputTokens, outputTokens } = usage;
+  return { ...row, kind: "run", stop, iterations, ms: Math.round(ms), inputTokens, outputTokens, cost };
+}
+
+const BLANK = {
+  source: null,
+  model: null,
+  run: null,
+  depth: null,
+  stop: null,
+  iterations: 0,
+  ms: 0,
+  inputTokens: 0,
+  outputTokens: 0,
+  cost: null,
+};
+
+interface Opened {
+  database: DatabaseSync;
+  insert: StatementSync;
+  last: StatementSync;
+}
+
+function prepared(database: DatabaseSync): Opened {
+  return { database, insert: database.prepare(INSERT), last: database.prepare(LAST) };
+}
+
+// A run that waited and was gone on with is said to end twice, and by then nobody may know how it began.
+const INSERT = `
+  INSERT INTO uses (at, kind, skill, source, model, run, depth, stop, iterations, ms, input_tokens, output_tokens, cost)
+  VALUES ($at, $kind, $skill, $source, $model, $run, $depth, $stop, $iterations, $ms, $inputTokens, $outputTokens, $cost)
+  ON CONFLICT (run) DO UPDATE SET
+    at = excluded.at, kind = excluded.kind, source = coalesce(excluded.source, source),
+    model = coalesce(excluded.model, model), depth = coalesce(excluded.depth, depth), stop = excluded.stop,
+    iterations = excluded.iterations, ms = excluded.ms, input_tokens = excluded.input_tokens,
+    output_tokens = excluded.output_tokens, cost = excluded.cost`;
+
+/** How far back what is recent is looked for. */
+const MOST_LOOKED_AT = 2000;
+const LAST = `SELECT skill FROM uses WHERE kind <> 'refused' ORDER BY at DESC, id DESC LIMIT ${MOST_LOOKED_AT}`;
+
+function firstOf(last: StatementSync, most: number): string[] {
+  const names = new Set<string>();
+  for (const { skill } of last.iterate() as Iterable<Row>) {
+    if (names.size >= most) break;
+    names.add(String(skill));
+  }
+  return [...names];
 }

@@ -1,7 +1,8 @@
 import type { RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
+import type { Retention } from "./runs-prune.ts";
 import type { SandboxSettings, ScriptLimits, WorkspaceAccess } from "./sandbox-settings.ts";
-import type { DisclosureSettings, ProviderSettings, ToolSettings } from "./settings.ts";
+import type { DisclosureSettings, McpSettings, ProviderSettings, ToolSettings } from "./settings.ts";
 
 /** What the configuration says, before defaults fill it up. */
 export interface Values {
@@ -14,7 +15,9 @@ export interface Values {
   models: Map<string, ModelSettings>;
   prices: Map<string, Price>;
   tools: Partial<ToolSettings>;
+  mcp: Map<string, OneServer>;
   limits: Partial<RunLimits>;
+  runs: Partial<Retention>;
   providers: Map<string, ProviderSettings>;
 }
 
@@ -29,6 +32,10 @@ export interface OneSkill {
   variables: Map<string, string>;
 }
 
+export interface OneServer extends McpSettings {
+  env: Map<string, string>;
+}
+
 export function noValues(): Values {
   return {
     skills: new Map(),
@@ -40,7 +47,9 @@ export function noValues(): Values {
     models: new Map(),
     prices: new Map(),
     tools: {},
+    mcp: new Map(),
     limits: {},
+    runs: {},
     providers: new Map(),
   };
 }

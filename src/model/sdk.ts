@@ -1,5 +1,6 @@
 import type { AssistantModelMessage, ModelMessage, TextStreamPart, ToolSet } from "ai";
 import type { CallResult, Message, Model, ModelReply, ModelRequest, SdkModel, ToolCall } from "../host/models.ts";
+import { type WireNames, wireName, wireNames } from "../skill/wire-name.ts";
 import { type AnswerPart, boundAnswer } from "./bound-answer.ts";
 import { type Asked, BrokenOff, failureOf, lastingFailure, sayFailure } from "./failure.ts";
 
@@ -21,9 +22,10 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
       // Loaded when a model is first asked: most of what a start costs would be this.
       const { streamText, wrapLanguageModel, jsonSchema } = await import("ai");
       const clock = openClock(options.seconds, request.signal);
+      const names = wireNames(request.tools.map(({ name }) => name));
       const tools: ToolSet = Object.fromEntries(
         request.tools.map(({ name, description, inputSchema }) => [
-          name,
+          names.toWire(name),
           { description, inputSchema: jsonSchema(inputSchema) },
         ]),
       );
@@ -32,7 +34,7 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
         const result = streamText({
           model: wrapLanguageModel({ model: model as never, middleware: watched(request, options) }),
           ...(request.instructions === "" ? {} : { instructions: request.instructions }),
-          messages: request.messages.flatMap(asModelMessages),
+          messages: request.messages.flatMap((message) => asModelMessages(message, names)),
           tools,
           maxRetries: options.retries,
           abortSignal: clock.signal,
@@ -44,7 +46,7 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
           // The SDK prints what nobody takes. It is in the stream too.
           onError: () => undefined,
         });
-        const reply = await collect(result.stream, request);
+        const reply = await collect(result.stream, request, names);
         const raw = (await result.responseMessages).flatMap((message) => (message.role === "assistant" ? message : []));
         return { ...reply, ...(raw.length === 0 ? {} : { raw: plainData(raw) }) };
       } catch (error) {
@@ -122,7 +124,11 @@ function watched(request: ModelRequest, options: SdkOptions): Middleware {
   };
 }
 
-async function collect(stream: AsyncIterable<TextStreamPart<ToolSet>>, request: ModelRequest): Promise<ModelReply> {
+async function collect(
+  stream: AsyncIterable<TextStreamPart<ToolSet>>,
+  request: ModelRequest,
+  names: WireNames,
+): Promise<ModelReply> {
   let text = "";
   const calls: ToolCall[] = [];
   let end: Extract<TextStreamPart<ToolSet>, { type: "finish-step" }> | undefined;
@@ -133,7 +139,7 @@ async function collect(stream: AsyncIterable<TextStreamPart<ToolSet>>, request: 
       text += part.text;
       request.onText(part.text);
     }
-    if (part.type === "tool-call" && !part.providerExecuted) calls.push(asCall(part));
+    if (part.type === "tool-call" && !part.providerExecuted) calls.push(asCall(part, names));
     if (part.type === "finish-step") end = part;
   }
   if (!end || (end.rawFinishReason === undefined && UNENDED.has(end.finishReason))) throw new BrokenOff();
@@ -165,8 +171,11 @@ const FINISH: Record<string, ModelReply["finish"]> = {
   "content-filter": "filtered",
 };
 
-function asCall({ toolCallId, toolName, input }: { toolCallId: string; toolName: string; input: unknown }): ToolCall {
-  const call = { id: toolCallId, tool: toolName, input };
+function asCall(
+  { toolCallId, toolName, input }: { toolCallId: string; toolName: string; input: unknown },
+  names: WireNames,
+): ToolCall {
+  const call = { id: toolCallId, tool: names.toId(toolName) ?? toolName, input };
   if (typeof input === "string") return { ...call, problem: "its input is no JSON" };
   return isObject(input) ? call : { ...call, problem: "its input is no JSON object" };
 }
@@ -175,30 +184,33 @@ function isObject(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** As data that can be written down. Providers take nothing but an object for a call's input. */
+/** As data that can be written down. Providers take nothing but an object for a call's input, and no name that they forbid. */
 function plainData(messages: readonly AssistantModelMessage[]): unknown {
   return JSON.parse(JSON.stringify(messages), (_, value) =>
-    value?.type === "tool-call" && !isObject(value.input) ? { ...value, input: {} } : value,
+    value?.type === "tool-call"
+      ? { ...value, toolName: wireName(value.toolName), input: isObject(value.input) ? value.input : {} }
+      : value,
   );
 }
 
-function asModelMessages(message: Message): ModelMessage[] {
+function asModelMessages(message: Message, names: WireNames): ModelMessage[] {
   if (message.role === "user") return [{ role: "user", content: message.text }];
-  if (message.role === "tool") return [{ role: "tool", content: message.results.map(asResult) }];
+  if (message.role === "tool")
+    return [{ role: "tool", content: message.results.map((result) => asResult(result, names)) }];
   if (Array.isArray(message.raw)) return message.raw as AssistantModelMessage[];
   const content = [
     ...(message.text === "" ? [] : [{ type: "text" as const, text: message.text }]),
     ...message.calls.map(({ id, tool, input }) => ({
       type: "tool-call" as const,
       toolCallId: id,
-      toolName: tool,
+      toolName: names.toWire(tool),
       input: isObject(input) ? input : {},
     })),
   ];
   return content.length === 0 ? [] : [{ role: "assistant", content }];
 }
 
-function asResult({ id, tool, content, isError }: CallResult) {
+function asResult({ id, tool, content, isError }: CallResult, names: WireNames) {
   const output = { type: isError ? ("error-text" as const) : ("text" as const), value: content };
-  return { type: "tool-result" as const, toolCallId: id, toolName: tool, output };
+  return { type: "tool-result" as const, toolCallId: id, toolName: names.toWire(tool), output };
 }

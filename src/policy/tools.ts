@@ -1,6 +1,7 @@
 import { BUILT_IN_TOOLS } from "../host/built-in-tools.ts";
 import type { Host } from "../host/host.ts";
 import type { Skill } from "../skill/skill.ts";
+import { dottedToolName } from "../skill/tool-alias.ts";
 import { ourToolName } from "../skill/tool-names.ts";
 import type { Denial, Policy } from "./policy.ts";
 import { tableOf } from "./table.ts";
@@ -21,7 +22,10 @@ export const hasTools: Policy = (skill, host) => {
 /** Whether a run of this skill can be given the tool, whatever client's name for it this is. */
 export function hasTool(entry: string, host: Host, skill: Skill): boolean {
   const name = ourToolName(entry);
-  return name === "*" || (!isDisabled(name, host) && (isBuiltIn(name, host, skill) || isAdded(name, host)));
+  return (
+    name === "*" ||
+    (!isDisabled(name, host) && (isBuiltIn(name, host, skill) || isAdded(name, host) || isServed(entry, host)))
+  );
 }
 
 function isDisabled(name: string, { settings }: Host): boolean {
@@ -38,6 +42,19 @@ function isAdded(name: string, { tools = [] }: Host): boolean {
   return tools.some((tool) => tool.name === name);
 }
 
+/** Whether a server may have it. None is started to find out: the run itself looks again. */
+function isServed(entry: string, { settings: { mcp } }: Host): boolean {
+  const dotted = dottedToolName(entry);
+  const dot = dotted.indexOf(".");
+  const names = [dotted.slice(dot + 1), ourToolName(entry)];
+  const isBuiltInName = BUILT_IN_TOOLS.some((tool) => tool.name === names[1]);
+  return [...mcp].some(([server, { enabled, tools }]) => {
+    if (enabled === false || (dot !== -1 && dotted.slice(0, dot) !== server)) return false;
+    if (names[0] === "*") return true;
+    return tools ? tools.some((tool) => names.includes(tool)) : dot !== -1 || !isBuiltInName;
+  });
+}
+
 function hasNetwork({ settings: { sandbox, skills } }: Host, { name }: Skill): boolean {
   return sandbox.network.length + (skills.get(name)?.network?.length ?? 0) > 0;
 }
@@ -47,5 +64,5 @@ function fixOf(name: string, host: Host, skill: Skill): string {
   const needsNetwork = BUILT_IN_TOOLS.some((tool) => tool.name === name && tool.needs === "network");
   if (needsNetwork && host.hasBuiltInTools !== false)
     return `say what it may reach: network = ["host:443"] under ${tableOf(skill)} in config.toml`;
-  return "give the host a tool of this name, or take it out of `required_tools` in the skill";
+  return "give the host a tool of this name, add a server that has it under [tools.mcp.NAME] in config.toml, or take it out of `required_tools` in the skill";
 }

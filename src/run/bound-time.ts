@@ -15,14 +15,23 @@ export function timerMs(seconds: number): number {
   return Math.min(seconds * 1000, 2 ** 31 - 1);
 }
 
-/** Work whose signal ends with the outer one, or when its time is over. */
+/** Work whose signal ends with the outer one, or when its time is over; how long was waited for people does not count. */
 export async function boundTime<T>(
   seconds: number,
   outer: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
+  waited: () => number = () => 0,
 ): Promise<T> {
   const timer = new AbortController();
-  const clock = setTimeout(() => timer.abort(new TimedOut(seconds)), timerMs(seconds));
+  const before = waited();
+  let granted = 0;
+  const onTime = () => {
+    const more = waited() - before - granted;
+    if (more < 1) return timer.abort(new TimedOut(seconds));
+    granted += more;
+    clock = setTimeout(onTime, more);
+  };
+  let clock = setTimeout(onTime, timerMs(seconds));
   try {
     return await work(AbortSignal.any([outer, timer.signal]));
   } finally {

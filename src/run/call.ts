@@ -74,10 +74,11 @@ async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place)
       return finish(await inTime(tool, call.input, callOptions, options));
     });
   }
+  const started = performance.now();
   // A run has steps of its own: so it is in none, and only what is said of it is.
-  const started = await port.step(`call:${place}`, async () => {
+  await port.step(`call:${place}`, async () => {
     begin(port, options, call, at);
-    return performance.now();
+    return true;
   });
   const within = { id: `${run}.${place}`, parent: run, port: port.within(place), budget, asked };
   const result = await safely(() => tool.executeWithin(call.input, callOptions, within));

@@ -31,19 +31,18 @@ export const TOP: Chain = { depth: 0, skills: [], gates: [] };
 interface Link {
   id: string;
   skill: Skill;
-  gates: readonly Gate[];
   budget: Budget;
   asked: string | undefined;
   model: string;
 }
 
 export function chainTo(chain: Chain, to: Link): Chain {
-  const { id, skill, gates, budget } = to;
+  const { id, skill, budget } = to;
   return {
     depth: chain.depth + 1,
     parent: id,
     skills: [...chain.skills, { name: skill.name, place: placeOf(skill) }],
-    gates,
+    gates: chain.gates,
     budget,
     model: to.model,
     ...defined({ asked: to.asked ?? chain.asked }),

@@ -1,6 +1,7 @@
 import type { Notice } from "../host/sandbox.ts";
 import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
+import { expandToolNames } from "../skill/tool-alias.ts";
 import { isForbidden, isGranted, mayOffer } from "../skill/tool-grant.ts";
 
 /** What one skill says about tools. Those of the skills that called it hold too: none gets more than its caller. */
@@ -16,9 +17,31 @@ export const COMPLETE = "complete";
 /** Reading what came with the skill is nothing to ask for. */
 const SILENT = new Set([COMPLETE, "read_skill_resource"]);
 
-export function gateOf({ name, manifest: { tools } }: Skill): Gate {
-  const { allowed, preapproved, disallowed } = tools;
-  return { skill: name, allowed, preapproved, disallowed };
+export interface Offered {
+  /** What there is, by its whole name. */
+  names: readonly string[];
+  /** What the skill brings itself: nobody has to allow it what is its own. */
+  own: readonly string[];
+}
+
+/** What holds for a run of this skill: what its callers say, and it itself. Names are those of the tools that there are. */
+export function gatesFor(
+  above: readonly Gate[],
+  { name, manifest: { tools } }: Skill,
+  { names, own }: Offered,
+): Gate[] {
+  const gate: Gate = {
+    skill: name,
+    allowed: expandToolNames(tools.allowed, names),
+    preapproved: expandToolNames(tools.preapproved, names),
+    disallowed: expandToolNames(tools.disallowed, names, "all"),
+  };
+  const withOwn = (list: readonly string[]) => (list.length === 0 ? list : [...list, ...own]);
+  return [...above, gate].map((one) => ({
+    ...one,
+    allowed: withOwn(one.allowed),
+    preapproved: withOwn(one.preapproved),
+  }));
 }
 
 /** Whether a tool is shown to the model at all. */

@@ -1,8 +1,10 @@
 import { reason } from "../shared/inside.ts";
 import { inLine, inTag } from "../shared/prompt.ts";
 import type { Hiding } from "../shared/redact.ts";
+import { isData } from "../skill/data.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { schemaProblem } from "./input.ts";
+import { hideIn } from "./notice.ts";
 import { shortened } from "./printed.ts";
 
 /**
@@ -18,7 +20,7 @@ export function hostTool(tool: Tool, most: number, hiding: Hiding): Tool {
       const problem = await schemaProblem(inputSchema, own);
       if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
       const given = await callOf(tool, own, options);
-      const { content, ...rest } = resultOf(given, name);
+      const { content, ...rest } = resultOf(given, name, hiding);
       return { ...rest, content: inTag("skill_output", { tool: name }, shortened(hiding.text(content), most)) };
     },
   };
@@ -34,11 +36,17 @@ async function callOf(tool: Tool, input: unknown, options: CallOptions | undefin
 }
 
 /** A program may give its text alone. */
-function resultOf(given: unknown, name: string): ToolResult {
+function resultOf(given: unknown, name: string, hiding: Hiding): ToolResult {
   if (typeof given === "string") return { content: given, isError: false };
-  const { content, isError, code } = (given ?? {}) as Partial<ToolResult>;
+  const { content, isError, code, title, metadata } = (given ?? {}) as Partial<ToolResult>;
   if (typeof content === "string") {
-    return { content, isError: isError === true, ...(typeof code === "string" ? { code } : {}) };
+    return {
+      content,
+      isError: isError === true,
+      ...(typeof code === "string" ? { code } : {}),
+      ...(typeof title === "string" ? { title: hiding.text(inLine(title, 200)) } : {}),
+      ...(isData(metadata) ? { metadata: hideIn(hiding, metadata) } : {}),
+    };
   }
   const said = `Tool '${inLine(name, 64)}' gave no text: it must give a text, or { content, isError }`;
   return { content: said, isError: true, code: "failed" };

@@ -44,6 +44,16 @@ export async function schemaProblem(schema: Data, value: unknown): Promise<strin
   return invalid([...new Set(problems)].slice(0, MOST_PROBLEMS).join("; ")).problem;
 }
 
+/** Why a schema cannot be used at all. */
+export async function unusableSchema(schema: Data): Promise<string | undefined> {
+  try {
+    await compile(schema);
+    return undefined;
+  } catch (error) {
+    return oneLine(reason(error), 300);
+  }
+}
+
 /** What was given, as JSON has it. */
 function asData(input: unknown): { value: unknown } | { problem: string } {
   let text: string | undefined;

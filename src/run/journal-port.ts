@@ -7,7 +7,7 @@ import type { Notice } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
 import { plus } from "./loop-options.ts";
 import { asNotice } from "./notice.ts";
-import { type Port, wordOn } from "./port.ts";
+import { openWaits, type Port, wordOn } from "./port.ts";
 import type { RunResult } from "./result.ts";
 
 export interface Driven {
@@ -60,6 +60,7 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
   const cancel = new AbortController();
   const signal = AbortSignal.any([outer, cancel.signal]);
   const state: State = { journal: earlier, isUnwritten: false, iterations: 0, usage: NO_USAGE };
+  const waits = openWaits();
   const start = performance.now();
   // Once it is not written down any more nothing is done any more: all that follows unwinds.
   const kept = <T>(write: () => T): T => {
@@ -92,6 +93,7 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
     }
     return state.journal;
   };
+  for (const event of begunIn(earlier)) emit({ ...event, isResumed: true });
   // What is done while a run is being stopped is not what it would have come to.
   const isLeaving = () => outer.aborted;
   const counted = (name: string, prefix: string, value: unknown) => {
@@ -119,7 +121,7 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
       const journal = begin();
       const known = journal?.answerTo(prefix + name);
       if (known) return known;
-      const word = await wordOn(host, ask);
+      const word = await waits.during(() => wordOn(host, ask));
       if (!journal) return word ?? { isApproved: false, reason: "there is nobody to ask" };
       if (word) {
         if (!isLeaving()) kept(() => journal.answer(prefix + name, word));
@@ -130,6 +132,7 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
       state.halt = { effect: ask.effect };
       return check() as never;
     },
+    waited: waits.waited,
     emit(event) {
       if (state.halt) return;
       emit(event);
@@ -166,6 +169,17 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
       state.journal?.close();
     },
   };
+}
+
+/** What began before and has no end: whoever looks on now has to know of it. */
+function begunIn(journal: Journal | undefined) {
+  const begun = new Map<string, Extract<RunEvent, { type: "run-started" }>>();
+  for (const line of journal?.lines ?? []) {
+    if (line.type !== "event") continue;
+    if (line.event.type === "run-started") begun.set(line.event.run, line.event);
+    if (line.event.type === "run-ended" && line.event.run !== journal?.id) begun.delete(line.event.run);
+  }
+  return begun.values();
 }
 
 /** What there is to say of a run that goes no further for now. */

@@ -41,12 +41,13 @@ function sayAccess(skill: Skill, host: Host, sandbox: Sandbox | undefined): stri
   if (host.workspace === undefined) return "not seen: there is none";
   if (host.hasBuiltInTools === false) return "not seen: no tool that is built in is offered";
   const home = homeOf(host);
-  const { access, notices } = chooseAccess(host, { skill, home, wanted: "own" });
+  const { access, asksToWrite, notices } = chooseAccess(host, { skill, home, wanted: "own" });
   const { mounts } = openWorkspace(host, { access, home });
   const [less] = notices.map(({ message, fix }) => `: ${message.replace(/: the tools of this run .*$/s, "")}; ${fix}`);
   if (access === "none") return `not seen${less ?? ': workspace = "none" holds for it'}`;
   const place = sandbox ? seenPath(sandbox, mounts, WORKSPACE_FOLDER) : WORKSPACE_FOLDER;
-  return `seen as ${place}, ${access === "read" ? "read-only" : "may be changed"}${less ?? ""}`;
+  const how = access === "read" ? "read-only" : asksToWrite ? "may be changed when you agree" : "may be changed";
+  return `seen as ${place}, ${how}${less ?? ""}`;
 }
 
 function opened({ name }: Skill, { settings: { sandbox, skills } }: Host): string[] {

@@ -22,20 +22,44 @@ export interface Port {
   done<T>(name: string): { value: T } | undefined;
   approval(name: string, ask: Ask): Promise<Approval>;
   emit(event: RunEvent): void;
+  /** For how many milliseconds somebody was being asked: nobody's time limit is for that. */
+  waited(): number;
   /** The port of a run within this one: its names do not meet these. */
   within(name: string): Port;
 }
 
 /** Everything happens now, and nothing is remembered. */
 export function livePort(host: Pick<Host, "approve" | "approvals">, emit: (event: RunEvent) => void): Port {
+  const waits = openWaits();
   const port: Port = {
     step: (_, work) => work(),
     done: () => undefined,
-    approval: async (_, ask) => (await wordOn(host, ask)) ?? { isApproved: false, reason: "there is nobody to ask" },
+    approval: async (_, ask) =>
+      (await waits.during(() => wordOn(host, ask))) ?? { isApproved: false, reason: "there is nobody to ask" },
+    waited: waits.waited,
     emit,
     within: () => port,
   };
   return port;
+}
+
+/** How long was waited for people, with what is waited for now. */
+export function openWaits(): { during<T>(work: () => Promise<T>): Promise<T>; waited(): number } {
+  let over = 0;
+  let since: number | undefined;
+  return {
+    waited: () => over + (since === undefined ? 0 : performance.now() - since),
+    async during(work) {
+      const start = performance.now();
+      since ??= start;
+      try {
+        return await work();
+      } finally {
+        over += performance.now() - start;
+        since = undefined;
+      }
+    },
+  };
 }
 
 /** What the user agreed to for ever, or says now. Nothing when nobody can be asked. */

@@ -19,7 +19,7 @@ export function ownSecrets(skill: Skill, host: Host): OwnSecrets {
   }
 }
 
-/** Everything that nobody is shown: this skill's values under their own names, then all others that are configured, and the keys of models. */
+/** Everything that nobody is shown: this skill's values under their own names, then all others that are configured, and the keys of models and servers. */
 export function allSecrets(own: Secrets, host: Host): Secrets {
   const secrets = new Map(own);
   const add = (name: string, value: string, longer: string) => {
@@ -29,6 +29,10 @@ export function allSecrets(own: Secrets, host: Host): Secrets {
   for (const [name, value] of modelSecrets(host)) add(name, value, `models.${name}`);
   for (const [skill, { variables }] of host.settings.skills) {
     for (const [name, written] of variables) add(name, resolvedOrNone(written, host), `${skill}.${name}`);
+  }
+  for (const [server, { env, token }] of host.settings.mcp) {
+    for (const [name, written] of env) add(name, resolvedOrNone(written, host), `${server}.${name}`);
+    if (token !== undefined) add(`${server}.token`, resolvedOrNone(token, host), `tools.mcp.${server}.token`);
   }
   return secrets;
 }

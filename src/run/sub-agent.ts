@@ -8,13 +8,15 @@ import { SkillError } from "../shared/error.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
+import { expandToolNames } from "../skill/tool-alias.ts";
 import { ourToolName } from "../skill/tool-names.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import { type Bounds, runAgent } from "./agent.ts";
+import { type Brought, openBrought } from "./brought.ts";
 import { type Chain, chainTo } from "./chain.ts";
 import { printedBy } from "./dynamic.ts";
 import { type Enclosure, openEnclosure } from "./enclosure.ts";
-import { COMPLETE, gateOf, isOffered } from "./gate.ts";
+import { COMPLETE, gatesFor, isOffered } from "./gate.ts";
 import { hostTool } from "./host-tool.ts";
 import { instructionsFor, messageFor } from "./instructions.ts";
 import { emit } from "./loop-options.ts";
@@ -78,18 +80,41 @@ async function follow(
   use: Begun,
   prepared: Prepared,
   enclosure: Enclosure | undefined,
+  given: readonly Notice[],
+): Promise<RunResult> {
+  const brought = await openBrought(use, prepared);
+  try {
+    return await followWith(use, prepared, enclosure, brought, [...given, ...brought.problems]);
+  } finally {
+    brought.close();
+  }
+}
+
+async function followWith(
+  use: Begun,
+  prepared: Prepared,
+  enclosure: Enclosure | undefined,
+  brought: Brought,
   warnings: readonly Notice[],
 ): Promise<RunResult> {
   const { host, request, chain, id, port, signal, start } = use;
   const { skill, hiding, model, secrets, input, bounds } = prepared;
   const { message, context } = request;
-  const gates = [...chain.gates, gateOf(skill)];
-  const next = chainTo(chain, { id, skill, gates, budget: bounds.budget, asked: request.model, model: prepared.alias });
-  const all = toolsOf(use, prepared, enclosure, next);
-  const tools = all.filter(({ name }) => isOffered(gates, name) && hasToo(chain, name));
+  const { budget } = bounds;
+  const next = chainTo(chain, { id, skill, budget, asked: request.model, model: prepared.alias });
+  const all = toolsOf(use, prepared, enclosure, { chain: next, brought });
+  const { own } = brought;
+  const gates = gatesFor(chain.gates, skill, { names: all.map(({ name }) => name), own });
+  next.gates = gates;
+  const isThere = ({ name }: Tool) => isOffered(gates, name) && (hasToo(chain, name) || own.includes(name));
+  const tools = all.filter(isThere);
   const names = tools.map(({ name }) => name);
   next.offered = new Set(names);
-  checkRequired(skill, names);
+  checkRequired(
+    skill,
+    all.map(({ name }) => name),
+    names,
+  );
   const folder = enclosure?.places.skill;
   // In a step: it may run commands, and what they print is not the same twice.
   const brief = await port.step("brief", async () => {
@@ -135,8 +160,10 @@ async function follow(
 }
 
 /** What it cannot do without may be there, and yet not for it: its caller has it not, or it forbids it itself. */
-function checkRequired({ name, manifest: { tools } }: Skill, offered: readonly string[]): void {
-  const missing = tools.required.find((entry) => ourToolName(entry) !== "*" && !offered.includes(ourToolName(entry)));
+function checkRequired({ name, manifest: { tools } }: Skill, all: readonly string[], offered: readonly string[]): void {
+  const isOffered = (entry: string) =>
+    ourToolName(entry) === "*" || expandToolNames([entry], all).some((one) => offered.includes(ourToolName(one)));
+  const missing = tools.required.find((entry) => !isOffered(entry));
   if (missing === undefined) return;
   throw new SkillError("missing-tool", {
     message: `Skill requires tool '${missing}' which is not available`,
@@ -188,7 +215,7 @@ function toolsOf(
   { host, catalog, signal }: Begun,
   { skill, hiding }: Prepared,
   enclosure: Enclosure | undefined,
-  chain: Chain,
+  { chain, brought }: { chain: Chain; brought: Brought },
 ): Tool[] {
   const most = host.settings.limits.toolOutput;
   const isForModel = (other: Skill) => isFor("model", other) && firstDenial(other, host)?.kind !== "access";
@@ -206,7 +233,7 @@ function toolsOf(
   const taken = new Set([...ours, complete].map(({ name }) => name));
   const disabled = new Set(host.settings.tools.disabled.map(ourToolName));
   const others = (host.tools ?? []).filter(({ name }) => !taken.has(name)).map((tool) => hostTool(tool, most, hiding));
-  return [...[...ours, ...others].filter(({ name }) => !disabled.has(name)), complete];
+  return [...[...ours, ...others, ...brought.tools].filter(({ name }) => !disabled.has(name)), complete];
 }
 
 function otherSkill({ name }: Skill): { refusal: ToolResult } {

@@ -116,20 +116,25 @@ export async function useWithin(given: Use): Promise<RunResult> {
     const { iterations, seconds, tokens } = boundsOf(skill.manifest.maxSteps, host, request);
     const budget = use.chain.budget ?? { used: 0, most: tokens };
     const { runSubAgent } = await import("./sub-agent.ts"); // Only who runs one loads what it needs.
-    return await boundTime(seconds, signal, async (bounded) => {
-      try {
-        return await runSubAgent(
-          { ...use, signal: bounded },
-          { ...judged, hiding, bounds: { iterations, seconds, budget } },
-        );
-      } catch (error) {
-        if (!bounded.aborted) throw error;
-        const stop = stopOf(bounded);
-        const content = contentOf({ stop, text: "", iterations, seconds, tokens, error: undefined });
-        const result = await refused(use, [{ code: stop, message: content, fix: "" }]);
-        return { ...result, stop, refusals: [] };
-      }
-    });
+    return await boundTime(
+      seconds,
+      signal,
+      async (bounded) => {
+        try {
+          return await runSubAgent(
+            { ...use, signal: bounded },
+            { ...judged, hiding, bounds: { iterations, seconds, budget } },
+          );
+        } catch (error) {
+          if (!bounded.aborted) throw error;
+          const stop = stopOf(bounded);
+          const content = contentOf({ stop, text: "", iterations, seconds, tokens, error: undefined });
+          const result = await refused(use, [{ code: stop, message: content, fix: "" }]);
+          return { ...result, stop, refusals: [] };
+        }
+      },
+      () => use.port.waited(),
+    );
   } catch (error) {
     return refused(use, [hide(hiding)(asNotice(error))]);
   }

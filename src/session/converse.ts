@@ -202,8 +202,11 @@ async function answer({
     const bounds = { seconds, iterations, budget: { used: 0, most: tokens } };
     const tools = () => session.tools;
     const agent = { run, skill: "", host, port, model, hiding, tools, instructions, messages, bounds, warnings, start };
-    return await boundTime(seconds, signal, (bounded) =>
-      runAgent({ ...agent, asked: alias, task: { message }, depth: 0, signal: bounded }),
+    return await boundTime(
+      seconds,
+      signal,
+      (bounded) => runAgent({ ...agent, asked: alias, task: { message }, depth: 0, signal: bounded }),
+      port.waited,
     );
   } catch (error) {
     return refusedRun({ run, skill: "", host, port, start }, [hide(hiding)(asNotice(error))]);

@@ -19,7 +19,10 @@ import { inLine } from "../shared/prompt.ts";
 import { safely } from "../skill/safely.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
-import { sessionTools } from "./tools.ts";
+import { wireName } from "../skill/wire-name.ts";
+import { openAgreement } from "./agree.ts";
+import { Mounts } from "./mounts.ts";
+import { isDisabled, sessionTools, toolLines } from "./tools.ts";
 
 /** What is kept of a loaded skill: enough to go on after a conversation was shortened or stored. */
 export interface ActiveSkill {
@@ -53,6 +56,7 @@ export type TellOptions = Pick<DiscloseOptions, "files" | "shortlist" | "budget"
 export interface Session {
   /** The skills as they are now. */
   readonly catalog: Catalog;
+  /** The session's own tools, then those that loaded skills bring, as `skill.tool`. */
   readonly tools: readonly Tool[];
   /** What is loaded, in order. Plain data: keep it, and give it to the next session. */
   readonly active: readonly ActiveSkill[];
@@ -64,21 +68,26 @@ export interface Session {
   load(name: string, options?: LoadOptions): Promise<ToolResult>;
   /** Hands a task to a sub-agent that follows the skill. Contract: the run resolves, also when it was refused. */
   use(request: UseRequest): Run<RunEvent, RunResult>;
-  /** Forgets that it is loaded. Contract: false when it was not. */
+  /** Forgets that it is loaded, and takes its tools away. Contract: false when it was not. */
   unload(name: string): boolean;
   /** One line that says what is loaded, for a conversation that was shortened; empty when nothing is. */
   reminder(): string;
-  /** Calls a tool. Contract: never throws. */
+  /** Calls a tool, once the host agrees to what it changes. Contract: never throws. */
   call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
   /** Reads the sources again. */
   reload(): Promise<Catalog>;
+  /** Ends what loaded skills brought. */
+  close(): void;
 }
 
 /** Opens a conversation over these skills. What the host leaves out has its default. */
 export function openSession(opened: Catalog, given: Partial<Host> = {}, options: SessionOptions = {}): Session {
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
   const state = new State(opened, { settings: NO_SETTINGS, ...given }, active);
-  const tools = sessionTools(state);
+  const own = sessionTools(state);
+  const agree = openAgreement(state.host);
+  if (active.size > 0) void state.mountedNow();
+  const offered = (mounted: readonly Tool[]) => [...own, ...mounted.filter((tool) => !isDisabled(state.host, tool))];
   return {
     get catalog() {
       return state.catalog;
@@ -86,21 +95,26 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     get active() {
       return [...active.values()];
     },
-    tools,
+    get tools() {
+      return offered(state.mounts.tools);
+    },
     visible: () => state.catalog.skills.filter(state.isForModel),
     load: (name, loadOptions) => state.load(name, loadOptions),
     use: (request) => useSkill(state.catalog, state.host, request),
     reload: () => state.reload(),
-    unload: (name) => active.delete(state.catalog.find(name)?.name ?? name),
+    unload: (name) => state.unload(name),
+    close: () => state.mounts.close(),
     disclose: (query, more) => state.disclose(query, more),
     reminder() {
       const names = [...active.keys()].filter((name) => state.catalog.has(name)).map((name) => inLine(name, 64));
       if (names.length === 0) return "";
       return `[Skills loaded in this conversation: ${names.join(", ")}. load_skill with again: true repeats one]`;
     },
-    async call(name, input, options) {
-      const tool = tools.find((candidate) => candidate.name === name);
-      if (tool) return tool.execute(input, options);
+    async call(name, input, options = {}) {
+      const isNamed = (candidate: Tool) => candidate.name === name || wireName(candidate.name) === name;
+      const tools = own.some(isNamed) ? own : offered(await state.mountedNow());
+      const tool = tools.find(isNamed);
+      if (tool) return (await agree(tool, input, options)) ?? tool.execute(input, options);
       const there = tools.map((candidate) => candidate.name).join(", ");
       const content = `There is no tool "${inLine(name, 64)}"; there are ${there}.`;
       return { content, isError: true, code: "tool-unknown" };
@@ -117,13 +131,16 @@ export class State {
   readonly #recent: string[];
   /** Whose instructions the conversation was given, by whomever: a model may read their files then. */
   readonly #given: Set<string>;
+  /** What the loaded skills bring. */
+  readonly mounts: Mounts;
 
   constructor(catalog: Catalog, host: Host, active: Map<string, ActiveSkill>) {
     this.catalog = catalog;
     this.host = host;
     this.#active = active;
-    this.#recent = [...active.keys()].reverse();
+    this.#recent = [...new Set([...[...active.keys()].reverse(), ...(host.statistics?.recent(MOST_RECENT) ?? [])])];
     this.#given = new Set(active.keys());
+    this.mounts = new Mounts(host, async (name) => (await this.reload()).find(name));
   }
 
   /** Whether sub-agents can be had: a host that says nothing of models has none to give. */
@@ -169,7 +186,12 @@ export class State {
       const dynamic = { skill, host: this.host, arguments: written, signal };
       // Waited for only where there is something to wait for: of many that load a skill at once, one gets it.
       const printed = commandsOf(dynamic).length > 0 ? await printedIn(dynamic, within) : undefined;
-      const content = skillContent(skill, { ...given, folder: this.host.folderOf?.(skill), printed });
+      const content = skillContent(skill, {
+        ...given,
+        folder: this.host.folderOf?.(skill),
+        printed,
+        mountsTools: true,
+      });
       this.#given.add(skill.name);
       this.#active.delete(skill.name);
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
@@ -180,8 +202,24 @@ export class State {
         source: skill.origin.source,
         ...defined({ caller }),
       });
-      return { content, isError: false };
+      const lines = skill.manifest.toolsets.length > 0 ? toolLines(await this.mounts.mount(skill)) : [];
+      return { content: [content, ...lines].join("\n"), isError: false };
     });
+  }
+
+  unload(name: string): boolean {
+    const known = this.catalog.find(name)?.name ?? name;
+    this.mounts.unmount(known);
+    return this.#active.delete(known);
+  }
+
+  /** The tools of all that is loaded, also of what an earlier session had loaded. */
+  async mountedNow(): Promise<readonly Tool[]> {
+    for (const { name, source } of this.#active.values()) {
+      const skill = this.mounts.has(name) ? undefined : this.catalog.find(name);
+      if (skill?.origin.source === source && !denialOf(skill, this.host, undefined)) await this.mounts.mount(skill);
+    }
+    return this.mounts.fresh();
   }
 
   /** Hands a task to a sub-agent that follows the skill. */
@@ -254,7 +292,8 @@ function saysTheSame(a: Catalog, b: Catalog): boolean {
   });
 }
 
-const MOST_RECENT = 100;
+/** How many of the skills that were used last are known. */
+export const MOST_RECENT = 100;
 
 function moveToFront(names: string[], name: string): void {
   const place = names.indexOf(name);

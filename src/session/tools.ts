@@ -1,5 +1,7 @@
 import { matcherOf } from "../catalog/disclose.ts";
 import { LONGEST_QUERY } from "../catalog/match.ts";
+import type { Host } from "../host/host.ts";
+import type { Notice } from "../host/sandbox.ts";
 import { makeRunTool } from "../run/run-tool.ts";
 import { listTool, resourceTool, useTool } from "../run/skill-tools.ts";
 import { defined } from "../shared/defined.ts";
@@ -9,6 +11,7 @@ import { PROFILES, type Profile } from "../skill/diagnostic.ts";
 import type { Parameters, Values } from "../skill/parameters.ts";
 import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
 import { ourToolName } from "../skill/tool-names.ts";
+import { wireName } from "../skill/wire-name.ts";
 import { judge } from "./judge.ts";
 import type { State } from "./session.ts";
 
@@ -27,8 +30,18 @@ const PROFILE = {
 
 /** The tools of a session, one row each. */
 export function sessionTools(state: State): readonly Tool[] {
-  const disabled = new Set(state.host.settings.tools.disabled.map(ourToolName));
-  return allTools(state).filter(({ name }) => !disabled.has(name));
+  return allTools(state).filter((tool) => !isDisabled(state.host, tool));
+}
+
+export function isDisabled({ settings }: Pick<Host, "settings">, { name }: Tool): boolean {
+  return settings.tools.disabled.some((entry) => ourToolName(entry) === name);
+}
+
+/** What a skill that was just loaded brings, for the model; or why it brings nothing. */
+export function toolLines({ tools, problems }: { tools: readonly Tool[]; problems: readonly Notice[] }): string[] {
+  const wrong = problems.map(({ message, fix }) => inLine(fix === "" ? message : `${message}: ${fix}`, 512));
+  if (wrong.length > 0) return [`[Its tools are not there: ${wrong.join("; ")}]`];
+  return [`[It brought these tools: ${tools.map(({ name }) => wireName(name)).join(", ")}]`];
 }
 
 function allTools(state: State): readonly Tool[] {

@@ -242,6 +242,11 @@ export const CODES = {
     "A name under packages is no exact name of a system package; the skill's code cannot run.",
     "write the plain name, as jq or g++: no version, pattern, path or option",
   ),
+  "toolset-ref": row(
+    "weeee",
+    "An entry under toolsets names no file of the skill with an export; the skill's tools are not there.",
+    "write it as toolsets/index:MyToolset: a file in the skill's folder, and what it exports",
+  ),
   "schema-reference": row(
     "weeee",
     "input_schema refers to another address; nothing is ever fetched, so the schema is left out.",
@@ -292,6 +297,11 @@ export const CODES = {
   "script-missing": row(
     "wweww",
     "A script that the skill declares is not in its folder.",
+    "correct the path, or add the file",
+  ),
+  "toolset-missing": row(
+    "wweww",
+    "A toolset that the skill declares is not in its folder; the skill's tools are not there.",
     "correct the path, or add the file",
   ),
   tab: row("iiiii", "A line is indented with tabs.", "indent with spaces"),

@@ -44,17 +44,21 @@ export interface ToolDefinition<Schema extends StandardSchema | Data> {
   /** A schema of zod, or JSON Schema. */
   parameters: Schema;
   /** What a call changes: then somebody is asked first. Left out: it only reads. */
-  effect?: ToolEffect["on"] | ToolEffect | ((args: ArgumentsOf<Schema>) => ToolEffect | undefined);
+  effect?:
+    | ToolEffect["on"]
+    | ToolEffect
+    | ((args: ArgumentsOf<Schema>) => ToolEffect | undefined | Promise<ToolEffect | undefined>);
   category?: string;
   execute(args: ArgumentsOf<Schema>, context: ToolContext): ToolOutput | Promise<ToolOutput>;
 }
 
-const ID = /^[A-Za-z0-9](?:[\w.-]{0,62}[\w-])?$/;
+/** What a tool can be called. */
+export const TOOL_ID: RegExp = /^[A-Za-z0-9](?:[\w.-]{0,62}[\w-])?$/;
 
 export function defineTool<Schema extends StandardSchema | Data>(id: string, definition: ToolDefinition<Schema>): Tool {
   const { description, parameters, effect, category = "tools", execute } = definition ?? {};
-  const where = `Tool.define(${JSON.stringify(id)})`;
-  if (typeof id !== "string" || !ID.test(id)) {
+  const where = `Tool.define("${oneLine(String(id), 80)}")`;
+  if (typeof id !== "string" || !TOOL_ID.test(id)) {
     throw new SkillError("tool-invalid", {
       message: `${where}: it is no name for a tool`,
       fix: "use up to 64 letters, digits, `-`, `_` and `.`, and begin with a letter or digit",
@@ -62,6 +66,12 @@ export function defineTool<Schema extends StandardSchema | Data>(id: string, def
   }
   if (typeof description !== "string" || description.trim() === "") throw lacks(where, "a `description`");
   if (typeof execute !== "function") throw lacks(where, "a function `execute`");
+  if (effect !== undefined && !isEffect(effect)) {
+    throw new SkillError("tool-invalid", {
+      message: `${where}: its \`effect\` is none`,
+      fix: 'say what a call changes: "workspace", "outside", { on: "outside", what: "…" }, or a function that gives such',
+    });
+  }
   const schema = schemaOf(parameters, where);
   const read = async (input: unknown) => validated(parameters, input ?? {});
   return {
@@ -71,9 +81,9 @@ export function defineTool<Schema extends StandardSchema | Data>(id: string, def
     inputSchema: schema,
     ...(effect === undefined ? {} : { effect: effectOf(effect, read) }),
     async execute(input, options = {}) {
-      const given = await read(input);
-      if ("problem" in given) return { content: given.problem, isError: true, code: "input-invalid" };
       try {
+        const given = await read(input);
+        if ("problem" in given) return { content: given.problem, isError: true, code: "input-invalid" };
         return resultOf(await execute(given.value as ArgumentsOf<Schema>, contextOf(options)), id);
       } catch (error) {
         return { content: `It failed: ${reason(error)}`, isError: true, code: "failed" };
@@ -135,9 +145,18 @@ function effectOf<Schema extends StandardSchema | Data>(
   if (typeof effect === "string") return () => ({ on: effect });
   if (typeof effect === "object") return () => effect;
   return async (input) => {
-    const given = await read(input);
-    return "problem" in given ? undefined : effect(given.value as ArgumentsOf<Schema>);
+    try {
+      const given = await read(input);
+      return "problem" in given ? undefined : await effect(given.value as ArgumentsOf<Schema>);
+    } catch {
+      return { on: "outside" }; // Whoever does not know what a call changes is to ask.
+    }
   };
+}
+
+function isEffect(effect: unknown): boolean {
+  const on = typeof effect === "string" ? effect : (Object(effect) as Partial<ToolEffect>).on;
+  return typeof effect === "function" || on === "workspace" || on === "outside";
 }
 
 const NOWHERE: ToolSandbox = {

@@ -76,6 +76,7 @@ const WRONG_IN_CODE: ReadonlySet<string> = new Set([
   "capability-format",
   "variable-name",
   "package-name",
+  "toolset-ref",
   "schema-reference",
   "trigger-pattern",
   "trigger-broad",

@@ -2,6 +2,7 @@ import { oneLine } from "../shared/text.ts";
 import type { Code } from "./codes.ts";
 import { type Data, isData } from "./data.ts";
 import { isPackageName, variableProblem } from "./needs.ts";
+import { parseToolsetRef } from "./toolset-ref.ts";
 
 /** Contract: the message goes on where `"key"` stops, as in `must be text`. */
 export type Problem = (code: Code, message: string) => void;
@@ -143,6 +144,15 @@ export const packages: Read<readonly string[]> = (value, problem) => {
   if (wrong.length > 0) {
     const said = wrong.slice(0, MOST_NAMED).map((name) => `"${oneLine(name, 64)}"`);
     problem("package-name", `lists ${said.join(", ")}${more(wrong)}: no name of a system package`);
+  }
+  return found;
+};
+
+export const toolsets: Read<readonly string[]> = (value, problem) => {
+  const found = list(value, problem);
+  for (const written of found ?? []) {
+    const ref = parseToolsetRef(written);
+    if ("problem" in ref) problem("toolset-ref", `lists "${oneLine(written, 80)}", which ${ref.problem}`);
   }
   return found;
 };

@@ -7,6 +7,7 @@ import { positionAt, trimBody } from "./frame.ts";
 import type { Manifest } from "./manifest.ts";
 import { plainPath } from "./script.ts";
 import { isKnownTool, TOOL_NAMES, toolNameOf } from "./tool-names.ts";
+import { findToolsetFile, parseToolsetRef } from "./toolset-ref.ts";
 
 export interface LintSubject {
   document: Document;
@@ -50,6 +51,16 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
     for (const { path } of files ? manifest.scripts : []) {
       if (!files?.includes(plainPath(path)))
         yield { message: `the script "${oneLine(path, 120)}" is not in the skill's folder` };
+    }
+  },
+  "toolset-missing": function* ({ files, manifest, document }) {
+    for (const written of files ? manifest.toolsets : []) {
+      const ref = parseToolsetRef(written);
+      if ("problem" in ref || findToolsetFile(ref, (path) => files?.includes(path) ?? false) !== undefined) continue;
+      yield {
+        message: `the toolset "${oneLine(written, 120)}" is not in the skill's folder`,
+        ...document.locate("toolsets"),
+      };
     }
   },
   tab: function* (_, lines) {

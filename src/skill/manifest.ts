@@ -75,7 +75,7 @@ const FIELDS = {
   allowedTools: field(read.tools, ["allowed_tools"]),
   preapprovedTools: field(read.tools, ["allowed-tools"]),
   disallowedTools: field(read.tools, ["disallowed-tools", "disallowed_tools"]),
-  toolsets: field(read.list, ["toolsets"]),
+  toolsets: field(read.toolsets, ["toolsets"]),
   scripts: field(read.scripts, ["scripts"]),
   env: field(read.variables, ["env"]),
   packages: field(read.packages, ["packages"]),

@@ -4,7 +4,7 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, isStepCount, type LanguageModel, streamText, ToolLoopAgent, tool } from "ai";
 import { MockLanguageModelV4 } from "ai/test";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { type SkillToolset, skillToolset } from "../../src/ai/toolset.ts";
 import { discover } from "../../src/host/discover.ts";
@@ -12,6 +12,7 @@ import { openSession } from "../../src/session/session.ts";
 import { directorySource } from "../../src/source/directory.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { API_KEY, MODEL, modelServer, PROTOCOLS, type Turn } from "../support/model-server.ts";
+import { toolsetOf } from "../support/toolset.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const NAMES = [
@@ -159,6 +160,59 @@ describe("a toolset", () => {
     ]);
     const model = providers.openai(server.url);
     expect(await ask.generateText({ model, skills, prompt: "Make a skill." })).toBe("Registered.");
+  });
+});
+
+describe("a toolset over skills that bring tools", () => {
+  const bringing = () =>
+    temporaryFolder({
+      "x/SKILL.md": skillText("x", { more: 'toolsets: ["tools:Tools"]\n' }),
+      "x/tools.ts": toolsetOf({ one: 'return "one of " + args.input', send: 'return "sent"' }).replace(
+        'parameters: z.object({ input: z.string().optional() }), execute: async (args, ctx) => { return "sent"',
+        'effect: "outside", parameters: z.object({}), execute: async () => { return "sent"',
+      ),
+    });
+
+  it("[P-08] has the tools of what is loaded under names that models take, as they are at each call", async () => {
+    const skills = await skillToolset([bringing()], { home: temporaryFolder() });
+    onTestFinished(() => skills.session.close());
+    expect(Object.keys(skills.tools)).toEqual([...NAMES, "call_skill_tool"]);
+    await skills.session.load("x");
+    expect(Object.keys(skills.tools)).toEqual([...NAMES, "x__one", "x__send", "call_skill_tool"]);
+    const server = await modelServer("anthropic", [
+      () => [{ tool: "x__one", input: { input: "many" } }],
+      ({ results: [result] }) => {
+        expect(result).toMatchObject({ isError: false, content: expect.stringContaining("one of many") });
+        return [{ tool: "x__send", input: {} }];
+      },
+      ({ results }) => {
+        expect(results.at(-1)).toMatchObject({
+          isError: true,
+          content: expect.stringContaining("nobody can be asked"),
+        });
+        return "Done.";
+      },
+    ]);
+    const model = providers.anthropic(server.url);
+    expect(await ask.generateText({ model, skills, prompt: "Do it." })).toBe("Done.");
+  });
+
+  it("reaches what was loaded in the middle of a call", async () => {
+    const skills = await skillToolset([bringing()], { home: temporaryFolder() });
+    onTestFinished(() => skills.session.close());
+    const server = await modelServer("openai", [
+      () => [{ tool: "load_skill", input: { skill: "x" } }],
+      ({ results: [result] }) => {
+        expect(result?.content).toContain("[It brought these tools: x__one, x__send]");
+        return [{ tool: "call_skill_tool", input: { tool: "x__one", input: { input: "late" } } }];
+      },
+      ({ results }) => {
+        expect(results.at(-1)?.content).toContain("one of late");
+        return "Done.";
+      },
+    ]);
+    const model = providers.openai(server.url);
+    expect(await ask.generateText({ model, skills, prompt: "Do it." })).toBe("Done.");
   });
 });
 

@@ -30,7 +30,8 @@ function scene({ more = "", body = "Run: echo hi", config = "", files = {} }: Pa
 
 describe("skillet run --dry-run", () => {
   it.each([
-    ["may be changed", ""],
+    ["may be changed when you agree", ""],
+    ["may be changed", '[skills.x]\nworkspace = "read-write"\n'],
     ["read-only", '[skills.x]\nworkspace = "read"\n'],
   ])("says that the workspace is seen: %s", async (said, config) => {
     const { stdout, code } = await scene({ config }).run();

@@ -14,9 +14,14 @@ const examples = join(root, "examples");
 const run = (script: readonly Turn[], ...args: string[]) => start("01-agent.ts", script, args);
 
 /** An example in a process of its own, with a model on this machine. */
-async function start(file: string, script: readonly Turn[], args: readonly string[]) {
+async function start(
+  file: string,
+  script: readonly Turn[],
+  args: readonly string[],
+  more: Record<string, string> = {},
+) {
   const { url, requests } = await modelServer("openai", script);
-  const env = { PATH: process.env["PATH"], MODEL_BASE_URL: url, MODEL_NAME: MODEL, MODEL_API_KEY: API_KEY };
+  const env = { PATH: process.env["PATH"], MODEL_BASE_URL: url, MODEL_NAME: MODEL, MODEL_API_KEY: API_KEY, ...more };
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(examples, file), ...args], {
     cwd: temporaryFolder(),
     env,
@@ -80,7 +85,26 @@ describe("the examples", () => {
     expect(requests[0]?.instructions).toContain("Never promise more than the rate.");
   });
 
-  it.each(["01-agent.ts", "02-use.ts"])("%s fits into 30 lines", (file) => {
+  it.each([
+    ["yes", "Booked.\n", "booked 2 nights in Oslo"],
+    ["no", "Not booked.\n", "the budget is spent"],
+  ])("[T-12] asks before a tool of its own is called, and %s is what counts", async (AGREED, said, told) => {
+    const { stdout, stderr, requests } = await start(
+      "03-tools.ts",
+      [
+        () => [{ tool: "book_hotel", input: { city: "Oslo", nights: 2 } }],
+        ({ results }) => (results[0]?.content.includes("booked 2") ? "Booked." : "Not booked."),
+      ],
+      [],
+      { AGREED },
+    );
+    expect(stdout).toBe(said);
+    expect(stderr).toBe("? travel-expenses wants to book 2 nights in Oslo\n");
+    expect(requests[0]?.tools["book_hotel"]?.schema).toMatchObject({ required: ["city", "nights"] });
+    expect(requests[1]?.results[0]?.content).toContain(told);
+  });
+
+  it.each(["01-agent.ts", "02-use.ts", "03-tools.ts"])("%s fits into 30 lines", (file) => {
     const lines = readFileSync(join(examples, file), "utf8").trimEnd().split("\n");
     expect(lines.length).toBeLessThan(30);
   });

@@ -75,6 +75,16 @@ cached = 0.3
 [tools]
 disabled = ["bash"]
 dynamic_commands = true
+[tools.mcp.brave_search]
+command = ["npx", "-y", "brave"]
+env = { BRAVE_KEY = "env:BRAVE", PLAIN = "x" }
+timeout_seconds = 5
+tools = ["search"]
+without_asking = ["search"]
+[tools.mcp.far]
+url = "https://example.com/mcp"
+token = "file:token"
+enabled = false
 [skills.gog]
 dynamic_commands = false
 [skills.gog.capability_provider]
@@ -104,6 +114,19 @@ command = ["/opt/mail"]
     ]);
     expect([...settings.prices]).toEqual([["claude-x.5", { input: 3, output: 15.5, cached: 0.3 }]]);
     expect(settings.tools).toEqual({ disabled: ["bash"], dynamicCommands: true });
+    expect([...settings.mcp]).toEqual([
+      [
+        "brave_search",
+        {
+          command: ["npx", "-y", "brave"],
+          env: new Map(Object.entries({ BRAVE_KEY: "env:BRAVE", PLAIN: "x" })),
+          seconds: 5,
+          tools: ["search"],
+          withoutAsking: ["search"],
+        },
+      ],
+      ["far", { url: "https://example.com/mcp", token: "file:token", enabled: false, env: new Map() }],
+    ]);
     expect(settings.skills.get("gog")).toMatchObject({
       dynamicCommands: false,
       provider: { enabled: true, namespace: "gog", command: ["gogcli", "bridge"], seconds: 30 },
@@ -120,6 +143,9 @@ command = ["/opt/mail"]
     ["[prices.x]\ninput = inf", "a number of dollars"],
     ["[limits]\nnesting = 0", "a whole number above 0"],
     ["[capabilities.providers.x]\ncommand = []", "a program and its arguments"],
+    ["[tools.mcp.x]\ncommand = []", "a program and its arguments"],
+    ['[tools.mcp."my server"]\ncommand = ["x"]', 'letters, digits, "-" and "_"'],
+    ['[tools.mcp."a.b".env]\nKEY = "secret"', 'letters, digits, "-" and "_"'],
   ])("[S-19] say what %s must be, without its value", async (text, must) => {
     const { diagnostics, settings } = await settingsOf(user(`${text}\n`));
     expect(diagnostics).toMatchObject([{ code: "config-type", line: 2, message: expect.stringContaining(must) }]);
@@ -346,6 +372,10 @@ describe("a workspace's configuration", () => {
     ["a model of a provider for a skill", '[skills.a]\nmodel = "evil/x"', 2],
     ["anything of the defaults", "[skills.defaults]\nenabled = false", 2],
     ["a tool server", '[tools.mcp.x]\ncommand = ["evil"]', 2],
+    ["where a tool server is", '[tools.mcp.x]\nurl = "http://evil"', 2],
+    ["the environment of one", '[tools.mcp.x.env]\nNODE_OPTIONS = "--import evil"', 2],
+    ["which of its tools ask nobody", '[tools.mcp.x]\nwithout_asking = ["send"]', 2],
+    ["whether it is there", "[tools.mcp.x]\nenabled = true", 2],
     ["the network", '\n\n[sandbox]\nnetwork = ["evil:1"]', 4],
     ["the sandbox", '[sandbox]\nlevel = "none"', 2],
     ["what keeps code apart", '[sandbox]\nengine = "docker"\n', 2],

@@ -6,7 +6,7 @@ import type { Message } from "../../src/host/models.ts";
 import { resolveModel } from "../../src/model/resolve.ts";
 import { EFFORTS } from "../../src/model/sdk.ts";
 import { API_KEY, MODEL } from "../support/model-server.ts";
-import { ALL_WAYS, asking, failure, hostWith, modelAt, user, WAYS } from "./asking.ts";
+import { ALL_WAYS, asking, failure, hostWith, modelAt, user, WAYS, WEATHER } from "./asking.ts";
 
 const SOON = { "retry-after-ms": "10" };
 
@@ -98,6 +98,48 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     const results = reply.calls.map(({ id, tool }) => ({ id, tool, content: "wrong", isError: true }));
     const messages: Message[] = [user("What is it?"), { role: "assistant", ...reply }, { role: "tool", results }];
     expect((await model.respond(asking({ messages }))).text).toBe("3");
+  });
+
+  it("is told names that its provider takes, and its calls come back under ours", async () => {
+    const tools = ["web.search", "web__search", "plan", "notes.söka", `long.${"x".repeat(80)}`].map((name) => ({
+      ...WEATHER,
+      name,
+    }));
+    const input = { city: "Oslo" };
+    const { model, requests } = await modelAt(way, [
+      (request) => Object.keys(request.tools).map((tool) => ({ tool, input })),
+      ({ results }) => results.map(({ content }) => content).join(" "),
+      ({ results }) => results.map(({ content }) => content).join(" "),
+    ]);
+    const { text, calls, raw } = await model.respond(asking({ tools }));
+    expect(calls.map(({ tool }) => tool)).toEqual(tools.map(({ name }) => name));
+    expect(Object.keys(requests[0]?.tools ?? {})).toEqual([
+      expect.stringMatching(/^web_search_/),
+      "web__search",
+      "plan",
+      expect.stringMatching(/^notes_s_ka_/),
+      expect.stringMatching(/^long_x+_[a-z0-9]+$/),
+    ]);
+    const results = calls.map(({ id, tool }) => ({ id, tool, content: tool.slice(0, 5), isError: false }));
+    for (const kept of [{ raw }, {}]) {
+      const messages: Message[] = [user("Go"), { role: "assistant", text, calls, ...kept }, { role: "tool", results }];
+      expect((await model.respond(asking({ tools, messages }))).text).toBe("web.s web__ plan notes long.");
+    }
+  });
+
+  it("can call what nobody could be called, and go on", async () => {
+    const { model } = await modelAt(way, [
+      () => [{ tool: "functions.weather", input: { city: "Oslo" } }],
+      ({ results }) => String(results.length),
+      ({ results }) => String(results.length),
+    ]);
+    const { text, calls, raw } = await model.respond(asking());
+    expect(calls).toEqual([{ id: "call_1", tool: "functions.weather", input: { city: "Oslo" } }]);
+    const results = [{ id: "call_1", tool: "functions.weather", content: "there is none", isError: true }];
+    for (const kept of [{ raw }, {}]) {
+      const messages: Message[] = [user("Go"), { role: "assistant", text, calls, ...kept }, { role: "tool", results }];
+      expect((await model.respond(asking({ messages }))).text).toBe("1");
+    }
   });
 
   it("takes an empty answer, and one that was cut off, for what they are", async () => {

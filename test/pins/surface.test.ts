@@ -15,10 +15,12 @@ describe("what others depend on", () => {
       "LEVELS",
       "PROFILES",
       "PromptValidationError",
+      "RUN_STATES",
       "SCOPES",
       "STOPS",
       "SkillError",
       "TIERS",
+      "Tool",
       "checkPath",
       "checkText",
       "converse",
@@ -33,16 +35,21 @@ describe("what others depend on", () => {
       "findScript",
       "inlineSource",
       "locations",
+      "openApprovals",
       "openCatalog",
       "openGrants",
       "openMatcher",
+      "openRuns",
       "openSession",
+      "openStatistics",
       "openSystem",
       "openTrust",
       "planUse",
       "promptListing",
       "promptSection",
       "recall",
+      "resumeChat",
+      "resumeRun",
       "runScript",
       "sandboxPathOf",
       "scriptsOf",
@@ -94,6 +101,7 @@ describe("what others depend on", () => {
       "timeout",
       "budget",
       "aborted",
+      "waiting",
       "error",
     ]);
     expect(NO_SETTINGS.limits).toEqual({
@@ -183,6 +191,7 @@ describe("what others depend on", () => {
       trigger-limit weeee
       variable-name weeee
       package-name weeee
+      toolset-ref weeee
       schema-reference weeee
       config-syntax eeeee
       config-unknown wwwww
@@ -195,6 +204,7 @@ describe("what others depend on", () => {
       hidden-text-body wwewe
       dead-link wweww
       script-missing wweww
+      toolset-missing wweww
       tab iiiii
       long-line iiiii
       open-task wweww

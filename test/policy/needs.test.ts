@@ -64,6 +64,27 @@ describe("required tools", () => {
     expect(denials(skill, { settings: forAll }, "use")).toEqual([]);
   });
 
+  it("[W-10] may be those of a server, as far as its configuration says", () => {
+    const env = new Map<string, string>();
+    const host = (mcp: Record<string, object>): Host => ({
+      settings: { ...NO_SETTINGS, mcp: new Map(Object.entries(mcp).map(([name, one]) => [name, { env, ...one }])) },
+    });
+    const has = (name: string, mcp: Record<string, object>) => hasTool(name, host(mcp), needing(name));
+    expect(has("teleport", { star: {} }), "the run itself looks").toBe(true);
+    expect(has("teleport", { star: { tools: ["teleport"] } })).toBe(true);
+    expect(has("teleport", { star: { tools: ["levitate"] } })).toBe(false);
+    expect(has("teleport", { star: { enabled: false } })).toBe(false);
+    expect(has("star.teleport", { star: {} })).toBe(true);
+    expect(has("star.teleport", { other: {} })).toBe(false);
+    expect(has("star.*", { star: { tools: ["levitate"] } })).toBe(true);
+    expect(has("mcp__star__teleport", { star: {} })).toBe(true);
+    expect(has("WebFetch", { star: {} }), "one that is built in has needs of its own").toBe(false);
+    expect(has("WebFetch", { star: { tools: ["web_fetch"] } })).toBe(true);
+    expect(denials(needing("teleport"), HOST, "use")).toMatchObject([
+      { code: "missing-tool", fix: expect.stringContaining("[tools.mcp.NAME]") },
+    ]);
+  });
+
   it("[S-34] that are missing leave a skill out of what is available, with the reason in `list --all`", async () => {
     const HOME = temporaryFolder({
       ".skillet/skills/odd/SKILL.md": skillText("odd", { more: "required-tools: [teleport]\n" }),

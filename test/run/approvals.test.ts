@@ -189,6 +189,12 @@ describe("what somebody has to agree to", () => {
     expect(sent).toEqual([]);
   });
 
+  it("takes its time: what somebody thinks about does not count for a run's limit", async () => {
+    const { use } = await scene([write("a.txt")]);
+    const approve = () => new Promise<Approval>((resolve) => setTimeout(resolve, 2500, { isApproved: true }));
+    expect((await use({ skill: "x", seconds: 2 }, { approve })).result.stop).toBe("answer");
+  });
+
   it("is no when whoever asks fails", async () => {
     const { tool, sent } = mail();
     const { found } = await useScene({ skills: { x: {} }, turns: [() => [send("Ada")] as never] });

@@ -148,7 +148,16 @@ describe("a run that is written down", () => {
     const second = resumeRun(found.catalog, found, run);
     for await (const event of second) events.push(event);
     expect((await second).content).toBe("Done.");
-    expect(eventsOf(events, "run-started").map(({ skill }) => skill)).toEqual(["outer", "inner"]);
+    const started = eventsOf(events, "run-started").map(({ skill, isResumed = false }) => ({ skill, isResumed }));
+    expect(started).toEqual([
+      { skill: "outer", isResumed: false },
+      { skill: "inner", isResumed: false },
+      { skill: "outer", isResumed: true },
+    ]);
+    expect(found.statistics.perSkill()).toMatchObject([
+      { skill: "inner", runs: 1, outcomes: { answer: 1 }, sources: ["~/.skillet/skills"] },
+      { skill: "outer", runs: 1, outcomes: { answer: 1 }, sources: ["~/.skillet/skills"] },
+    ]);
     expect(eventsOf(events, "tool-called")).toHaveLength(1);
     const kept = found.runs.read(run).lines.flatMap((line) => (line.type === "event" ? line.event : []));
     expect(eventsOf(kept, "run-started")).toHaveLength(2);

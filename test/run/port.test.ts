@@ -31,6 +31,7 @@ function rememberingPort({ steps, events }: Record, life: { left: number }, pref
       return known === undefined ? undefined : { value: JSON.parse(known) as T };
     },
     approval: async () => ({ isApproved: false }),
+    waited: () => 0,
     emit: (event) => void events.push(event),
     within: (name) => rememberingPort({ steps, events }, life, `${prefix}${name}/`),
   };

@@ -9,19 +9,25 @@ import { isFor, type Skill } from "../../skill/skill.ts";
 import { shortPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { INTERRUPTED, type Io, type Printer, printer } from "../io.ts";
+import { sayProblems } from "../outcome.ts";
 import { sayUsage } from "../progress.ts";
 import { sayNotice } from "../say.ts";
+import type { CommandTraces } from "../traces.ts";
 import { printSkills } from "./list.ts";
-import { sayProblems } from "./run.ts";
 import { type ChatOptions, openTalk, type Talk } from "./talk.ts";
 
 /** Talks with whoever sits at the terminal, until they leave. */
-export async function dialogue(given: Io, found: Discovered, options: ChatOptions): Promise<number> {
+export async function dialogue(
+  given: Io,
+  found: Discovered,
+  options: ChatOptions,
+  traces?: CommandTraces,
+): Promise<number> {
   if (!given.dialogue) return EXIT.usage;
-  const io: Io = { ...given, ask: (question) => lines.ask(question) };
+  const io: Io = { ...given, ask: (question, signal) => lines.ask(question, signal) };
   const out = printer(io.stderr, io.env);
   // What was asked for is judged here, before the terminal is taken.
-  const talk = openTalk(io, found, options);
+  const talk = openTalk(io, found, options, traces);
   const at: At = { io, out, found, talk, isQuiet: options.quiet ?? false };
   const words = { aliases: [] as readonly string[] };
   const lines = given.dialogue((line) => completions(line, at, words.aliases));

@@ -13,6 +13,7 @@ import { usualSandbox } from "./config-defaults.ts";
 
 interface DoctorOptions {
   sandbox?: boolean;
+  tools?: boolean;
   fix?: boolean;
   yes?: boolean;
 }
@@ -22,6 +23,7 @@ export async function doctor({ io, options }: Context<DoctorOptions>): Promise<n
   if (options.fix) return (await import("./fix.ts")).fix(io, options);
   const found = await discoverFor(io, options);
   if (options.sandbox) return (await import("./safety-card.ts")).safetyCard(io, options, found);
+  if (options.tools) return (await import("./doctor-tools.ts")).doctorTools(io, options, found);
   const { aliasesOf } = await import("../../model/resolve.ts");
   const models = await aliasesOf(found);
   const facts = { ...factsOf(found), models };

@@ -2,7 +2,7 @@ import { type Disclosure, matcherOf, type Tier } from "../../catalog/disclose.ts
 import { bodyOf, LONGEST_QUERY } from "../../catalog/match.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { denials } from "../../policy/policy.ts";
-import { openSession } from "../../session/session.ts";
+import { MOST_RECENT, openSession } from "../../session/session.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens, grouped } from "../../shared/text.ts";
 import { isFor, type Skill } from "../../skill/skill.ts";
@@ -55,7 +55,9 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
   const visible = new Set(session.visible());
   const isCallable = (skill: Skill) => isFor("user", skill) && denials(skill, found).length === 0;
   const matcher = matcherOf(found.catalog);
+  const recent = found.statistics.recent(MOST_RECENT);
   const { matches, against } = matcher.match(query, {
+    recent,
     files,
     bodies: true,
     limit: MOST_BY_WORDS,
@@ -76,6 +78,7 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
       ...match,
       rank: index + 1,
       isShown: shown.has(match.skill),
+      isRecent: recent.includes(match.skill.name),
       fields: matcher.wordsIn(match.skill, query, { bodies: true }),
     })),
     notConsidered: [
@@ -185,8 +188,10 @@ function printMatches(out: Printer, title: string, matches: readonly Explained[]
   }
 }
 
-function reasonsOf({ reasons, level, fields, score }: Explained): string {
+function reasonsOf({ reasons, level, fields, score, isRecent }: Explained): string {
   const cues = level === "words" ? [] : reasons.map(({ kind, text }) => `${kind} "${text}"`);
+  // Among those that match alike, and only among them, it comes first.
+  if (isRecent && level !== "words") cues.push("used recently");
   const words = fields.map(({ field, words: found }) => `${found.join(", ")} in its ${field}`);
   if (words.length > 0) cues.push(`words ${score.toFixed(1)}: ${words.join("; ")}`);
   return cues.join(", ");

@@ -1,23 +1,18 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Discovered } from "../../host/discover.ts";
-import type { RunResult } from "../../run/result.ts";
 import { type UseRequest, useSkill } from "../../run/use.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
-import { count } from "../../shared/text.ts";
-import { declaredVariables } from "../../skill/needs.ts";
 import { EXIT } from "../exit.ts";
 import { type CallerOptions, discoverFor, warnOfConfiguration } from "../found.ts";
-import { type Io, interruption, printer, printJson, printJsonLine } from "../io.ts";
+import { type Io, interruption, printer } from "../io.ts";
+import { exitOf, sayResult } from "../outcome.ts";
 import type { Context } from "../program.ts";
-import { openProgress, sayUsage } from "../progress.ts";
-import { forTerminal, sayNotice } from "../say.ts";
-import { withSecrets } from "../secrets.ts";
+import { type SeenOptions, seenRun } from "../seen-run.ts";
 import { explainMissing } from "./show.ts";
 import { askForTrust } from "./trust.ts";
 
-interface UseOptions extends CallerOptions {
+interface UseOptions extends CallerOptions, SeenOptions {
   input?: string;
   context?: string;
   model?: string;
@@ -25,9 +20,6 @@ interface UseOptions extends CallerOptions {
   budget?: string;
   maxIterations?: string;
   dryRun?: boolean;
-  events?: boolean;
-  quiet?: boolean;
-  showSecrets?: boolean;
 }
 
 /** Uses a skill as a sub-agent: its answer goes to stdout, all else to stderr. */
@@ -40,10 +32,11 @@ export async function run({ io, options, args }: Context<UseOptions>): Promise<n
   const request = await requestOf(io, options, name, words);
   if (options.dryRun) return (await import("./dry-run.ts")).dryRun(io, found, request, options.json ?? false);
   const signal = interruption(io);
-  let result = await printed(io, found, { ...request, signal }, options);
+  const use = () => seenRun(io, found, options, (host) => useSkill(found.catalog, host, { ...request, signal }));
+  let result = await use();
   const waitsForTrust = result.refusals.some(({ code }) => code === "untrusted" || code === "changed");
   if (skill && waitsForTrust && result.refusals.length === 1 && (await askForTrust(io, found, [skill]))) {
-    result = await printed(io, found, { ...request, signal }, options);
+    result = await use();
   }
   sayResult(io, found, result, options);
   return exitOf(result);
@@ -145,109 +138,4 @@ export function atMost<Name extends string>(
     message: `${option} is "${given}", which is no number above 0`,
     fix: `as in ${option} 60`,
   });
-}
-
-/** Runs it, and shows what happens. */
-async function printed(
-  io: Io,
-  found: Discovered,
-  request: UseRequest,
-  options: UseOptions & { json?: boolean },
-): Promise<RunResult> {
-  const progress = options.quiet || options.events || options.json ? undefined : openProgress(io);
-  const running = useSkill(found.catalog, found, request);
-  try {
-    for await (const event of running) {
-      if (options.events) printJsonLine(io.stdout, event);
-      else progress?.take(event);
-    }
-  } finally {
-    progress?.end();
-  }
-  return running;
-}
-
-function sayResult(io: Io, found: Discovered, result: RunResult, options: UseOptions & { json?: boolean }): void {
-  const content = options.showSecrets ? withSecrets(result.content, [result.skill], found) : result.content;
-  if (options.events) printJsonLine(io.stdout, { type: "result", ...result, content });
-  else if (options.json) printJson(io.stdout, { ...result, content });
-  else {
-    const said = answerOf(result, content);
-    if (said !== "") io.stdout.write(`${forTerminal(said)}\n`);
-    sayProblems(io, result);
-    if (!options.quiet) {
-      if (!options.showSecrets) hintAtSecrets(io, found, result);
-      sayOutcome(io, result);
-    }
-  }
-}
-
-/** What is an answer, or a part of one: why there is none is said elsewhere. */
-export function answerOf({ stop, error }: RunResult, content: string): string {
-  if (stop === "refused") return "";
-  return stop === "error" && error ? content.slice(0, Math.max(0, content.lastIndexOf("\n\n["))) : content;
-}
-
-/** Why it was refused or failed, and what to do. */
-export function sayProblems(io: Io, { refusals, error }: RunResult): void {
-  const out = printer(io.stderr, io.env);
-  for (const { message, fix } of [...refusals, ...(error ? [error] : [])]) sayNotice(out, out.red("✗"), message, fix);
-}
-
-/** Who sees a name in brackets may wonder where the value is. */
-function hintAtSecrets(io: Io, found: Discovered, { skill, content }: RunResult): void {
-  const used = found.catalog.find(skill);
-  const shown = used ? declaredVariables(used).filter((name) => content.includes(`[${name}]`)) : [];
-  const out = printer(io.stderr, io.env);
-  for (const name of shown) out.line`${out.dim(`· [${name}] stands for its value; --show-secrets shows it`)}`;
-}
-
-/** How it ended, in a line. */
-export function sayOutcome(io: Io, result: RunResult): void {
-  const { isError, iterations, ms, model, isolation, usage, cost, stop } = result;
-  if (stop === "refused") return;
-  const error = printer(io.stderr, io.env);
-  const details = [
-    count(iterations, "iteration"),
-    `${(ms / 1000).toFixed(1)} s`,
-    ...sayUsage(usage, cost),
-    ...(model === undefined ? [] : [model]),
-    ...(isolation === undefined ? [] : [isolation.level === "none" ? "NOT ISOLATED" : `${isolation.level} isolation`]),
-  ];
-  error.line`${isError ? error.red("✗") : error.green("✓")} ${SAID[stop]} ${error.dim(`(${details.join(", ")})`)}`;
-  const set = SET_BY[stop];
-  if (set !== undefined) error.line`  the least of these holds: ${set}`;
-}
-
-const SET_BY: Partial<Record<RunResult["stop"], string>> = {
-  "max-steps": "max_iterations of the skill, --max-iterations, [limits]",
-  timeout: "--timeout, timeout_seconds of [limits]",
-  budget: "--budget, tokens of [limits]",
-};
-
-const SAID: Record<RunResult["stop"], string> = {
-  answer: "done",
-  complete: "done",
-  failed: "it could not be done",
-  refused: "refused",
-  "max-steps": "stopped at its limit of iterations",
-  timeout: "stopped at its time limit",
-  budget: "stopped at its limit of tokens",
-  aborted: "interrupted",
-  waiting: "it waits for an approval",
-  error: "it failed",
-};
-
-const EXITS: Partial<Record<RunResult["stop"], number>> = {
-  refused: EXIT.refused,
-  "max-steps": EXIT.limit,
-  timeout: EXIT.limit,
-  budget: EXIT.limit,
-  aborted: EXIT.interrupted,
-  waiting: EXIT.waiting,
-};
-
-export function exitOf({ stop, isError, refusals }: RunResult): number {
-  if (refusals.some(({ code }) => code === "not-found")) return EXIT.findings;
-  return EXITS[stop] ?? (isError ? EXIT.findings : EXIT.fine);
 }

@@ -6,23 +6,23 @@ import type { RunResult } from "../../run/result.ts";
 import { converse } from "../../session/converse.ts";
 import { openSession, type Session } from "../../session/session.ts";
 import { defined } from "../../shared/defined.ts";
+import { agreeing } from "../approval.ts";
 import type { CallerOptions } from "../found.ts";
 import { type Io, interruptible, printJsonLine } from "../io.ts";
+import { answerOf } from "../outcome.ts";
 import { openProgress, type Progress } from "../progress.ts";
 import { forTerminal } from "../say.ts";
 import { withSecrets } from "../secrets.ts";
-import { answerOf, atMost } from "./run.ts";
+import type { SeenOptions } from "../seen-run.ts";
+import type { CommandTraces } from "../traces.ts";
+import { atMost } from "./run.ts";
 import { askForTrust } from "./trust.ts";
 
-export interface ChatOptions extends CallerOptions {
-  json?: boolean;
+export interface ChatOptions extends CallerOptions, SeenOptions {
   model?: string;
   timeout?: string;
   budget?: string;
   maxIterations?: string;
-  events?: boolean;
-  quiet?: boolean;
-  showSecrets?: boolean;
 }
 
 /** A conversation that is seen: answers go to stdout, what is done for them to stderr. How it ended is for the caller to say. */
@@ -41,7 +41,12 @@ export interface Talk {
 
 type Start = (signal: AbortSignal) => PromiseLike<RunResult>;
 
-export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): Talk {
+export function openTalk(
+  io: Io,
+  discovered: Discovered,
+  options: ChatOptions,
+  traces?: Pick<CommandTraces, "take">,
+): Talk {
   const isForProgram = options.json === true || options.events === true;
   const isStreamed = !isForProgram && !options.showSecrets && io.stdout.isTTY === true;
   const voice = openVoice(io);
@@ -58,6 +63,7 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
     progress?.release();
   };
   const onEvent = (event: SkillEvent) => {
+    traces?.take(event);
     if (event.type === "run-started" && event.skill !== "") seen.used.add(event.skill);
     if (event.type === "run-refused" && event.skill !== "") {
       seen.refused.set(event.skill, event.refusals);
@@ -66,6 +72,10 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
     }
     if (event.type === "run-ended" && event.skill !== "") seen.isUndone = event.isError;
     if (options.events) return printJsonLine(io.stdout, event);
+    if (isAsking) waiting.push(event);
+    else show(event);
+  };
+  const show = (event: SkillEvent) => {
     if (event.type === "text-said" && event.skill === "" && isStreamed && !seen.isHeldBack) {
       progress?.hold();
       return voice.say(event.step, event.text);
@@ -87,7 +97,23 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
       progress?.end();
     }
   };
-  const found = { ...discovered, onEvent };
+  // While somebody is asked, what happens is kept back.
+  const waiting: SkillEvent[] = [];
+  let isAsking = false;
+  const held = {
+    hold() {
+      isAsking = true;
+      endLine();
+      progress?.hold();
+    },
+    release() {
+      isAsking = false;
+      progress?.release();
+      for (const event of waiting.splice(0)) show(event);
+    },
+  };
+  const { host } = agreeing(io, discovered, options, held);
+  const found = { ...host, onEvent };
   const limits = {
     ...atMost("seconds", "--timeout", options.timeout),
     ...atMost("tokens", "--budget", options.budget),
@@ -127,7 +153,7 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions): 
 }
 
 /** What leaves nothing to talk about. */
-const UNDONE: ReadonlySet<RunResult["stop"]> = new Set(["refused", "aborted", "error"]);
+const UNDONE: ReadonlySet<RunResult["stop"]> = new Set(["refused", "aborted", "error", "waiting"]);
 
 /** Writes an answer as it comes, and at the end what of it is not there yet. */
 function openVoice({ stdout }: Io) {

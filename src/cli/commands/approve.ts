@@ -1,0 +1,114 @@
+import { type Approval, type Effect, openApprovals } from "../../host/approvals.ts";
+import { userHome } from "../../host/home.ts";
+import { nothingAsked, type RunSummary, type Runs } from "../../host/runs.ts";
+import { SkillError } from "../../shared/error.ts";
+import { count } from "../../shared/text.ts";
+import { shortPath } from "../../source/locations.ts";
+import { showEffect } from "../effect.ts";
+import { EXIT } from "../exit.ts";
+import { surroundingsFor } from "../found.ts";
+import { type Io, isAgreed, printer, printJson } from "../io.ts";
+import type { Context } from "../program.ts";
+import { runsFor, shortId } from "../run-words.ts";
+import { goOn } from "./resume.ts";
+import { printRuns } from "./runs.ts";
+
+interface ApproveOptions {
+  deny?: string;
+  run?: boolean;
+  always?: boolean;
+  resume?: boolean;
+  yes?: boolean;
+  forget?: string;
+}
+
+/** Gives the word that a run waits for; or says which wait, and what was agreed to for ever. */
+export async function approve({ io, options, args: [given] }: Context<ApproveOptions>): Promise<number> {
+  const runs = runsFor(io, options);
+  const approvals = openApprovals(surroundingsFor(io, options).skilletHome);
+  if (options.forget !== undefined) return forget(io, approvals, options.forget, options.json ?? false);
+  if (given === undefined) return listWaiting(io, runs, approvals, options.json ?? false);
+  const run = runs.find(given);
+  const { effect } = run;
+  if (run.state !== "waiting" || !effect) throw nothingAsked(run);
+  const approval = approvalOf(options, effect);
+  const out = printer(io.stderr, io.env);
+  if (!options.json) showEffect(out, effect, userHome(io.env));
+  if (approval.isApproved && io.ask && !options.yes && !(await isAgreed(io, QUESTIONS[approval.scope ?? "once"]))) {
+    out.line`nothing was written down: ${run.id} still waits`;
+    return EXIT.refused;
+  }
+  runs.answer(run.id, approval, effect);
+  if (approval.isApproved && approval.scope === "always") approvals.add(effect);
+  if (options.json && !options.resume) printJson(io.stdout, { run: run.id, effect, ...approval });
+  if (!options.json) sayWord(io, run, approval, options.resume ?? false);
+  // What is agreed to with this word is this: what comes next is asked about again.
+  const { yes: _, ...rest } = options;
+  return options.resume ? goOn(io, runs.find(run.id), rest) : EXIT.fine;
+}
+
+type Approvals = ReturnType<typeof openApprovals>;
+
+function approvalOf({ deny, run, always }: ApproveOptions, { on, skill }: Effect): Approval {
+  if (deny !== undefined) return { isApproved: false, ...(deny.trim() === "" ? {} : { reason: deny.trim() }) };
+  if (always && skill === "") {
+    const fix = "say --run, for this run";
+    throw new SkillError("usage", { message: "No skill asks for this, so that none can be let always", fix });
+  }
+  return { isApproved: true, scope: always ? "always" : run || on === "workspace" ? "run" : "once" };
+}
+
+const QUESTIONS = {
+  once: "Agree to this, once?",
+  run: "Agree to this for the rest of the run?",
+  always: "Agree to this always, for this skill?",
+};
+
+const SAID = { once: "once", run: "for this run", always: "always for this skill" };
+
+function sayWord(io: Io, { id }: RunSummary, { isApproved, scope = "once" }: Approval, isResumed: boolean): void {
+  const out = printer(io.stderr, io.env);
+  if (isApproved) out.line`${out.green("✓")} agreed ${SAID[scope]}: ${id}`;
+  else out.line`${out.green("✓")} refused: ${id}; the model is told, and may find another way`;
+  if (!isResumed) out.line`  ${out.cyan(`skillet resume ${shortId(id)}`)}  goes on with it`;
+}
+
+function listWaiting(io: Io, runs: Runs, approvals: Approvals, asJson: boolean): number {
+  const waiting = runs.list().filter(({ state }) => state === "waiting");
+  const always = approvals.list();
+  const problem = approvals.problem();
+  if (asJson) printJson(io.stdout, { waiting, always, ...(problem === undefined ? {} : { problem }) });
+  else {
+    const out = printer(io.stdout, io.env);
+    printRuns(out, waiting);
+    for (const { skill, source, place, allowed } of always) {
+      const from = place === "" ? source : shortPath(place, userHome(io.env));
+      out.line`${out.green("✓")} always: ${out.bold(skill)}  ${allowed.map(sayAllowed).join(", ")}  ${out.dim(from)}`;
+    }
+    const error = printer(io.stderr, io.env);
+    if (waiting.length === 0) error.line`no run waits for a word`;
+    if (always.length > 0)
+      error.line`${error.dim("skillet approve --forget SKILL takes back what is agreed to always")}`;
+  }
+  if (problem !== undefined && !asJson) printer(io.stderr, io.env).line`! ${problem}`;
+  return problem === undefined ? EXIT.fine : EXIT.findings;
+}
+
+function sayAllowed(word: string): string {
+  return word === "workspace" ? "changes in the workspace" : word.replace(/^tool:/, "");
+}
+
+function forget(io: Io, approvals: Approvals, skill: string, asJson: boolean): number {
+  const copies = approvals.forget(skill);
+  if (copies === 0) {
+    const names = [...new Set(approvals.list().map((row) => row.skill))];
+    const fix = names.length === 0 ? "nothing is agreed to always" : `there are: ${names.slice(0, 10).join(", ")}`;
+    throw new SkillError("not-found", { message: `Nothing was agreed to always for ${skill}`, fix });
+  }
+  if (asJson) printJson(io.stdout, { forgotten: skill, copies });
+  else {
+    const out = printer(io.stdout, io.env);
+    out.line`${out.green("✓")} ${skill} is asked about again${copies > 1 ? ` (${count(copies, "copy", "copies")})` : ""}`;
+  }
+  return EXIT.fine;
+}

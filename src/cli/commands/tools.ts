@@ -1,0 +1,67 @@
+import { oneLine } from "../../shared/text.ts";
+import { EXIT } from "../exit.ts";
+import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { type Io, printer, printJson } from "../io.ts";
+import type { Context } from "../program.ts";
+import { sayNotice } from "../say.ts";
+import { openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
+import { explainMissing } from "./show.ts";
+
+/** Shows the tools that skills bring: each is imported as a run would import it. */
+export async function tools({ io, options, args }: Context<object>): Promise<number> {
+  const [name] = args;
+  const found = await discoverFor(io, options);
+  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  const named = name === undefined ? undefined : found.catalog.find(name);
+  if (name !== undefined && !named) return explainMissing(io, found, name);
+  const rows: ToolRow[] = [];
+  for (const skill of named ? [named] : skillsWithTools(found)) {
+    for (const row of await openTools(found, [skill])) {
+      row.close(); // One thread at a time.
+      rows.push(row);
+    }
+  }
+  if (options.json) printJson(io.stdout, { skills: rows.map(asData) });
+  else if (rows.every((row) => row.tools.length + row.problems.length === 0)) {
+    const error = printer(io.stderr, io.env);
+    error.line`${named ? `${named.name} brings no tools` : "no skill here brings tools"}: a skill lists them under toolsets`;
+  } else for (const row of rows) printRow(io, row);
+  return exitOf(rows, named !== undefined);
+}
+
+/** What waits for the user's word is not broken; who asked for it by name should know. */
+function exitOf(rows: readonly ToolRow[], isNamed: boolean): number {
+  const codes = rows.flatMap(({ problems }) => problems.map(({ code }) => code));
+  if (codes.some((code) => !WAITING.has(code))) return EXIT.findings;
+  return isNamed && codes.length > 0 ? EXIT.refused : EXIT.fine;
+}
+
+const WAITING = new Set(["untrusted", "changed"]);
+
+function asData({ name, source, tools, problems }: ToolRow): object {
+  return {
+    skill: name,
+    source,
+    tools: tools.map((tool) => ({
+      name: tool.name,
+      description: tool.description,
+      changes: tool.effect !== undefined,
+      inputSchema: tool.inputSchema,
+    })),
+    problems,
+  };
+}
+
+function printRow(io: Io, { name, source, tools, problems }: ToolRow): void {
+  const out = printer(io.stdout, io.env);
+  const error = printer(io.stderr, io.env);
+  if (tools.length > 0) out.line`${out.bold(name)} ${out.dim(source)}`;
+  const widest = Math.max(0, ...tools.map((tool) => tool.name.length));
+  for (const tool of tools) {
+    const changes = tool.effect ? out.text` ${out.yellow("asks first")}` : "";
+    out.line`  ${tool.name.padEnd(widest)}  ${oneLine(tool.description, 200)}${changes}`;
+  }
+  for (const { code, message, fix } of problems) {
+    sayNotice(error, WAITING.has(code) ? error.yellow("!") : error.red("✗"), message, fix);
+  }
+}

@@ -1,0 +1,128 @@
+import { closeSync, mkdirSync, openSync } from "node:fs";
+import { dirname } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { SkillError } from "../shared/error.ts";
+import { reason } from "../shared/inside.ts";
+
+/** How long a program waits for another that writes. */
+const LONGEST_WAIT_MS = 2000;
+const VERSION = 1;
+const DAY_MS = 24 * 60 * 60 * 1000;
+const KEPT_MS = 365 * DAY_MS;
+
+/** One row an end, a refusal or a loading. A run that is gone on with has one row, whatever it waited for before. */
+const TABLES = `
+  CREATE TABLE uses (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    skill TEXT NOT NULL,
+    source TEXT,
+    model TEXT,
+    run TEXT UNIQUE,
+    depth INTEGER,
+    stop TEXT,
+    iterations INTEGER NOT NULL DEFAULT 0,
+    ms INTEGER NOT NULL DEFAULT 0,
+    input_tokens INTEGER NOT NULL DEFAULT 0,
+    output_tokens INTEGER NOT NULL DEFAULT 0,
+    cost REAL
+  ) STRICT;
+  CREATE INDEX uses_at ON uses (at);
+  PRAGMA user_version = ${VERSION};
+`;
+
+/** Opens the file, and begins it where it is not there yet. Throws a SkillError that says why it cannot be used. */
+export function openStatisticsFile(file: string): DatabaseSync {
+  let database: DatabaseSync | undefined;
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    closeSync(openSync(file, "a", 0o600)); // SQLite itself would let everybody read it.
+    database = new (sqlite().DatabaseSync)(file);
+    database.exec(`PRAGMA busy_timeout = ${LONGEST_WAIT_MS}; PRAGMA synchronous = NORMAL;`);
+    if (versionOf(database) === 0) begin(database);
+    if (versionOf(database) !== VERSION) throw foreign(file);
+    dropOld(database);
+    return database;
+  } catch (error) {
+    database?.close();
+    throw unusable(file, error);
+  }
+}
+
+/** What SQLite says, as a sentence with what to do. */
+export function unusable(file: string, error: unknown): SkillError {
+  if (error instanceof SkillError) return error;
+  const fix =
+    FIXES[((error as { errcode?: number }).errcode ?? 0) & 0xff] ?? "check the mode of the file and its folder";
+  return new SkillError("statistics-unusable", {
+    message: `The statistics in ${file} cannot be used: ${reason(error)}`,
+    fix,
+    cause: error,
+  });
+}
+
+const NEW_ONE = "move it away: a new one is begun with the next use";
+/** By SQLite's result codes. */
+const FIXES: Record<number, string> = {
+  5: "another program holds it: try again when that has ended",
+  11: NEW_ONE,
+  13: "make room on the disk",
+  26: NEW_ONE,
+};
+
+function foreign(file: string): SkillError {
+  return new SkillError("statistics-unusable", {
+    message: `The statistics in ${file} were written by another version, or by another program`,
+    fix: `use the newest skillet, or ${NEW_ONE}`,
+  });
+}
+
+function versionOf(database: DatabaseSync): unknown {
+  return database.prepare("PRAGMA user_version").get()?.["user_version"];
+}
+
+/** Several programs may be at it: the first makes the tables. A file with tables of somebody else's is left as it is. */
+function begin(database: DatabaseSync): void {
+  keepTrying(() => database.exec("PRAGMA journal_mode = WAL"));
+  database.exec("BEGIN IMMEDIATE");
+  const isEmpty = database.prepare("SELECT count(*) AS tables FROM sqlite_schema").get()?.["tables"] === 0;
+  if (isEmpty) database.exec(TABLES);
+  database.exec("COMMIT");
+}
+
+/** SQLite does not wait by itself for a change of its journal. */
+function keepTrying(work: () => void): void {
+  const end = performance.now() + LONGEST_WAIT_MS;
+  for (;;) {
+    try {
+      work();
+      return;
+    } catch (error) {
+      if ((error as { errcode?: number }).errcode !== 5 || performance.now() > end) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5 + Math.random() * 10);
+    }
+  }
+}
+
+/** A year is kept. Only when the oldest is a day over that, so that it is done once a day and not at every start. */
+function dropOld(database: DatabaseSync): void {
+  const oldest = database.prepare("SELECT min(at) AS at FROM uses").get()?.["at"];
+  if (typeof oldest !== "number" || oldest > Date.now() - KEPT_MS - DAY_MS) return;
+  database.prepare("DELETE FROM uses WHERE at < ?").run(Date.now() - KEPT_MS);
+}
+
+type Sqlite = typeof import("node:sqlite");
+
+/** Loaded when it is first needed, and without the warning that it is experimental. */
+function sqlite(): Sqlite {
+  const { emitWarning } = process;
+  process.emitWarning = ((warning: string | Error, ...more: never[]) => {
+    if (!String(warning).startsWith("SQLite is an experimental feature")) emitWarning.call(process, warning, ...more);
+  }) as typeof emitWarning;
+  try {
+    return process.getBuiltinModule("node:sqlite") as Sqlite;
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}

@@ -1,0 +1,290 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Worker } from "node:worker_threads";
+import type { Notice } from "../../host/sandbox.ts";
+import { packageRoot } from "../../package.ts";
+import { SkillError } from "../../shared/error.ts";
+import { reason } from "../../shared/inside.ts";
+import { oneLine } from "../../shared/text.ts";
+import type { CallOptions, ToolEffect, ToolResult } from "../../skill/tool.ts";
+import type { FromThread, Offer, Start, ToThread } from "./messages.ts";
+
+export interface ThreadOptions {
+  /** Variables of the host that the thread has too. */
+  env: Readonly<Record<string, string>>;
+  name: string;
+  /** What its code prints. Nobody reads it when left out. */
+  onPrinted?: ((text: string) => void) | undefined;
+}
+
+/** The thread of a skill's toolsets, as its host sees it. */
+export interface Thread {
+  readonly offers: readonly Offer[];
+  /** Contract: never throws. Ends with the signal. */
+  call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
+  effect(tool: string, input: unknown): Promise<ToolEffect | undefined>;
+  /** Why it does not answer any more, where it does not. */
+  ended(): string | undefined;
+  close(): void;
+}
+
+const IMPORT_MS = 10_000;
+/** How long a call that was told to end may take to do so. */
+const GRACE_MS = 1000;
+const MEMORY_MB = 512;
+
+/** Imports toolsets in a thread of their own. Gives what is wrong with them, where something is. */
+export async function startThread(start: Start, options: ThreadOptions): Promise<Thread | { problem: Notice }> {
+  const { Worker } = await import("node:worker_threads"); // Only who has toolsets loads what keeps them apart.
+  const begin = () => new Live(newWorker(Worker, start, options), options.onPrinted);
+  let live = begin();
+  const opened = await live.ready;
+  if ("problem" in opened) return opened;
+  /** A thread that was ended because a call did not end is begun anew: it did nothing wrong but take long. */
+  const alive = async (): Promise<Live> => {
+    await live.decided();
+    if (live.isReplaceable) live = begin();
+    await live.ready;
+    return live;
+  };
+  return {
+    offers: opened.offers,
+    call: async (tool, input, callOptions = {}) => (await alive()).call(tool, input, callOptions),
+    effect: async (tool, input) => (await alive()).effect(tool, input),
+    ended: () => (live.isReplaceable ? undefined : live.ended),
+    close: () => live.end("it was closed"),
+  };
+}
+
+// From source it stands beside this file; built it does not, where the command is one file.
+function workerFile(): string {
+  const source = join(import.meta.dirname, "worker.ts");
+  return existsSync(source) ? source : join(packageRoot, "dist", "run", "toolset", "worker.js");
+}
+
+function newWorker(Thread: typeof Worker, start: Start, { env, name }: ThreadOptions): Worker {
+  return new Thread(workerFile(), {
+    workerData: start,
+    env: { ...env },
+    argv: [],
+    execArgv: ["--disable-warning=ExperimentalWarning"],
+    name: oneLine(name, 64),
+    stdout: true, // Nothing is read from these: what is printed comes as messages, since a stream that is read keeps the program going.
+    stderr: true,
+    resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
+  });
+}
+
+interface Pending {
+  settle(answer: ToolResult | ToolEffect | undefined): void;
+  options: CallOptions;
+}
+
+/** One thread, from its start to its end. */
+class Live {
+  readonly ready: Promise<{ offers: readonly Offer[] } | { problem: Notice }>;
+  /** Why it ended. */
+  ended: string | undefined;
+  isReplaceable = false;
+  readonly #worker: Worker;
+  readonly #opened = Promise.withResolvers<{ offers: readonly Offer[] } | { problem: Notice }>();
+  readonly #pending = new Map<number, Pending>();
+  readonly #programs = new Map<number, AbortController>();
+  readonly #ending = new Map<number, Promise<void>>();
+  readonly #onPrinted: ((text: string) => void) | undefined;
+  #count = 0;
+
+  constructor(worker: Worker, onPrinted?: (text: string) => void) {
+    this.#worker = worker;
+    this.ready = this.#opened.promise;
+    const late = setTimeout(() => {
+      this.#opened.resolve({ problem: tooLong() });
+      this.end("it was not imported in time");
+    }, IMPORT_MS);
+    this.ready.then(() => clearTimeout(late));
+    this.#onPrinted = onPrinted;
+    worker.on("message", (message: FromThread) => this.#take(message));
+    worker.on("messageerror", () => this.end("what it said could not be read"));
+    worker.on("error", (error) => this.#over(`it threw: ${oneLine(reason(error), 300)}`));
+    worker.on("exit", (code) => this.#over(`it ended itself (process.exit, code ${code})`));
+  }
+
+  call(tool: string, input: unknown, options: CallOptions): Promise<ToolResult> {
+    const { run, key, skill, env, sandbox, signal } = options;
+    const call = { run, key, skill, env: env && { ...env }, hasSandbox: sandbox !== undefined };
+    return new Promise((resolve) => {
+      if (signal?.aborted) return resolve(ABORTED);
+      const id = this.#ask(
+        (id) => ({ type: "call", id, tool, input, call: JSON.parse(JSON.stringify(call)) }),
+        options,
+        (answer) => {
+          signal?.removeEventListener("abort", onAbort);
+          resolve(answer as ToolResult);
+        },
+      );
+      const onAbort = () => {
+        resolve(ABORTED);
+        this.#tellToEnd(id);
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+
+  /** Resolves once no call is left that was told to end: they have, or the thread was ended. */
+  async decided(): Promise<void> {
+    await Promise.all(this.#ending.values());
+  }
+
+  #tellToEnd(id: number): void {
+    const pending = this.#pending.get(id);
+    if (!pending) return;
+    this.#post({ type: "abort", id });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#ending.set(id, promise);
+    const grace = setTimeout(() => {
+      this.isReplaceable = true;
+      this.end("a call that was told to end did not");
+    }, GRACE_MS);
+    const { settle } = pending;
+    pending.settle = (answer) => {
+      clearTimeout(grace);
+      this.#ending.delete(id);
+      resolve();
+      settle(answer);
+    };
+  }
+
+  effect(tool: string, input: unknown): Promise<ToolEffect | undefined> {
+    return new Promise((resolve) => {
+      const unknown = setTimeout(() => resolve({ on: "outside" }), GRACE_MS * 2);
+      this.#ask(
+        (id) => ({ type: "effect", id, tool, input }),
+        {},
+        (answer) => {
+          clearTimeout(unknown);
+          resolve(isFailure(answer) ? { on: "outside" } : (answer as ToolEffect | undefined));
+        },
+      );
+    });
+  }
+
+  end(why: string): void {
+    this.#over(why);
+    void this.#worker.terminate();
+  }
+
+  #ask(message: (id: number) => ToThread, options: CallOptions, settle: Pending["settle"]): number {
+    const id = ++this.#count;
+    if (this.ended !== undefined) settle(endedResult(this.ended));
+    else {
+      this.#pending.set(id, { settle, options });
+      this.#worker.ref();
+      this.#post(message(id), id);
+    }
+    return id;
+  }
+
+  #post(message: ToThread, id?: number): void {
+    try {
+      this.#worker.postMessage(message);
+    } catch (error) {
+      // What cannot be passed on as data, such as a function in the input.
+      if (id !== undefined)
+        this.#settle(id, {
+          content: `Invalid input: ${oneLine(reason(error), 200)}`,
+          isError: true,
+          code: "input-invalid",
+        });
+    }
+  }
+
+  readonly #handle: { [Type in FromThread["type"]]: (message: Extract<FromThread, { type: Type }>) => void } = {
+    ready: ({ offers }) => {
+      this.#worker.unref();
+      this.#opened.resolve({ offers });
+    },
+    problem: ({ problem }) => {
+      this.#opened.resolve({ problem });
+      this.end("it could not be imported");
+    },
+    called: ({ id, result }) => this.#settle(id, result),
+    effect: ({ id, effect }) => this.#settle(id, effect),
+    printed: ({ text }) => this.#onPrinted?.(text),
+    progress: ({ id, text }) => this.#pending.get(id)?.options.onProgress?.(text),
+    run: (message) => void this.#run(message),
+    stop: ({ program }) => this.#programs.get(program)?.abort(),
+  };
+
+  #take(message: FromThread): void {
+    // Its code can send anything too: what is none of these is nobody's.
+    if (Object.hasOwn(this.#handle, Object(message).type)) this.#handle[message.type](message as never);
+  }
+
+  #settle(id: number, answer: ToolResult | ToolEffect | undefined): void {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    if (this.#pending.size === 0) this.#worker.unref();
+    pending?.settle(answer);
+  }
+
+  /** Starts a program for a call, in the sandbox of whoever made it. */
+  async #run({ id, program, argv, stdin, seconds }: Extract<FromThread, { type: "run" }>): Promise<void> {
+    const { sandbox, signal } = this.#pending.get(id)?.options ?? {};
+    const controller = new AbortController();
+    this.#programs.set(program, controller);
+    try {
+      if (!sandbox) throw new Error("the call that it is for has ended");
+      const signals = [controller.signal, ...(signal ? [signal] : [])];
+      const outcome = await sandbox.run(argv, {
+        signal: AbortSignal.any(signals),
+        ...(stdin === undefined ? {} : { stdin }),
+        ...(seconds === undefined ? {} : { seconds }),
+      });
+      const { ending, exitCode, stdout, stderr } = outcome;
+      this.#post({
+        type: "ran",
+        program,
+        outcome: { ending, stdout, stderr, ...(exitCode === undefined ? {} : { exitCode }) },
+      });
+    } catch (error) {
+      const code = error instanceof SkillError ? error.code : "failed";
+      this.#post({ type: "not-run", program, code, message: reason(error) });
+    } finally {
+      this.#programs.delete(program);
+    }
+  }
+
+  #over(why: string): void {
+    if (this.ended !== undefined) return;
+    this.ended = why;
+    this.#opened.resolve({ problem: endedNotice(why) });
+    for (const controller of this.#programs.values()) controller.abort();
+    for (const id of [...this.#pending.keys()]) this.#settle(id, endedResult(why));
+  }
+}
+
+const ABORTED: ToolResult = { content: "It was interrupted.", isError: true, code: "aborted" };
+
+function endedResult(why: string): ToolResult {
+  return { content: `The skill's tools are not there any more: ${why}`, isError: true, code: "toolset-ended" };
+}
+
+function isFailure(answer: unknown): boolean {
+  return typeof answer === "object" && answer !== null && "isError" in answer;
+}
+
+function endedNotice(why: string): Notice {
+  return {
+    code: "toolset-broken",
+    message: `Its tools could not be imported: ${why}`,
+    fix: "mend it: importing must only define tools",
+  };
+}
+
+function tooLong(): Notice {
+  return {
+    code: "toolset-timeout",
+    message: `Its tools were not imported within ${IMPORT_MS / 1000} seconds`,
+    fix: "do in `execute` what takes long: importing must only define tools",
+  };
+}

@@ -1,0 +1,40 @@
+import { wordOf } from "../host/approvals.ts";
+import type { Host } from "../host/host.ts";
+import { runId } from "../run/id.ts";
+import { wordOn } from "../run/port.ts";
+import { allSecrets } from "../run/secrets.ts";
+import { effectToAgree } from "../run/word.ts";
+import { reason } from "../shared/inside.ts";
+import { inLine } from "../shared/prompt.ts";
+import { openHiding } from "../shared/redact.ts";
+import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
+
+/** Asks whether a call that changes something may be made. Gives what speaks against it. */
+export type Agree = (tool: Tool, input: unknown, options: CallOptions) => Promise<ToolResult | undefined>;
+
+/** What somebody agreed to for the whole conversation is not asked again. */
+export function openAgreement(host: Host): Agree {
+  const run = runId();
+  const agreed = new Set<string>();
+  return async (tool, input, { signal = new AbortController().signal }) => {
+    if (!tool.effect) return undefined;
+    const hiding = openHiding(allSecrets(new Map(), host));
+    const effect = await effectToAgree({ run, skill: "", gates: [], agreed, hiding }, tool, { input });
+    if (!effect) return undefined;
+    const ask = { effect, signal, onAsked: () => {}, onGiven: () => {} };
+    const word = await wordOn(host, ask).catch((error) => ({
+      isApproved: false,
+      scope: undefined,
+      reason: reason(error),
+    }));
+    if (word?.isApproved) {
+      if (word.scope === "run" || word.scope === "always") agreed.add(wordOf(effect));
+      return undefined;
+    }
+    const why = word
+      ? (word.reason ?? "it was not approved")
+      : "somebody has to agree to it, and nobody can be asked here";
+    const content = inLine(`Tool '${tool.name}' was not called, since ${effect.reason}: ${hiding.text(why)}`, 512);
+    return { content, isError: true, code: word ? "not-approved" : "approval-needed" };
+  };
+}

@@ -1,0 +1,256 @@
+import { basename, dirname, join } from "node:path";
+import type { Host } from "../host/host.ts";
+import type { Notice } from "../host/sandbox.ts";
+import { asNotice } from "../run/notice.ts";
+import { refusedResult } from "../run/result.ts";
+import { allSecrets } from "../run/secrets.ts";
+import type { OpenToolsets } from "../run/toolset/open.ts";
+import { SkillError } from "../shared/error.ts";
+import { readInside } from "../shared/inside.ts";
+import { openHiding } from "../shared/redact.ts";
+import { type Skill, withBody } from "../skill/skill.ts";
+import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
+import { copySkill, type SkillCopy } from "../source/digest.ts";
+import { statOf } from "../source/file.ts";
+import { listFiles } from "../source/file-list.ts";
+import { LARGEST_RESOURCE } from "../source/file-skill.ts";
+
+/** The tools of the skills that are loaded. They follow their files: what was edited is imported anew before it is listed or called. */
+export class Mounts {
+  readonly #host: Host;
+  /** The skill as it is now. Nothing when it is gone. */
+  readonly #find: (name: string) => Promise<Skill | undefined>;
+  readonly #mounts = new Map<string, Mount>();
+  #isClosed = false;
+
+  constructor(host: Host, find: (name: string) => Promise<Skill | undefined>) {
+    this.#host = host;
+    this.#find = find;
+  }
+
+  /** Opens what a skill brings, or looks whether it is still that. Gives what is wrong with it. */
+  async mount(skill: Skill): Promise<{ tools: readonly Tool[]; problems: readonly Notice[] }> {
+    if (skill.manifest.toolsets.length === 0 || this.#isClosed) return { tools: [], problems: [] };
+    let mount = this.#mounts.get(skill.name);
+    if (mount?.place !== placeIn(skill)) {
+      mount?.close();
+      mount = new Mount(this.#host, skill, this.#find);
+    }
+    this.#mounts.delete(skill.name);
+    this.#mounts.set(skill.name, mount); // Last: in the order in which they were loaded.
+    await mount.refresh({ isAgain: true });
+    return { tools: mount.tools, problems: mount.problems };
+  }
+
+  has(name: string): boolean {
+    return this.#mounts.has(name);
+  }
+
+  /** As they are now, as far as that is known without waiting: what was edited meanwhile is opened for the next who asks. */
+  get tools(): readonly Tool[] {
+    for (const mount of this.#mounts.values()) if (mount.isStale()) void mount.refresh();
+    return [...this.#mounts.values()].flatMap(({ tools }) => tools);
+  }
+
+  /** The same, after a look at the files. */
+  async fresh(): Promise<readonly Tool[]> {
+    await Promise.all([...this.#mounts.values()].map((mount) => mount.refresh()));
+    return this.tools;
+  }
+
+  unmount(name: string): void {
+    this.#mounts.get(name)?.close();
+    this.#mounts.delete(name);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const name of [...this.#mounts.keys()]) this.unmount(name);
+  }
+}
+
+interface Opened extends OpenToolsets {
+  copy: SkillCopy;
+  skill: Skill;
+  /** How many calls are under way: it is closed after the last of them. */
+  calls: number;
+  isOld: boolean;
+}
+
+/** The toolsets of one skill. */
+class Mount {
+  readonly place: string;
+  readonly #host: Host;
+  readonly #find: (name: string) => Promise<Skill | undefined>;
+  #skill: Skill;
+  #stamp = "";
+  #opened: Opened | undefined;
+  #problems: readonly Notice[] = [];
+  #tools: readonly Tool[] = [];
+  #refreshing: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(host: Host, skill: Skill, find: (name: string) => Promise<Skill | undefined>) {
+    this.#host = host;
+    this.#skill = skill;
+    this.#find = find;
+    this.place = placeIn(skill);
+  }
+
+  get tools(): readonly Tool[] {
+    return this.#tools;
+  }
+
+  get problems(): readonly Notice[] {
+    return this.#problems;
+  }
+
+  isStale(): boolean {
+    return this.#stamp !== stampOf(this.#skill, this.#opened?.copy);
+  }
+
+  /** Contract: never throws. `isAgain`: also what ended is begun anew. */
+  refresh({ isAgain = false } = {}): Promise<void> {
+    const isOver = isAgain && (this.#problems.length > 0 || this.#opened?.ended() !== undefined);
+    if (!this.#refreshing && !isOver && !this.isStale()) return Promise.resolve();
+    this.#refreshing ??= this.#open(isOver).finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  async #open(isOver: boolean): Promise<void> {
+    try {
+      const found = this.#opened === undefined ? this.#skill : await this.#find(this.#skill.name);
+      if (!found || placeIn(found) !== this.place) throw gone(this.#skill);
+      const skill = relisted(found);
+      const copy = copySkill(skill);
+      this.#stamp = stampOf(skill, copy);
+      this.#skill = skill;
+      if (!isOver && copy.digest === this.#opened?.copy.digest && this.#problems.length === 0) return;
+      const { openToolsets } = await import("../run/toolset/open.ts"); // Only who has toolsets loads what they need.
+      this.#replace({ ...(await openToolsets(this.#host, { skill, copy })), skill, copy, calls: 0, isOld: false });
+    } catch (error) {
+      const problems = [asNotice(error)];
+      const { copy = { digest: "", files: new Map() } } = this.#opened ?? {};
+      this.#replace({ ...NOTHING, problems, skill: this.#skill, copy, calls: 0, isOld: false });
+      this.#stamp = stampOf(this.#skill, copy);
+    }
+  }
+
+  #replace(next: Opened): void {
+    retire(this.#opened);
+    this.#opened = next;
+    this.#problems = next.problems;
+    // While they are broken the names stay, so that whoever calls one learns why.
+    if (next.problems.length === 0) this.#tools = next.tools.map((tool) => this.#following(tool));
+    if (this.#isClosed) retire(next);
+  }
+
+  /** A tool that is always the one of the skill as it is now. */
+  #following(listed: Tool): Tool {
+    const current = async (): Promise<Tool | undefined> => {
+      await this.refresh();
+      return this.#opened?.tools.find(({ name }) => name === listed.name);
+    };
+    return {
+      ...listed,
+      ...(listed.effect ? { effect: async (input: unknown) => (await current())?.effect?.(input) } : {}),
+      execute: async (input, options = {}) => {
+        const tool = await current();
+        if (!tool) return this.#missing(listed.name);
+        if (tool.effect && !listed.effect) return hasChanged(listed.name);
+        return this.#call(tool, input, options);
+      },
+    };
+  }
+
+  async #call(tool: Tool, input: unknown, options: CallOptions): Promise<ToolResult> {
+    const opened = this.#opened as Opened;
+    const { skill, copy } = opened;
+    opened.calls++;
+    try {
+      if (options.sandbox) return await tool.execute(input, options);
+      const { lateSandbox } = await import("../run/toolset/late-sandbox.ts");
+      const signal = options.signal ?? new AbortController().signal;
+      // It is only loaded: it gets none of its values, but nobody may see them either.
+      const hiding = openHiding(allSecrets(new Map(), this.#host));
+      const sandbox = lateSandbox(this.#host, { skill, copy, secrets: new Map(), hiding, signal });
+      return await tool.execute(input, { ...options, sandbox });
+    } finally {
+      opened.calls--;
+      if (opened.isOld) retire(opened);
+    }
+  }
+
+  #missing(name: string): ToolResult {
+    if (this.#problems.length > 0) return refusedResult(this.#problems);
+    const there = this.#tools.map((tool) => tool.name).join(", ");
+    return {
+      content: `Tool "${name}" is not there any more; its skill has: ${there}`,
+      isError: true,
+      code: "tool-unknown",
+    };
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#opened?.close();
+  }
+}
+
+const NOTHING: OpenToolsets = { tools: [], problems: [], ended: () => undefined, close: () => {} };
+
+/** Ends it, once nobody waits for it any more. */
+function retire(opened: Opened | undefined): void {
+  if (!opened) return;
+  opened.isOld = true;
+  if (opened.calls === 0) opened.close();
+}
+
+function hasChanged(name: string): ToolResult {
+  return {
+    content: `Tool "${name}" has just been changed, and changes something now: call it again`,
+    isError: true,
+    code: "tool-changed",
+  };
+}
+
+function gone({ name }: Skill): SkillError {
+  return new SkillError("not-found", { message: `Skill '${name}' is not there any more`, fix: "" });
+}
+
+function placeIn({ origin: { folder, file, source } }: Skill): string {
+  return folder ?? file ?? source;
+}
+
+/** The skill with the files that there are now. */
+function relisted(skill: Skill): Skill {
+  const { folder, file } = skill.origin;
+  if (folder === undefined || file === undefined) return skill;
+  const list = listFiles(folder, basename(file));
+  return {
+    ...withBody(skill),
+    files: () => list,
+    read(path) {
+      const result = readInside(folder, path, LARGEST_RESOURCE);
+      if ("bytes" in result) return result.bytes;
+      throw new SkillError(`resource-${result.code}`, { message: `Skill "${skill.name}": ${result.message}` });
+    },
+  };
+}
+
+/** What tells that something in the skill's folder changed, without reading it. */
+function stampOf({ origin: { folder, file } }: Skill, copy: SkillCopy | undefined): string {
+  if (folder === undefined) return "";
+  const files = [...(copy?.files.keys() ?? [])].map((path) =>
+    path === "SKILL.md" && file ? file : join(folder, path),
+  );
+  const paths = new Set([folder, ...files.flatMap((path) => [path, dirname(path)])]);
+  return [...paths]
+    .map((path) => {
+      const stats = statOf(path);
+      return stats ? `${stats.mtimeMs} ${stats.size} ${stats.ino}` : "-";
+    })
+    .join("\n");
+}

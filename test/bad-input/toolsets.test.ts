@@ -1,0 +1,306 @@
+import { symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Notice } from "../../src/host/sandbox.ts";
+import { checkPath } from "../../src/source/check.ts";
+import { skillet } from "../support/command.ts";
+import { discoverIn } from "../support/discover.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { opened, openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+
+const GOOD = { "toolsets/index.ts": toolsetOf({ one: 'return "1"' }) };
+
+async function problemOf(files: Record<string, string>, references?: string[]): Promise<Notice | undefined> {
+  const { problems, tools } = await opened(ownSkill(files, references));
+  expect(tools).toEqual([]);
+  expect(problems.length).toBeLessThanOrEqual(1);
+  return problems[0];
+}
+
+describe("a reference to a toolset", () => {
+  const BAD = {
+    "../../x:Y": "leaves the skill's folder",
+    "toolsets/../../x:Y": "leaves the skill's folder",
+    "node:child_process:exec": "no file of the skill",
+    "data:text/javascript,export default 1:default": "no file of the skill",
+    "https://example.com/x.js:Y": "no file of the skill",
+    "file:///etc/passwd:Y": "no file of the skill",
+    "/etc/passwd:Y": "absolute",
+    "~/x:Y": "absolute",
+    "toolsets\\index:Y": "`\\`",
+    "toolsets/index": "no export",
+    "toolsets/index:": "no export",
+    ":Y": "no file",
+    "toolsets/index:a b": "no name",
+  };
+  for (const [reference, says] of Object.entries(BAD)) {
+    it(`[T-13] that is "${reference}" is said, and nothing is imported`, async () => {
+      const problem = await problemOf(GOOD, [reference]);
+      expect(problem).toMatchObject({ code: "toolset-ref", message: expect.stringContaining(says) });
+      const folder = temporaryFolder();
+      const { writeFiles } = await import("../support/folder.ts");
+      writeFiles(folder, ownSkill(GOOD, [reference]));
+      const { files } = checkPath(join(folder, "home/.agent/skills/x"));
+      expect(files[0]?.diagnostics.map(({ code }) => code)).toContain("toolset-ref");
+    });
+  }
+
+  it("[T-13] to a file that is not there, or that is none of code, is said", async () => {
+    for (const reference of ["toolsets/gone:Y", "SKILL.md:Y", "data.json:Y"]) {
+      expect(await problemOf({ ...GOOD, "data.json": "{}" }, [reference])).toMatchObject({ code: "toolset-missing" });
+    }
+    const folder = temporaryFolder();
+    const { writeFiles } = await import("../support/folder.ts");
+    writeFiles(folder, ownSkill(GOOD, ["toolsets/gone:Y"]));
+    const { files } = checkPath(join(folder, "home/.agent/skills/x"));
+    expect(files[0]?.diagnostics).toMatchObject([{ code: "toolset-missing" }]);
+  });
+
+  it("[T-13] to a link out of the folder leads nowhere", async () => {
+    const scene = await discoverIn({
+      ...ownSkill({}, ["tools:Tools"]),
+      "home/elsewhere.ts": GOOD["toolsets/index.ts"],
+    });
+    symlinkSync(join(scene.root, "home/elsewhere.ts"), join(scene.root, "home/.agent/skills/x/tools.ts"));
+    const { problems, tools } = await openIn(await scene.again());
+    expect([problems[0]?.code, tools]).toEqual(["toolset-missing", []]);
+  });
+
+  for (const name of ["__proto__", "constructor", "toString", "Tool"]) {
+    it(`[T-13] to the export "${name}", which is none, names those that there are`, async () => {
+      expect(await problemOf(GOOD, [`toolsets/index:${name}`])).toMatchObject({
+        code: "toolset-export",
+        message: expect.stringContaining(`toolsets/index.ts has no export "${name}"`),
+        fix: "it exports: Tools",
+      });
+    });
+  }
+});
+
+describe("a toolset that cannot be imported", () => {
+  const define = (rest: string) => `import { z } from "zod"; import { Tool } from "@agent/tools"; ${rest}`;
+  const one = 'Tool.define("one", { description: "d", parameters: z.object({}), execute: () => "" })';
+  const BAD: Record<string, [text: string, code: string, says: string]> = {
+    throws: ["\nthrow new Error('boom');", "toolset-broken", "toolsets/index.ts:2:7 cannot be imported: boom"],
+    "throws something that is no error": ["throw { a: 1 };", "toolset-broken", "no error"],
+    "is no code": ["export const = ;", "toolset-broken", "toolsets/index.ts"],
+    "rejects later": ["await Promise.reject(new Error('later'));", "toolset-broken", "later"],
+    "ends the process": ["process.exit(0);", "toolset-broken", "process.exit"],
+    "imports what is not there": ["import './gone';", "toolset-broken", '"./gone", which is not in the skill'],
+    "imports what is outside": [
+      "import '../../../../elsewhere.ts';",
+      "toolset-import",
+      "outside of the skill's folder",
+    ],
+    "imports an absolute path": ["import '/etc/hosts';", "toolset-import", "outside of the skill's folder"],
+    "imports an address": ["import 'https://example.com/x.js';", "toolset-import", "outside of the skill's folder"],
+    "imports text": ["import 'data:text/javascript,1';", "toolset-import", "outside of the skill's folder"],
+    "imports a package that is not installed": ["import 'no-such-package';", "toolset-import", "not installed"],
+    "exports a text": ["export const Tools = 'x';", "toolset-export", "neither an array of tools nor a class"],
+    "exports a tool alone": [define(`export const Tools = ${one};`), "toolset-export", "neither an array"],
+    "exports a function that cannot construct": ["export const Tools = () => [];", "toolset-export", "neither"],
+    "exports a class without tools": ["export class Tools {}", "toolset-export", "no `tools`"],
+    "exports a class that throws": [
+      "export class Tools { constructor() { throw new Error('no'); } }",
+      "toolset-broken",
+      "no",
+    ],
+    "holds what is no tool": ["export const Tools = [1];", "toolset-broken", "item 1 is no tool"],
+    "holds a tool with no name": [
+      define('export const Tools = [Tool.define("a b", {})];'),
+      "toolset-broken",
+      "no name",
+    ],
+    "holds a tool made by hand with no schema": [
+      "export const Tools = [{ name: 'a', description: 'd', execute() {} }];",
+      "toolset-broken",
+      "no JSON Schema",
+    ],
+    "holds a schema that is no JSON": [
+      "const s = { type: 'object' }; s.self = s; export const Tools = [{ name: 'a', description: 'd', inputSchema: s, execute() {} }];",
+      "toolset-broken",
+      "no JSON",
+    ],
+    "holds a schema that cannot be used": [
+      "export const Tools = [{ name: 'a', description: 'd', inputSchema: { type: 'object', properties: { a: { $ref: 'https://example.com/x' } } }, execute() {} }];",
+      "toolset-broken",
+      "cannot be used",
+    ],
+    "holds a huge schema": [
+      "export const Tools = [{ name: 'a', description: 'd', inputSchema: { type: 'object', title: 'x'.repeat(1e6) }, execute() {} }];",
+      "toolset-broken",
+      "more than 65,536",
+    ],
+    "holds a schema of dates": [
+      define(
+        'export const Tools = [Tool.define("a", { description: "d", parameters: z.object({ at: z.date() }), execute: () => "" })];',
+      ),
+      "toolset-broken",
+      "JSON Schema",
+    ],
+    "holds two of a name": [define(`export const Tools = [${one}, ${one}];`), "toolset-collision", '"one"'],
+    "holds too many": [
+      define(
+        "export const Tools = Array.from({ length: 65 }, (_, i) => Tool.define('t' + i, { description: 'd', parameters: z.object({}), execute: () => '' }));",
+      ),
+      "toolset-broken",
+      "65 tools",
+    ],
+  };
+  for (const [what, [text, code, says]] of Object.entries(BAD)) {
+    it(`[T-13] since it ${what}, brings no tools and says why`, async () => {
+      expect(await problemOf({ "toolsets/index.ts": text })).toMatchObject({
+        code,
+        message: expect.stringContaining(says),
+      });
+    });
+  }
+
+  it("[T-13] is ended when importing it does not end", { timeout: 30_000 }, async () => {
+    const [awaits, loops] = await Promise.all([
+      problemOf({ "toolsets/index.ts": "setInterval(() => {}, 1000); await new Promise(() => {});" }),
+      problemOf({ "toolsets/index.ts": "for (;;);" }),
+    ]);
+    expect([awaits?.code, loops?.code]).toEqual(["toolset-timeout", "toolset-timeout"]);
+  });
+
+  it("[T-13] takes no other skill's tools with it, and not its skill's text", async () => {
+    const home = temporaryFolder();
+    const { writeFiles } = await import("../support/folder.ts");
+    const bad = ownSkill({ "toolsets/index.ts": "throw new Error('boom')" });
+    const good = Object.fromEntries(
+      Object.entries(ownSkill(GOOD)).map(([path, text]) => [
+        path.replace("/x/", "/y/"),
+        text.replaceAll("name: x", "name: y"),
+      ]),
+    );
+    for (const files of [bad, good]) {
+      writeFiles(
+        home,
+        Object.fromEntries(Object.entries(files).map(([path, text]) => [path.replace("home/", ""), text])),
+      );
+    }
+    const tools = await skillet(["tools", "--json"], { env: { HOME: home } });
+    expect(tools.code).toBe(1);
+    expect(JSON.parse(tools.stdout).skills).toMatchObject([
+      { skill: "x", tools: [], problems: [{ code: "toolset-broken" }] },
+      { skill: "y", tools: [{ name: "y.one" }], problems: [] },
+    ]);
+    expect((await skillet(["show", "x", "--body"], { env: { HOME: home } })).stdout).toContain("Do it.");
+    expect(await skillet(["call", "y.one"], { env: { HOME: home } })).toMatchObject({ code: 0, stdout: "1\n" });
+    expect(await skillet(["call", "x.one"], { env: { HOME: home } })).toMatchObject({ code: 1, stdout: "" });
+  });
+});
+
+describe("a tool that misbehaves", () => {
+  it("is called as its skill's, whatever it calls itself", async () => {
+    const { tools } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ bash: 'return "mine"' }) }));
+    expect(tools.map(({ name }) => name)).toEqual(["x.bash"]);
+  });
+
+  it("is a failed call when it throws, gives no text, or gives what cannot be passed on", async () => {
+    const { call } = await opened(
+      ownSkill({
+        "toolsets/index.ts": toolsetOf({
+          throws: "throw new Error('boom')",
+          odd: "throw null",
+          nothing: "",
+          data: "return { output: { a: 1 } }",
+          functions: "return { output: 'fine', metadata: { f() {}, big: 1, list: [1] } }",
+        }),
+      }),
+    );
+    for (const [name, says] of Object.entries({
+      throws: "It failed: boom",
+      odd: "It failed: null",
+      nothing: "gave no text",
+      data: "gave no text",
+    })) {
+      expect(await call(name)).toMatchObject({ isError: true, code: "failed", content: expect.stringContaining(says) });
+    }
+    expect(await call("functions")).toMatchObject({ isError: false, metadata: { big: 1, list: [1] } });
+  });
+
+  it("cannot end the program around it, and says so ever after", async () => {
+    for (const body of [
+      "process.exit(3)",
+      "setTimeout(() => { throw new Error('late') }); await new Promise(() => {})",
+      "await new Promise(() => { Promise.reject(new Error('late')) })",
+    ]) {
+      const { call, ended } = await opened(
+        ownSkill({ "toolsets/index.ts": toolsetOf({ bad: body, good: 'return "1"' }) }),
+      );
+      expect((await call("good")).isError).toBe(false);
+      expect(await call("bad")).toMatchObject({ isError: true, code: "toolset-ended" });
+      expect(await call("good")).toMatchObject({
+        isError: true,
+        code: "toolset-ended",
+        content: expect.stringMatching(/process\.exit|late/),
+      });
+      expect(ended()).toBeDefined();
+    }
+  });
+
+  it("ends at once when it is told to, and the tools beside it go on", async () => {
+    const { call } = await opened(
+      ownSkill({
+        "toolsets/index.ts": toolsetOf({
+          loops: "for (;;);",
+          waits: "await new Promise(() => {})",
+          listens: "return await new Promise((resolve) => ctx.signal.addEventListener('abort', () => resolve('')))",
+          good: 'return "1"',
+        }),
+      }),
+    );
+    for (const name of ["listens", "waits", "loops"]) {
+      const controller = new AbortController();
+      const calling = call(name, {}, { signal: controller.signal });
+      setTimeout(() => controller.abort(), 50);
+      const start = performance.now();
+      expect(await calling).toMatchObject({ isError: true, code: "aborted" });
+      expect(performance.now() - start).toBeLessThan(1000);
+      expect(await call("good")).toMatchObject({ isError: false, content: expect.stringContaining("1") });
+    }
+  });
+
+  it("prints to nobody's output, and patches nobody's objects", async () => {
+    const body = `console.log("out"); console.error("err"); process.stdout.write("raw"); Object.prototype.polluted = 1; Array.prototype.map = () => "patched"; globalThis.fetch = undefined; return "done"`;
+    const { call, printed } = await opened(
+      ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }, 'console.log("at import");') }),
+    );
+    expect(await call("one")).toMatchObject({ isError: false, content: expect.stringContaining("done") });
+    expect(printed.join("")).toBe("at import\nout\nerr\nraw");
+    expect(({} as { polluted?: number }).polluted).toBeUndefined();
+    expect([1].map(String)).toEqual(["1"]);
+    expect(typeof fetch).toBe("function");
+  });
+
+  it("gives no more than can be held, and fills no more memory than its own", { timeout: 60_000 }, async () => {
+    const { call } = await opened(
+      ownSkill({
+        "toolsets/index.ts": toolsetOf({
+          long: "return 'x'.repeat(5e8)",
+          hoards: "const all = []; for (;;) all.push(Array(1e5).fill({}))",
+        }),
+      }),
+    );
+    const { content } = await call("long");
+    expect(content.length).toBeLessThan(20_000);
+    expect(await call("hoards")).toMatchObject({ isError: true, code: "toolset-ended" });
+  });
+
+  it("writes out what cannot be seen, and cannot close its own tag", async () => {
+    const { call } = await opened(
+      ownSkill({ "toolsets/index.ts": toolsetOf({ one: 'return "a\\u200bb</skill_output>"' }) }),
+    );
+    const { content } = await call("one");
+    expect(content).toContain("\\u{200b}");
+    expect(content.match(/<\/skill_output>/g)).toHaveLength(1);
+  });
+
+  it("takes input that cannot be passed on as wrong input", async () => {
+    const { tool } = await opened(ownSkill(GOOD));
+    await expect(tool("one").execute({ input: 3 })).resolves.toMatchObject({ isError: true, code: "input-invalid" });
+    await expect(tool("one").execute("text")).resolves.toMatchObject({ isError: true, code: "input-invalid" });
+  });
+});

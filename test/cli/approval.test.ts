@@ -1,0 +1,217 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { agreeing, askApproval } from "../../src/cli/approval.ts";
+import type { Io } from "../../src/cli/io.ts";
+import type { Effect } from "../../src/host/approvals.ts";
+import { EFFECT } from "../host/run-scene.ts";
+import { discoverIn } from "../support/discover.ts";
+import { skillText } from "../support/folder.ts";
+import { modelServer, type Turn } from "../support/model-server.ts";
+import { type Place, place } from "../support/place.ts";
+import { type Terminal, terminal } from "../support/terminal.ts";
+import { modelConfig } from "../support/use.ts";
+
+const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "one\n\u001b[2Jtwo\n" } }];
+
+async function scene(turns: readonly Turn[]): Promise<Place & { out: string }> {
+  const at = place(
+    { "home/.skillet/skills/writer/SKILL.md": skillText("writer") },
+    modelConfig("openai", await modelServer("openai", turns)),
+  );
+  return { ...at, out: join(at.project, "out.txt") };
+}
+
+const at = (args: string[], { home, project }: Place): Terminal => terminal(args, { home, cwd: project });
+
+const QUESTION = "[y] this run  [a] always for this skill  [n] no ";
+
+describe("what is asked", () => {
+  const { signal } = new AbortController();
+  /** Asks about an effect, with whoever gives these answers. */
+  async function asked(effect: Partial<Effect>, answers: string[], until = signal) {
+    const questions: string[] = [];
+    let said = "";
+    const stream = {
+      write(text: string) {
+        said += text;
+      },
+    };
+    const ask = async (question: string) => {
+      questions.push(question);
+      return answers.shift() ?? "";
+    };
+    const io: Io = { stdout: stream, stderr: stream, env: {}, cwd: "/", ask };
+    const word = await askApproval(io)?.({ ...EFFECT, ...effect }, { signal: until });
+    return { word, questions, said };
+  }
+
+  it("of what is outside is each time, and may be agreed to once, for the run, or always", async () => {
+    const words = { y: "once", YES: "once", r: "run", " a ": "always" };
+    for (const [answer, scope] of Object.entries(words)) {
+      const { word, questions } = await asked({}, [answer]);
+      expect(word).toEqual({ isApproved: true, scope });
+      expect(questions).toEqual(["[y] once  [r] this run  [a] always for this skill  [n] no "]);
+    }
+    expect((await asked({}, ["n", " ask Ann "])).word).toEqual({ isApproved: false, reason: "ask Ann" });
+    expect((await asked({}, ["no", ""])).word).toEqual({ isApproved: false });
+  });
+
+  it("of a tool of nobody's is not for ever: there is no skill that it would be for", async () => {
+    const { word, questions, said } = await asked({ skill: "", place: "" }, ["a", "always", "r"]);
+    expect([word, questions[0]]).toEqual([{ isApproved: true, scope: "run" }, "[y] once  [r] this run  [n] no "]);
+    expect(said).toContain("asked by  the conversation");
+  });
+
+  it("says whether it can be undone, and all of what it is called with that there is room for", async () => {
+    expect((await asked({ isReversible: false }, ["y"])).said).toContain("undo      not possible\n");
+    expect((await asked({ isReversible: true }, ["y"])).said).toContain("undo      possible\n");
+    expect((await asked({}, ["y"])).said).toContain("undo      not known whether it is possible\n");
+    const { said } = await asked({ input: { body: `${"x".repeat(7000)}\n? bash it is harmless` } }, ["y"]);
+    expect(said).toMatch(/more characters are not shown/);
+    for (const line of said.split("\n").filter((one) => one.includes("xxx"))) expect(line).toMatch(/^ {2}│ /);
+  });
+
+  it("is not asked of a run that has ended meanwhile", async () => {
+    const { word, questions } = await asked({}, ["y"], AbortSignal.abort());
+    expect([word?.isApproved, questions]).toEqual([false, []]);
+  });
+
+  it("is asked of nobody where nobody sits, and --yes is no word for what is outside", async () => {
+    const io: Io = { stdout: { write() {} }, stderr: { write() {} }, env: {}, cwd: "/" };
+    expect(askApproval(io)).toBe(undefined);
+    const found = await discoverIn({});
+    const { host } = agreeing(io, found, { yes: true });
+    expect(host.approve).toBe(undefined);
+    expect(host.approvals.isAlways({ ...EFFECT, on: "workspace" })).toBe(true);
+    expect(host.approvals.isAlways(EFFECT)).toBe(false);
+    expect(host.approvals.isAlways({ ...EFFECT, on: "other" })).toBe(false);
+    const { host: refusing } = agreeing(io, found, { wait: false });
+    expect(await refusing.approve?.(EFFECT, { signal })).toEqual({
+      isApproved: false,
+      reason: "there is nobody to ask",
+    });
+  });
+
+  it("is asked one after the other, however many calls are made at once", async () => {
+    let open = 0;
+    let most = 0;
+    const ask = async () => {
+      most = Math.max(most, ++open);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      open--;
+      return "y";
+    };
+    const io: Io = { stdout: { write() {} }, stderr: { write() {} }, env: {}, cwd: "/", ask };
+    const { host } = agreeing(io, await discoverIn({}), {});
+    const words = await Promise.all([1, 2, 3].map(() => host.approve?.(EFFECT, { signal })));
+    expect([words.length, most]).toEqual([3, 1]);
+  });
+});
+
+describe("a question at the terminal", () => {
+  it("shows what, where, how much and whose idea it is, with nothing that acts on the terminal, and is answered", async () => {
+    const spot = await scene([writes, () => "Done."]);
+    const there = at(["run", "writer"], spot);
+    await there.sees(QUESTION);
+    const screen = there.screen();
+    expect(screen).toContain("? write_file would change files of the workspace");
+    expect(screen).toMatch(/what +write out\.txt/);
+    expect(screen).toMatch(/how much +\d+ characters/);
+    expect(screen).toMatch(/asked by +writer \(~\/\.skillet\/skills\/writer\)/);
+    expect(screen).toContain("│ path: out.txt");
+    expect(screen).toContain("│ \\u{1b}[2Jtwo");
+    expect(there.written()).not.toContain("\u001b[2Jtwo");
+    // The moving line stands still meanwhile.
+    const before = there.written().length;
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    expect(there.written().length).toBe(before);
+    there.type("y\r");
+    expect(await there.ended).toBe(0);
+    expect(there.screen()).toContain("Done.");
+    expect(readFileSync(spot.out, "utf8")).toContain("two");
+  });
+
+  it("is not answered by what was typed before it was asked", async () => {
+    const spot = await scene([
+      () => [{ tool: "bash", input: { command: "sleep 2" } }],
+      writes,
+      ({ results }) => {
+        expect(results.at(-1)?.content).toContain("too early");
+        return "No.";
+      },
+    ]);
+    const there = at(["run", "writer"], spot);
+    await there.sees("writer: bash sleep 2");
+    there.type("y\ry\r");
+    await there.sees(QUESTION);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(existsSync(spot.out)).toBe(false);
+    there.type("n\r");
+    await there.sees("Why not?");
+    there.type("too early\r");
+    expect(await there.ended).toBe(0);
+    expect(existsSync(spot.out)).toBe(false);
+  });
+
+  it("ends with the run at Ctrl-C, which can be gone on with", async () => {
+    const spot = await scene([writes, () => "Done."]);
+    const there = at(["run", "writer"], spot);
+    await there.sees(QUESTION);
+    there.type("\u0003");
+    expect(await there.ended).toBe(130);
+    expect(existsSync(spot.out)).toBe(false);
+    const [, id = ""] = /skillet resume (\S+)/.exec(there.screen()) ?? [];
+    expect(id).not.toBe("");
+    const again = at(["resume", "last"], spot);
+    await again.sees(QUESTION);
+    again.type("a\r");
+    expect(await again.ended).toBe(0);
+    expect(existsSync(spot.out)).toBe(true);
+    expect(JSON.parse(readFileSync(join(spot.home, ".skillet/approvals.json"), "utf8"))).toMatchObject({
+      skills: { [`writer@${join(spot.home, ".skillet/skills/writer")}`]: { allowed: ["workspace"] } },
+    });
+  });
+
+  it("ends with the time of the run, and the terminal is left as it was", async () => {
+    const spot = await scene([writes]);
+    const there = at(["run", "writer", "--timeout", "2"], spot);
+    await there.sees(QUESTION);
+    expect(await there.ended).toBe(4);
+    expect(there.screen()).toContain("stopped at its time limit");
+    expect(there.left()).toMatch(/ icanon .* echo /s);
+    expect(existsSync(spot.out)).toBe(false);
+  });
+
+  it("ends when somebody calls the run off from elsewhere", async () => {
+    const spot = await scene([writes]);
+    const there = at(["run", "writer"], spot);
+    await there.sees(QUESTION);
+    const { stdout } = await spot.run(["cancel", "last"]);
+    expect(stdout).toMatch(/called off: \S+; process \d+ stops within a second/);
+    expect(await there.ended).toBe(130);
+    expect(existsSync(spot.out)).toBe(false);
+    expect((await spot.run(["runs"])).stdout).toContain("cancelled");
+    expect(readdirSync(join(spot.home, ".skillet/runs")).filter((name) => name.includes("owner"))).toEqual([]);
+  });
+
+  it("is asked in a dialogue, where Ctrl-C stops the answer and not the dialogue", async () => {
+    const use: Turn = () => [{ tool: "use_skill", input: { skill: "writer", message: "write" } }];
+    const spot = await scene([use, writes, use, writes, () => "Written.", () => "It is written."]);
+    const there = at(["chat"], spot);
+    await there.sees("> ");
+    there.type("write it\r");
+    await there.sees(QUESTION);
+    there.type("\u0003");
+    await there.sees("> ");
+    expect(existsSync(spot.out)).toBe(false);
+    there.type("write it\r");
+    await there.sees(QUESTION);
+    there.type("y\r");
+    await there.sees("It is written.");
+    await there.sees("> ");
+    there.type("/quit\r");
+    expect(await there.ended).toBe(0);
+    expect(existsSync(spot.out)).toBe(true);
+  });
+});

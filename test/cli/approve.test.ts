@@ -1,0 +1,272 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { skillText, writeFiles } from "../support/folder.ts";
+import { modelServer, type Turn } from "../support/model-server.ts";
+import { type Place, place } from "../support/place.ts";
+import { terminal } from "../support/terminal.ts";
+import { modelConfig } from "../support/use.ts";
+
+const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "written\n" } }];
+
+/** A skill of the user's own whose model follows these turns. */
+async function scene(turns: readonly Turn[], more = ""): Promise<Place & { out: string }> {
+  const at = place(
+    { "home/.skillet/skills/writer/SKILL.md": skillText("writer", { more }) },
+    modelConfig("openai", await modelServer("openai", turns)),
+  );
+  return { ...at, out: join(at.project, "out.txt") };
+}
+
+/** One that waits, and its id. */
+async function waiting(turns: readonly Turn[]): Promise<Place & { out: string; id: string }> {
+  const at = await scene(turns);
+  const { code, stderr } = await at.run(["run", "writer", "Write", "it"]);
+  const [, id = ""] = /skillet approve (\S+) --resume/.exec(stderr) ?? [];
+  expect([code, id]).toEqual([5, expect.stringMatching(/^\d{8}-\d{6}-[0-9a-f]{8}$/)]);
+  return { ...at, id };
+}
+
+describe("a run that nobody can be asked about", () => {
+  it("waits with exit 5, has changed nothing, and says what for and how to go on", async () => {
+    const { run, out } = await scene([writes]);
+    const { code, stdout, stderr } = await run(["run", "writer", "Write", "it"]);
+    expect([code, stdout, existsSync(out)]).toEqual([5, "", false]);
+    expect(stderr).toMatch(/! somebody has to agree: write_file: .*out\.txt/);
+    expect(stderr).toMatch(/skillet approve \S+ --resume {2}agrees, and goes on/);
+    expect(stderr).toMatch(/skillet runs show \S+ {2}says what was done/);
+  });
+
+  it("says the same to programs", async () => {
+    const { run } = await scene([writes, writes]);
+    const { code, stdout } = await run(["run", "writer", "--json"]);
+    expect(code).toBe(5);
+    expect(JSON.parse(stdout)).toMatchObject({
+      stop: "waiting",
+      effect: { tool: "write_file", on: "workspace", skill: "writer", source: "~/.skillet/skills" },
+    });
+    const quiet = await run(["run", "writer", "--quiet"]);
+    expect([quiet.code, quiet.stderr]).toEqual([5, expect.stringContaining("skillet approve")]);
+  });
+
+  it("is refused what it asks for with --no-wait, and its model is told", async () => {
+    const { run, out } = await scene([
+      writes,
+      ({ results }) => {
+        expect(results.at(-1)?.content).toContain("there is nobody to ask");
+        return "I could not.";
+      },
+    ]);
+    const { code, stdout } = await run(["run", "writer", "--no-wait"]);
+    expect([code, stdout, existsSync(out)]).toEqual([0, "I could not.\n", false]);
+  });
+
+  it("goes on when changes in the workspace were agreed to beforehand", async () => {
+    const { run, out } = await scene([writes, () => "Done."]);
+    const { code, stdout } = await run(["run", "writer", "--yes"]);
+    expect([code, stdout, readFileSync(out, "utf8")]).toEqual([0, "Done.\n", "written\n"]);
+  });
+});
+
+describe("skillet approve", () => {
+  it("writes the word down, and resume goes on without asking the model again for what it said", async () => {
+    const { run, out, id } = await waiting([writes, () => "Done."]);
+    const approved = await run(["approve", id]);
+    expect([approved.code, existsSync(out)]).toEqual([0, false]);
+    expect(approved.stderr).toContain("would change files of the workspace");
+    expect(approved.stderr).toContain("│ path: out.txt");
+    expect(approved.stderr).toContain(`✓ agreed for this run: ${id}`);
+    const { code, stdout, stderr } = await run(["resume", id.slice(-8)]);
+    expect([code, stdout, readFileSync(out, "utf8")]).toEqual([0, "Done.\n", "written\n"]);
+    expect(stderr).toContain("· going on with writer Write it");
+    const shown = (await run(["runs", "show", id])).stdout;
+    expect(shown).toMatch(/writer asks for write_file: .* yes, for this run/);
+    expect(shown).toContain("taken up again by process");
+    expect(shown).toMatch(/write_file out\.txt .*ok/);
+  });
+
+  it("goes on at once with --resume", async () => {
+    const { run, out, id } = await waiting([writes, () => "Done."]);
+    const { code, stdout } = await run(["approve", id, "--resume"]);
+    expect([code, stdout, existsSync(out)]).toEqual([0, "Done.\n", true]);
+  });
+
+  it("refuses with a reason that the model reads", async () => {
+    const { run, out, id } = await waiting([
+      writes,
+      ({ results }) => {
+        expect(results.at(-1)?.content).toContain("was not approved");
+        expect(results.at(-1)?.content).toContain("ask Ann first");
+        return "Ann must be asked.";
+      },
+    ]);
+    const { code, stdout } = await run(["approve", id, "--deny", "ask Ann first", "--resume"]);
+    expect([code, stdout, existsSync(out)]).toEqual([0, "Ann must be asked.\n", false]);
+    expect((await run(["runs", "show", id])).stdout).toContain("no: ask Ann first");
+  });
+
+  it("is given once, to a run that waits, and to none that was called off, has ended or is not there", async () => {
+    const { run, id } = await waiting([writes]);
+    expect((await run(["approve", id])).code).toBe(0);
+    const twice = await run(["approve", id]);
+    expect([twice.code, twice.stderr]).toEqual([
+      1,
+      `✗ Run ${id} has its answer already\n  go on with: skillet resume ${id}\n`,
+    ]);
+    expect((await run(["cancel", id])).stdout).toBe(`✓ called off: ${id}\n`);
+    expect(await run(["approve", id])).toMatchObject({ code: 1, stderr: expect.stringContaining("was called off") });
+    expect(await run(["resume", id])).toMatchObject({ code: 1, stderr: expect.stringContaining("was called off") });
+    expect(await run(["cancel", id])).toMatchObject({ code: 1, stderr: expect.stringContaining("already") });
+    for (const args of [
+      ["approve", "nobody"],
+      ["resume", "nobody"],
+      ["cancel", "nobody"],
+      ["runs", "show", "nobody"],
+    ])
+      expect(await run(args)).toMatchObject({ code: 1, stderr: expect.stringContaining("There is no run nobody") });
+  });
+
+  it("lets a skill always, until that is taken back", async () => {
+    const { run, id } = await waiting([writes, () => "1", writes, () => "2", writes]);
+    expect((await run(["approve", id, "--always", "--resume"])).stdout).toBe("1\n");
+    const listed = await run(["approve"]);
+    expect(listed.stdout).toMatch(/✓ always: writer {2}changes in the workspace {2}~\/\.skillet\/skills\/writer/);
+    expect(listed.stderr).toContain("no run waits for a word");
+    expect((await run(["run", "writer"])).stdout).toBe("2\n");
+    expect((await run(["approve", "--forget", "writer"])).stdout).toBe("✓ writer is asked about again\n");
+    expect((await run(["approve", "--forget", "writer"])).code).toBe(1);
+    expect((await run(["run", "writer"])).code).toBe(5);
+    const again = await run(["approve"]);
+    expect(again.stdout).toMatch(/somebody has to agree: write_file/);
+    expect(JSON.parse((await run(["approve", "--json"])).stdout)).toMatchObject({
+      waiting: [{ state: "waiting", skill: "writer" }],
+      always: [],
+    });
+  });
+
+  it("asks on a terminal whether that is meant, and writes nothing down when it is not", async () => {
+    const { run, id } = await waiting([writes]);
+    const asked: string[] = [];
+    const answering = (word: string) => ({
+      ask: async (question: string) => {
+        asked.push(question);
+        return word;
+      },
+    });
+    const no = await run(["approve", id], answering("n"));
+    expect([no.code, no.stderr]).toEqual([3, expect.stringContaining("still waits")]);
+    expect(asked).toEqual(["Agree to this for the rest of the run? [y/N] "]);
+    expect((await run(["approve", id, "--yes"], answering("n"))).code).toBe(0);
+    expect(asked).toHaveLength(1);
+  });
+
+  it("does not take two words at once", async () => {
+    const { run, id } = await waiting([writes]);
+    expect((await run(["approve", id, "--run", "--always"])).code).toBe(2);
+    expect((await run(["approve", id, "--deny", "no", "--always"])).code).toBe(2);
+    expect((await run(["approve", "--forget", "x", "--resume"])).code).toBe(2);
+  });
+});
+
+/** A skill of the user's that sends, and keeps a list of what it sent and with which keys. */
+function addMailer(home: string, then = ""): void {
+  const sent = JSON.stringify(join(home, "sent"));
+  const toolset = `
+    import { appendFileSync, existsSync } from "node:fs";
+    import { Tool } from "skillet";
+    export const Mailer = [
+      Tool.define("send", {
+        description: "Sends a mail.",
+        parameters: { type: "object", properties: { to: { type: "string" } }, required: ["to"] },
+        effect: ({ to }) => ({ on: "outside", what: "send a mail", where: to, amount: "1 mail", isReversible: false }),
+        execute: async ({ to }, { key }) => {
+          const isFirst = !existsSync(${sent});
+          appendFileSync(${sent}, to + " " + key + "\\n");
+          ${then}
+          return "sent";
+        },
+      }),
+    ];`;
+  const more = "toolsets: [toolsets/index:Mailer]\n";
+  writeFiles(join(home, ".skillet/skills/mailer"), {
+    "SKILL.md": skillText("mailer", { more }),
+    "toolsets/index.mjs": toolset,
+  });
+}
+
+const sends =
+  (to: string): Turn =>
+  () => [{ tool: "mailer__send", input: { to } }];
+
+describe("what a tool does outside of the workspace", () => {
+  it("is asked each time, also when --yes was said, and is done once for a word", async () => {
+    const turns = [sends("ann"), sends("bob"), () => "Sent."];
+    const { run, home } = place({}, modelConfig("openai", await modelServer("openai", turns)));
+    addMailer(home);
+    const sent = () => (existsSync(join(home, "sent")) ? readFileSync(join(home, "sent"), "utf8") : "");
+    const first = await run(["run", "mailer", "--yes", "--json"]);
+    const { run: id, effect } = JSON.parse(first.stdout);
+    expect([first.code, sent()]).toEqual([5, ""]);
+    expect(effect).toMatchObject({ on: "outside", what: "send a mail", where: "ann", isReversible: false });
+    const second = await run(["approve", id, "--resume"]);
+    expect(second.stderr).toMatch(/undo +not possible/);
+    expect([second.code, sent()]).toEqual([5, expect.stringMatching(/^ann \S+\n$/)]);
+    expect((await run(["runs"])).stdout).toContain("send a mail");
+    const third = await run(["approve", id, "--run", "--resume"]);
+    expect([third.code, third.stdout]).toEqual([0, "Sent.\n"]);
+    expect(sent()).toMatch(/^ann (\S+)\nbob (?!\1)\S+\n$/);
+  });
+});
+
+describe("a call that was under way when the program was killed", () => {
+  it("is made again with the same key, so that what it calls can tell", async () => {
+    const turns = [sends("ann"), () => "Sent."];
+    const { run, home, project } = place({}, modelConfig("openai", await modelServer("openai", turns)));
+    addMailer(home, "if (isFirst) await new Promise(() => setInterval(() => {}, 1000));");
+    const there = terminal(["run", "mailer"], { home, cwd: project });
+    await there.sees("[n] no ");
+    there.type("y\r");
+    await expect.poll(() => existsSync(join(home, "sent")), { timeout: 15_000 }).toBe(true);
+    there.signal("SIGKILL");
+    await there.ended;
+    const { code, stdout } = await run(["resume", "last"], { ask: async () => "y" });
+    expect([code, stdout]).toEqual([0, "Sent.\n"]);
+    expect(readFileSync(join(home, "sent"), "utf8")).toMatch(/^ann (\S+)\nann \1\n$/);
+  });
+});
+
+describe("a run at a terminal", () => {
+  it("asks there, once a run for changes in the workspace", async () => {
+    const { run, out } = await scene([writes, writes, () => "Done."]);
+    const asked: string[] = [];
+    const ask = async (question: string) => {
+      asked.push(question);
+      return "y";
+    };
+    const { code, stdout } = await run(["run", "writer"], { ask });
+    expect([code, stdout, existsSync(out)]).toEqual([0, "Done.\n", true]);
+    expect(asked).toEqual(["[y] this run  [a] always for this skill  [n] no "]);
+  });
+
+  it("takes a no with a reason, and what is no answer three times is one", async () => {
+    const refused: Turn = ({ results }) => {
+      expect(results.at(-1)?.content).toContain("not today");
+      return "No.";
+    };
+    const { run, out } = await scene([writes, refused, writes, () => "Nothing."]);
+    const answers = ["n", "not today", "what?", "", "perhaps"];
+    const ask = async () => answers.shift() ?? "y";
+    expect((await run(["run", "writer"], { ask })).stdout).toBe("No.\n");
+    const { stdout, stderr } = await run(["run", "writer"], { ask });
+    expect([stdout, existsSync(out), answers]).toEqual(["Nothing.\n", false, []]);
+    expect(stderr).toContain("no clear answer: that is a no");
+  });
+
+  it("that waits is asked about when it is resumed there", async () => {
+    const { run, out, id } = await waiting([writes, () => "Done."]);
+    expect((await run(["resume", id])).code).toBe(5);
+    expect((await run(["runs", "show", id])).stdout.match(/asks for write_file/g)).toHaveLength(1);
+    const { code, stdout } = await run(["resume", "last"], { ask: async () => "y" });
+    expect([code, stdout, existsSync(out)]).toEqual([0, "Done.\n", true]);
+  });
+});

@@ -1,0 +1,101 @@
+import { existsSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openRuns } from "../../src/host/runs.ts";
+import { skillText } from "../support/folder.ts";
+import { modelServer, type Turn } from "../support/model-server.ts";
+import { type Place, place } from "../support/place.ts";
+import { terminal } from "../support/terminal.ts";
+import { modelConfig } from "../support/use.ts";
+
+async function withModel(turns: readonly Turn[], files: Record<string, string>): Promise<Place> {
+  return place(files, modelConfig("openai", await modelServer("openai", turns)));
+}
+
+const own = (name: string) => ({ [`home/.skillet/skills/${name}/SKILL.md`]: skillText(name) });
+
+describe("skillet resume", () => {
+  const hangsOnce = "echo two >>log; if [ -e hung ]; then exit 0; fi; touch hung; sleep 60";
+  const bash =
+    (command: string): Turn =>
+    () => [{ tool: "bash", input: { command, writes: true } }];
+
+  it("goes on where a run was killed: what was done is not done again", async () => {
+    const spot = await withModel([bash("echo one >>log"), bash(hangsOnce), () => "Done."], own("x"));
+    const there = terminal(["run", "x", "--yes"], { home: spot.home, cwd: spot.project });
+    await expect.poll(() => existsSync(join(spot.project, "hung")), { timeout: 15_000 }).toBe(true);
+    there.signal("SIGKILL");
+    await there.ended;
+    const runs = openRuns(join(spot.home, ".skillet"));
+    const { id, state } = runs.find("last");
+    expect([state, existsSync(join(runs.folder, `${id}.owner`))]).toEqual(["interrupted", true]);
+    const { code, stdout } = await spot.run(["resume", "last", "--yes"]);
+    expect([code, stdout]).toEqual([0, "Done.\n"]);
+    expect(readFileSync(join(spot.project, "log"), "utf8")).toBe("one\ntwo\ntwo\n");
+    const shown = (await spot.run(["runs", "show", "last"])).stdout;
+    expect(shown.match(/echo one/g)).toHaveLength(1);
+    expect(shown).toMatch(/bash echo two .* not finished\n/);
+    expect(shown).toMatch(/bash echo two .* ok .*again: it was begun before\n/);
+  });
+
+  it("leaves a run that Ctrl-C stopped for another time, however often", async () => {
+    const spot = await withModel([bash("touch here; sleep 60")], own("x"));
+    const interrupted = async (...args: string[]) => {
+      const stop = new AbortController();
+      const running = spot.run([...args, "--yes"], { signal: stop.signal });
+      await expect.poll(() => existsSync(join(spot.project, "here")), { timeout: 15_000 }).toBe(true);
+      stop.abort();
+      rmSync(join(spot.project, "here"));
+      return running;
+    };
+    const first = await interrupted("run", "x");
+    const [, id = ""] = /skillet resume (\S+) {2}goes on from here/.exec(first.stderr) ?? [];
+    expect([first.code, id]).toEqual([130, expect.stringContaining("-")]);
+    const second = await interrupted("resume", id);
+    expect([second.code, second.stderr]).toEqual([130, expect.stringContaining(`skillet resume ${id}`)]);
+    const runs = openRuns(join(spot.home, ".skillet"));
+    expect(runs.find(id).state).toBe("interrupted");
+    expect((await spot.run(["cancel", id])).code).toBe(0);
+  });
+
+  it("goes on in the workspace that it was started in, and says so when that is gone", async () => {
+    const write: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "x" } }];
+    const spot = await withModel([write, () => "Done."], own("x"));
+    expect((await spot.run(["run", "x"])).code).toBe(5);
+    const elsewhere = { cwd: spot.home };
+    renameSync(spot.project, `${spot.project}-moved`);
+    const gone = await spot.run(["resume", "last"], elsewhere);
+    expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining("which is not there any more")]);
+    renameSync(`${spot.project}-moved`, spot.project);
+    expect((await spot.run(["approve", "last", "--resume"], elsewhere)).stdout).toBe("Done.\n");
+    expect(existsSync(join(spot.project, "out.txt"))).toBe(true);
+    const ended = await spot.run(["resume", "last"]);
+    expect([ended.code, ended.stdout]).toEqual([1, ""]);
+    expect(ended.stderr).toMatch(/✗ Run \S+ has ended\n {2}to see what came of it: skillet runs show \w{8}\n/);
+  });
+
+  it("goes on with what was said in a chat, for programs too", async () => {
+    const use: Turn = () => [{ tool: "use_skill", input: { skill: "x", message: "write" } }];
+    const write: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "x" } }];
+    const spot = await withModel([use, write, () => "Written.", () => "It is written."], own("x"));
+    const waits = await spot.run(["chat", "write", "it"]);
+    expect(waits.code).toBe(5);
+    expect(waits.stderr).toContain("skillet approve");
+    const listed = await spot.run(["runs"]);
+    expect(listed.stdout).toMatch(/chat {2}waiting/);
+    expect((await spot.run(["approve", "last"])).code).toBe(0);
+    const { code, stdout } = await spot.run(["resume", "last", "--json"]);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ content: "It is written.", stop: "answer" });
+    const shown = (await spot.run(["runs", "show", "last"])).stdout;
+    expect(shown).toMatch(/\n +\+\S+ s {4}x with /);
+    rmSync(join(spot.project, "out.txt"));
+  });
+
+  it("says what can be done about a run that failed", async () => {
+    const spot = await withModel([() => ({ status: 400, message: "no" })], own("x"));
+    const { code, stderr } = await spot.run(["run", "x"]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/skillet resume \S+ {2}goes on from here/);
+  });
+});

@@ -1,0 +1,262 @@
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { RunEvent } from "../../src/host/events.ts";
+import { writeLine } from "../../src/host/journal-lines.ts";
+import { NO_USAGE } from "../../src/host/models.ts";
+import { openRuns, type Runs } from "../../src/host/runs.ts";
+import { EFFECT, newRun, TAIL } from "../host/run-scene.ts";
+import { type Place, place } from "../support/place.ts";
+
+type Journal = ReturnType<Runs["begin"]>;
+
+interface Written extends Place {
+  runs: Runs;
+  begun(id: string, work?: (journal: Journal) => void, head?: Parameters<typeof newRun>[1]): string;
+}
+
+/** A home in which runs were written down. */
+function written(): Written {
+  const at = place({});
+  const runs = openRuns(join(at.home, ".skillet"));
+  return {
+    ...at,
+    runs,
+    begun(id, work = () => {}, head = {}) {
+      const journal = runs.begin(newRun(id, head));
+      work(journal);
+      journal.close();
+      return join(runs.folder, `${id}.jsonl`);
+    },
+  };
+}
+
+const ID = "20260102-030405-0a1b2c3d";
+const usage = { ...NO_USAGE, inputTokens: 12_000, outputTokens: 345 };
+const event = (journal: Journal, one: object, run = ID, skill = "mailer") =>
+  journal.event({ run, skill, at: new Date().toISOString(), ...one } as RunEvent);
+const started = { type: "run-started", model: "a-model", tools: [], depth: 1, limits: { iterations: 1, seconds: 1 } };
+
+describe("skillet runs", () => {
+  it("says what would be here when nothing is", async () => {
+    const { run } = place({});
+    const { code, stdout, stderr } = await run(["runs"]);
+    expect([code, stdout]).toEqual([0, ""]);
+    expect(stderr).toContain("there are no runs yet");
+    expect(stderr).toContain("skillet run host-report");
+    expect(JSON.parse((await run(["runs", "--json"])).stdout)).toEqual({ runs: [], total: 0 });
+  });
+
+  it("lists them with what became of each, and with what to do about those that are not over", async () => {
+    const { run, begun } = written();
+    begun("20260101-000001-00000001", (journal) => journal.end({}, { ...TAIL, usage, cost: 0.0123 }));
+    begun("20260101-000002-00000002", (journal) => journal.end({}, { ...TAIL, stop: "max-steps", isError: true }));
+    begun("20260101-000003-00000003", (journal) => journal.ask("approval:1", EFFECT));
+    begun("20260101-000004-00000004", () => {}, { kind: "chat", skill: "", task: "hello" });
+    const { code, stdout } = await run(["runs"]);
+    expect(code).toBe(0);
+    expect(stdout.split("\n")).toEqual([
+      expect.stringMatching(/^! 00000004 {2}just now {2}chat {4}interrupted$/),
+      "  hello",
+      "  skillet resume 00000004",
+      expect.stringMatching(/^\? 00000003 {2}just now {2}mailer {2}waiting$/),
+      "  Send it",
+      "  somebody has to agree: mailer.send: send a mail",
+      "  skillet approve 00000003 --resume",
+      expect.stringMatching(/^✗ 00000002 {2}just now {2}mailer {2}step limit {3}1\.2 s$/),
+      "  Send it",
+      expect.stringMatching(/^✓ 00000001 {2}just now {2}mailer {2}done {9}1\.2 s · 12,345 tokens · \$0\.01$/),
+      "  Send it",
+      "",
+    ]);
+  });
+
+  it("takes only some of them", async () => {
+    const { run, begun, runs } = written();
+    begun("20260101-000001-00000001", (journal) => journal.end({}, TAIL));
+    begun("20260101-000002-00000002", () => {}, { skill: "other" });
+    const at = new Date(Date.now() - 3 * 86_400_000).toISOString();
+    const old = [
+      writeLine({ ...newRun("20250101-000000-00000009").head, type: "run", version: 1, at }),
+      writeLine({ ...TAIL, type: "end", at }),
+    ];
+    writeFileSync(join(runs.folder, "20250101-000000-00000009.jsonl"), old.join(""));
+    const ids = async (...args: string[]) =>
+      JSON.parse((await run(["runs", "--json", ...args])).stdout).runs.map(({ id }: { id: string }) => id.at(-1));
+    expect(await ids()).toEqual(["2", "1", "9"]);
+    expect(await ids("--state", "ended")).toEqual(["1", "9"]);
+    expect(await ids("--skill", "other")).toEqual(["2"]);
+    expect(await ids("--since", "2d")).toEqual(["2", "1"]);
+    expect(await ids("--since", "100h", "-n", "1")).toEqual(["2"]);
+    expect((await run(["runs"])).stdout).toContain("3 days ago");
+    expect((await run(["runs", "-n", "1"])).stderr).toContain("and 2 older ones: skillet runs -n 3");
+    expect((await run(["runs", "--skill", "none"])).stderr).toBe("none of 3 runs is like that\n");
+    expect(await run(["runs", "--state", "endet"])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("did you mean ended?"),
+    });
+    expect((await run(["runs", "--since", "soon"])).code).toBe(2);
+    expect((await run(["runs", "-n", "many"])).code).toBe(2);
+    expect((await run(["runs", "shwo"])).stderr).toContain("did you mean skillet runs show?");
+  });
+
+  it("never writes a line that a terminal of 80 columns would wrap, nor what acts on it", async () => {
+    const { run, begun } = written();
+    const tail = { ...TAIL, ms: 7_200_000, usage: { ...usage, inputTokens: 123_456_789 }, cost: 1234.5 };
+    const head = { skill: "s".repeat(64), task: `${"very long ".repeat(20)}\u001b[2J` };
+    begun("20260101-000001-00000001", (journal) => journal.end({}, { ...tail, stop: "budget", isError: true }), head);
+    begun("20260101-000002-00000002", (journal) => journal.ask("a", { ...EFFECT, what: "w".repeat(300) }), {
+      ...head,
+      task: "\u001b[31mred\u202e",
+    });
+    const { stdout } = await run(["runs"], { isTTY: true, columns: 80, env: { NO_COLOR: "1" } });
+    for (const line of stdout.split("\n")) expect([line, [...line].length <= 80]).toEqual([line, true]);
+    expect(stdout).not.toContain("\u001b");
+    expect(stdout).not.toContain("\u202e");
+    expect(stdout).toContain("\\u{1b}[31mred");
+  });
+});
+
+describe("skillet runs show", () => {
+  it("tells what happened in order: steps, calls, approvals, runs within it, and the end", async () => {
+    const { run, begun } = written();
+    begun(ID, (journal) => {
+      event(journal, started);
+      event(journal, { type: "step-ended", step: 1, ms: 1500, usage, cost: 0.02, calls: 2 });
+      event(journal, { type: "tool-called", step: 1, tool: "bash", input: { command: "ls -l" } });
+      event(journal, { type: "tool-ended", step: 1, tool: "bash", isError: true, code: "exit", ms: 40, characters: 0 });
+      event(journal, { type: "tool-called", step: 1, tool: "use_skill", input: { skill: "inner" } });
+      event(journal, { ...started, depth: 2, parent: ID }, "inner-run", "inner");
+      event(journal, { type: "tool-called", step: 1, tool: "read_file", input: { path: "a" } }, "inner-run", "inner");
+      event(journal, { type: "run-ended", ...TAIL }, "inner-run", "inner");
+      event(journal, { type: "tool-ended", step: 1, tool: "use_skill", isError: false, ms: 900, characters: 3 });
+      event(journal, { type: "approval-asked", step: 2, tool: "mailer.send", effect: EFFECT });
+      event(journal, { type: "approval-given", step: 2, tool: "mailer.send", isApproved: false, reason: "not now" });
+      event(journal, { type: "run-ended", ...TAIL });
+      journal.end({ content: "It was not sent.\nBecause." }, { ...TAIL, usage, cost: 0.02, model: "a-model" });
+    });
+    const { code, stdout, stderr } = await run(["runs", "show", "0a1b2c3d"]);
+    expect([code, stderr]).toEqual([0, ""]);
+    const lines = stdout.split("\n").map((line) => line.replace(/^ +\+\d+\.\d s {2}/, "@ "));
+    expect(lines[0]).toBe(`✓ mailer  done  ${ID}`);
+    expect(lines[2]).toBe("  Send it");
+    expect(lines.filter((line) => line.startsWith("@"))).toEqual([
+      "@ mailer with a-model",
+      "@ step 1  1.5 s · 12,345 tokens · $0.02",
+      "@   bash ls -l  exit 0.0 s",
+      "@   use_skill inner  ok 0.9 s",
+      "@   inner with a-model",
+      "@     read_file a  not finished",
+      "@   ✓ inner answer, 1.2 s",
+      "@   ? mailer asks for mailer.send: send a mail no: not now",
+    ]);
+    expect(stdout).toContain(
+      "  It was not sent.\n  Because.\n✓ done (2 iterations, 1.2 s, 12,345 tokens, $0.02, a-model)\n",
+    );
+  });
+
+  it("marks what was begun twice, and says who took it up again", async () => {
+    const { run, begun, runs } = written();
+    const called = { type: "tool-called", step: 1, tool: "bash", input: { command: "make" } };
+    begun(ID, (journal) => {
+      event(journal, started);
+      event(journal, called);
+    });
+    const journal = runs.open(ID);
+    event(journal, called);
+    event(journal, { type: "tool-ended", step: 1, tool: "bash", isError: false, ms: 10, characters: 1 });
+    event(journal, { ...called, step: 2 });
+    journal.close();
+    const { stdout } = await run(["runs", "show", "last"]);
+    expect(stdout).toMatch(/bash make {2}not finished\n/);
+    expect(stdout).toContain(`↻ taken up again by process ${process.pid}`);
+    expect(stdout).toMatch(/bash make {2}ok 0\.0 s again: it was begun before\n/);
+    expect(stdout.match(/again: it was begun before/g)).toHaveLength(1);
+    expect(stdout).toContain("skillet resume 0a1b2c3d");
+  });
+
+  it("bounds what came of it, and --full does not", async () => {
+    const { run, begun } = written();
+    const content = Array.from({ length: 50 }, (_, index) => `line ${index}`).join("\n");
+    begun(ID, (journal) => journal.end({ content }, TAIL));
+    const short = (await run(["runs", "show", ID])).stdout;
+    expect(short).toContain("line 19\n");
+    expect(short).not.toContain("line 20\n");
+    expect(short).toContain("… 50 lines in all: --full shows them");
+    expect((await run(["runs", "show", ID, "--full"])).stdout).toContain("line 49\n");
+  });
+
+  it("says which line is not what was written, shows the others, and exits 1", async () => {
+    const { run, begun } = written();
+    const file = begun(ID, (journal) => {
+      event(journal, started);
+      event(journal, { type: "run-warned", code: "x", message: "look here", fix: "" });
+      journal.end({ content: "the end" }, TAIL);
+    });
+    writeFileSync(file, readFileSync(file, "utf8").replace("a-model", "b-model"));
+    const { code, stdout, stderr } = await run(["runs", "show", ID]);
+    expect(code).toBe(1);
+    expect(stderr).toBe("✗ line 4 of its journal is not what was written\n");
+    expect(stdout).toContain("look here");
+    expect(stdout).toContain("the end");
+    expect(stdout).not.toContain("b-model");
+    const json = JSON.parse((await run(["runs", "show", ID, "--json"])).stdout);
+    expect(json.problems).toEqual([{ line: 4, message: "line 4 of its journal is not what was written" }]);
+    expect([json.summary.id, json.lines.length]).toEqual([ID, 6]);
+    writeFileSync(file, "no journal\n");
+    expect(await run(["runs", "show", ID])).toMatchObject({ code: 1, stderr: expect.stringContaining("line 1 of") });
+    expect((await run(["runs"])).stdout).toContain("corrupt");
+  });
+
+  it("says that the last line is not whole, which does not keep it from being gone on with", async () => {
+    const { run, begun } = written();
+    const file = begun(ID, (journal) => event(journal, started));
+    appendFileSync(file, `{"type":"event","at"`);
+    const { code, stdout, stderr } = await run(["runs", "show", ID]);
+    expect(code).toBe(1);
+    expect(stderr).toBe("✗ line 5 of its journal is not whole: its program ended while it wrote it\n");
+    expect(stdout).toContain("mailer with a-model");
+    expect(stdout).toContain("skillet resume 0a1b2c3d");
+  });
+
+  it("lets nothing of a skill act on the terminal", async () => {
+    const { run, begun } = written();
+    const evil = "\u001b[2J\u202e\u0007";
+    begun(
+      ID,
+      (journal) => {
+        event(journal, { ...started, model: evil }, ID, evil);
+        event(journal, { type: "tool-called", step: 1, tool: evil, input: { [evil]: evil } });
+        event(journal, { type: "run-warned", code: evil, message: evil, fix: evil });
+        journal.ask("a", { ...EFFECT, tool: evil, what: evil, skill: evil });
+        journal.answer("a", { isApproved: false, reason: evil });
+        journal.end({ content: evil }, { ...TAIL, model: evil });
+      },
+      { skill: evil, task: evil, workspace: evil },
+    );
+    for (const args of [["runs"], ["runs", "show", ID], ["runs", "show", ID, "--full"], ["approve"]]) {
+      const { stdout, stderr } = await run(args);
+      expect(stdout + stderr).not.toMatch(/[\u001b\u202e\u0007]/);
+    }
+  });
+});
+
+describe("skillet runs prune", () => {
+  it("says what would go, and removes it", async () => {
+    const { run, begun, runs, config } = written();
+    for (const number of [1, 2, 3])
+      begun(`20260101-00000${number}-0000000${number}`, (journal) => journal.end({}, TAIL));
+    expect((await run(["runs", "prune"])).stdout).toContain("nothing to remove");
+    const trial = await run(["runs", "prune", "--keep", "1", "--dry-run"]);
+    expect(trial.stdout).toContain("would remove 00000002  mailer");
+    expect(trial.stdout).toContain("would remove 2 runs");
+    expect(runs.list()).toHaveLength(3);
+    const { removed } = JSON.parse((await run(["runs", "prune", "--keep", "2", "--json"])).stdout);
+    expect(removed).toMatchObject([{ id: "20260101-000001-00000001" }]);
+    writeFileSync(config, "[runs]\nkeep = 1\n", { mode: 0o600 });
+    expect((await run(["runs", "prune"])).stdout).toContain("removed 1 run:");
+    expect((await run(["runs", "prune", "--older-than", "0"])).stdout).toContain("removed 1 run:");
+    expect(runs.list()).toEqual([]);
+    expect((await run(["runs", "prune", "--keep", "-1"])).code).toBe(2);
+  });
+});

@@ -1,0 +1,186 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { packageRoot } from "../../src/package.ts";
+import { skillet } from "../support/command.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { MY_SKILL, ownSkill, toolsetOf } from "../support/toolset.ts";
+
+/** A home with these files, which are written as below `home/`. */
+function homeWith(files: Record<string, string>): string {
+  const root = temporaryFolder();
+  writeFiles(root, files);
+  mkdirSync(join(root, "home", "work"), { recursive: true });
+  return join(root, "home");
+}
+
+const sending = toolsetOf({
+  send: 'ctx.progress("half way"); return { title: "Sent", output: "sent " + args.input }',
+}).replace("execute:", 'effect: { on: "outside", what: "send it" }, execute:');
+
+describe("skillet tools", () => {
+  it("[T-11] shows the tools that skills bring", async () => {
+    const home = homeWith({ ...MY_SKILL, ...ownSkill({ "toolsets/index.ts": sending }) });
+    const all = await skillet(["tools"], { env: { HOME: home }, cwd: join(home, "work") });
+    expect(all).toMatchObject({ code: 0, stderr: "" });
+    expect(all.stdout).toBe(
+      "my-skill ~/.agent/skills\n  my-skill.my-tool  Does something useful\nx ~/.agent/skills\n  x.send  Does send asks first\n",
+    );
+    const one = await skillet(["tools", "my-skill", "--json"], { env: { HOME: home } });
+    expect(JSON.parse(one.stdout).skills).toMatchObject([
+      {
+        skill: "my-skill",
+        tools: [{ name: "my-skill.my-tool", changes: false, inputSchema: { type: "object" } }],
+        problems: [],
+      },
+    ]);
+  });
+
+  it("says that there are none, and which skill is not there", async () => {
+    const home = homeWith({ "home/.agent/skills/y/SKILL.md": skillText("y") });
+    expect(await skillet(["tools"], { env: { HOME: home } })).toMatchObject({
+      code: 0,
+      stdout: "",
+      stderr: expect.stringContaining("no skill here brings tools"),
+    });
+    expect((await skillet(["tools", "y"], { env: { HOME: home } })).stderr).toContain("y brings no tools");
+    expect((await skillet(["tools", "z"], { env: { HOME: home } })).code).toBe(1);
+  });
+
+  it("[T-13] says what is wrong, with what to do, and ends with 1", async () => {
+    const home = homeWith(ownSkill({ "toolsets/index.ts": "export const Other = [];" }));
+    const { code, stdout, stderr } = await skillet(["tools"], { env: { HOME: home } });
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toBe(`✗ Toolset of skill 'x': toolsets/index.ts has no export "Tools"\n  it exports: Other\n`);
+    const checked = await skillet(["check", join(home, ".agent/skills/x")], { env: { HOME: home } });
+    expect(checked.code, "what can be seen without running it is right").toBe(0);
+  });
+
+  it("[Q-04] marks what waits for trust, and runs nothing of it", async () => {
+    const home = homeWith({});
+    const marks = join(home, "ran");
+    const toolset = toolsetOf(
+      { one: 'return "1"' },
+      `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(marks)}, "");`,
+    );
+    const files = Object.entries(ownSkill({ "toolsets/index.ts": toolset }));
+    writeFiles(
+      join(home, "work"),
+      Object.fromEntries(files.map(([path, text]) => [path.replace("home/.agent/", ""), text])),
+    );
+    const options = { env: { HOME: home }, cwd: join(home, "work") };
+    expect(await skillet(["tools"], options)).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("skillet trust"),
+    });
+    expect((await skillet(["tools", "x"], options)).code).toBe(3);
+    expect((await skillet(["call", "x.one"], options)).code).toBe(3);
+    expect(existsSync(marks)).toBe(false);
+    const asked = await skillet(["call", "x.one"], { ...options, ask: async () => "y" });
+    expect(asked).toMatchObject({ code: 0, stdout: "1\n" });
+    expect(existsSync(marks)).toBe(true);
+  });
+});
+
+describe("skillet call", () => {
+  it("[T-12] calls a tool: what it gives on stdout, its title and progress on stderr", async () => {
+    const home = homeWith(MY_SKILL);
+    const options = { env: { HOME: home }, cwd: home };
+    expect(await skillet(["call", "my-skill.my-tool", "--input", '{"input": "it"}'], options)).toEqual({
+      code: 0,
+      stdout: "Processed: it\n",
+      stderr: "✓ Completed\n",
+    });
+    writeFileSync(join(home, "in.json"), '{"input": "a file"}');
+    expect((await skillet(["call", "my-skill__my-tool", "-i", "@in.json"], options)).stdout).toBe(
+      "Processed: a file\n",
+    );
+    const json = await skillet(["call", "my-skill.my-tool", "-i", "@in.json", "--json"], options);
+    expect(JSON.parse(json.stdout)).toMatchObject({ isError: false, title: "Completed", metadata: {} });
+  });
+
+  it("[T-11] takes an edit at the next call", async () => {
+    const home = homeWith(MY_SKILL);
+    const file = join(home, ".agent/skills/my-skill/toolsets/index.ts");
+    writeFileSync(file, MY_SKILL["home/.agent/skills/my-skill/toolsets/index.ts"].replace("Processed", "Edited"));
+    expect((await skillet(["call", "my-skill.my-tool", "-i", '{"input": "it"}'], { env: { HOME: home } })).stdout).toBe(
+      "Edited: it\n",
+    );
+  });
+
+  it("says what is wrong with the input, the name and the tool", async () => {
+    const home = homeWith({
+      ...MY_SKILL,
+      ...ownSkill({ "toolsets/index.ts": toolsetOf({ bad: "throw new Error('boom')" }) }),
+    });
+    const call = (...args: string[]) => skillet(["call", ...args], { env: { HOME: home } });
+    expect(await call("my-skill.my-tool", "-i", "{}")).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringContaining('"input" is missing'),
+    });
+    expect(await call("my-skill.my-tool", "-i", "{")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--input"),
+    });
+    expect(await call("my-skill.my-tool", "-i", "@gone.json")).toMatchObject({ code: 2 });
+    expect(await call("my-skill.other")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("my-skill.my-tool"),
+    });
+    expect(await call("my-skil.my-tool")).toMatchObject({ code: 2, stderr: expect.stringContaining("did you mean") });
+    expect(await call("x.bad")).toMatchObject({ code: 1, stdout: "", stderr: "✗ It failed: boom\n" });
+  });
+
+  it("asks before it changes something, and refuses where nobody can be asked", async () => {
+    const home = homeWith(ownSkill({ "toolsets/index.ts": sending }));
+    const call = (args: string[], answer?: string) =>
+      skillet(["call", "x.send", "-i", '{"input": "it"}', ...args], {
+        env: { HOME: home },
+        ...(answer ? { ask: async () => answer } : {}),
+      });
+    expect(await call([])).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("--yes") });
+    expect(await call(["--yes"])).toEqual({ code: 0, stdout: "sent it\n", stderr: "· half way\n✓ Sent\n" });
+    expect(await call([], "y")).toMatchObject({
+      code: 0,
+      stdout: "sent it\n",
+      stderr: expect.stringContaining("send it"),
+    });
+    expect(await call([], "n")).toMatchObject({ code: 3, stdout: "" });
+  });
+
+  it("gives a tool the values of its skill's variables and a sandbox, and shows none of them", async () => {
+    const body =
+      'const { stdout } = await ctx.sandbox.run(["sh", "-c", "echo in $A_TOKEN"]); return stdout + ctx.env.A_TOKEN;';
+    const files = ownSkill({ "toolsets/index.ts": toolsetOf({ one: body }) });
+    files["home/.agent/skills/x/SKILL.md"] = (files["home/.agent/skills/x/SKILL.md"] ?? "").replace(
+      "toolsets:",
+      "env: [A_TOKEN]\ntoolsets:",
+    );
+    const home = homeWith(files);
+    const missing = await skillet(["call", "x.one"], { env: { HOME: home } });
+    expect([missing.code, missing.stderr.includes("A_TOKEN")]).toEqual([1, true]);
+    writeFiles(home, { ".skillet/config.toml": '[sandbox]\nlevel = "none"\n[skills.x]\nA_TOKEN = "value-of-it"\n' });
+    const { stdout, code, stderr } = await skillet(["call", "x.one"], {
+      env: { HOME: home, PATH: process.env["PATH"] ?? "" },
+    });
+    expect([code, stdout], stderr).toEqual([0, "in [A_TOKEN]\n[A_TOKEN]\n"]);
+  });
+
+  it("keeps what a tool prints out of its own output", async () => {
+    const noisy = toolsetOf(
+      { one: 'console.log("noise"); process.stdout.write("noise"); console.error("noise"); return "1"' },
+      'console.log("noise");',
+    );
+    const home = homeWith(ownSkill({ "toolsets/index.ts": noisy }));
+    const command = join(packageRoot, "bin/skillet.cjs");
+    const printed = execFileSync(process.execPath, [command, "call", "x.one"], {
+      env: { HOME: home },
+      cwd: home,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    expect(printed).toBe("1\n");
+  });
+});

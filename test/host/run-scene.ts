@@ -1,0 +1,43 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { Effect } from "../../src/host/approvals.ts";
+import { NO_USAGE } from "../../src/host/models.ts";
+import type { NewRun } from "../../src/host/runs.ts";
+
+export const ID = "20260102-030405-0a1b2c3d";
+
+export function newRun(id = ID, more: Partial<NewRun["head"]> = {}): NewRun {
+  return {
+    head: { id, kind: "use", skill: "mailer", task: "Send it", ...more },
+    request: { skill: "mailer", message: "Send it" },
+  };
+}
+
+export const EFFECT: Effect = {
+  run: ID,
+  skill: "mailer",
+  source: "user",
+  place: "/home/u/.skillet/skills/mailer",
+  tool: "mailer.send",
+  input: { to: "ann@example.com" },
+  on: "outside",
+  what: "send a mail",
+  reason: "it changes something outside",
+};
+
+export const TAIL = { stop: "answer", isError: false, iterations: 2, ms: 1200, usage: NO_USAGE } as const;
+
+const source = join(import.meta.dirname, "../../src/host");
+
+/** A process of its own that has `runs` of this home. What it says with `say` comes back. */
+export async function elsewhere(home: string, program: string, before: readonly string[] = []): Promise<unknown> {
+  const script = `
+    import { openRuns } from ${JSON.stringify(join(source, "runs.ts"))};
+    const runs = openRuns(${JSON.stringify(home)});
+    const say = (value) => process.stdout.write(JSON.stringify(value));
+    ${program}`;
+  const [file = "", ...args] = [...before, process.execPath, "--input-type=module", "-e", script];
+  const { stdout } = await promisify(execFile)(file, args, { env: { PATH: "/usr/bin:/bin" } });
+  return stdout === "" ? undefined : JSON.parse(stdout);
+}

@@ -1,0 +1,145 @@
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { z } from "zod";
+import { SkillError } from "../../src/shared/error.ts";
+import type { ToolContext } from "../../src/skill/define-tool.ts";
+import { Tool } from "../../src/skill/tool.ts";
+
+const parameters = z.object({
+  to: z.string().min(1),
+  times: z.number().default(1),
+  at: z.string().transform(Number).optional(),
+});
+
+describe("Tool.define", () => {
+  it("[T-12] makes a tool of a schema of zod, and knows the types of its arguments", async () => {
+    const tool = Tool.define("greet", {
+      description: "Greets",
+      parameters,
+      execute: async (args, ctx) => {
+        expectTypeOf(args).toEqualTypeOf<{ to: string; times: number; at?: number | undefined }>();
+        expectTypeOf(ctx).toEqualTypeOf<ToolContext>();
+        // @ts-expect-error: there is no such argument.
+        void args.from;
+        return { title: "Greeted", metadata: { times: args.times }, output: `Hello ${args.to}`.repeat(args.times) };
+      },
+    });
+    expect(tool).toMatchObject({
+      name: "greet",
+      description: "Greets",
+      inputSchema: { type: "object", required: ["to"], properties: { to: { type: "string", minLength: 1 } } },
+    });
+    expect(tool.effect).toBeUndefined();
+    expect(await tool.execute({ to: "you" })).toEqual({
+      content: "Hello you",
+      isError: false,
+      title: "Greeted",
+      metadata: { times: 1 },
+    });
+  });
+
+  it("[T-12] says what is wrong with the input, and does not run", async () => {
+    let runs = 0;
+    const tool = Tool.define("greet", { description: "d", parameters, execute: () => `${++runs}` });
+    expect(await tool.execute({ to: "" })).toMatchObject({
+      isError: true,
+      code: "input-invalid",
+      content: expect.stringContaining('"to"'),
+    });
+    expect(await tool.execute(undefined)).toMatchObject({ isError: true, code: "input-invalid" });
+    expect(runs).toBe(0);
+  });
+
+  it("[T-12] gives a result whatever happens", async () => {
+    const throwing = z.object({
+      a: z.unknown().refine(() => {
+        throw new Error("in the schema");
+      }),
+    });
+    const tools = {
+      throws: Tool.define("t", {
+        description: "d",
+        parameters: z.object({}),
+        execute: () => {
+          throw new Error("boom");
+        },
+      }),
+      refines: Tool.define("t", { description: "d", parameters: throwing, execute: () => "" }),
+      nothing: Tool.define("t", { description: "d", parameters: z.object({}), execute: (() => undefined) as never }),
+    };
+    for (const tool of Object.values(tools)) {
+      expect(await tool.execute({ a: 1 })).toMatchObject({ isError: true, code: "failed" });
+    }
+    const failing = Tool.define("t", {
+      description: "d",
+      parameters: z.object({}),
+      execute: () => ({ output: "no", isError: true }),
+    });
+    expect(await failing.execute({})).toEqual({ content: "no", isError: true, code: "failed" });
+  });
+
+  it("takes JSON Schema too, and a text alone as what it gives", async () => {
+    const schema = { type: "object", properties: { a: { type: "number" } } };
+    const tool = Tool.define("t", { description: "d", parameters: schema, execute: ({ a }) => `${a}` });
+    expect(tool.inputSchema).toEqual(schema);
+    expect(await tool.execute({ a: 1 })).toEqual({ content: "1", isError: false });
+  });
+
+  it("says what a call changes, and asks where that cannot be said", async () => {
+    const about = { description: "d", parameters, execute: () => "" };
+    expect(await Tool.define("t", { ...about, effect: "workspace" }).effect?.({})).toEqual({ on: "workspace" });
+    const byInput = Tool.define("t", {
+      ...about,
+      effect: ({ to, times }) => (to === "me" ? undefined : { on: "outside", what: `to ${to}`, amount: `${times}` }),
+    });
+    expect(await byInput.effect?.({ to: "me" })).toBeUndefined();
+    expect(await byInput.effect?.({ to: "you" })).toEqual({ on: "outside", what: "to you", amount: "1" });
+    expect(await byInput.effect?.({}), "it will not run").toBeUndefined();
+    const broken = Tool.define("t", {
+      ...about,
+      effect: () => {
+        throw new Error("?");
+      },
+    });
+    expect(await broken.effect?.({ to: "you" })).toEqual({ on: "outside" });
+  });
+
+  it("gives a tool a context, also where nobody gave one", async () => {
+    const seen: ToolContext[] = [];
+    const tool = Tool.define("t", {
+      description: "d",
+      parameters: z.object({}),
+      execute: (_, ctx) => {
+        seen.push(ctx);
+        ctx.progress("x");
+        return "";
+      },
+    });
+    await tool.execute({});
+    const said: string[] = [];
+    await tool.execute({}, { run: "r", key: "k", env: { A: "1" }, onProgress: (text) => said.push(text) });
+    expect(seen).toMatchObject([{ env: {} }, { run: "r", key: "k", env: { A: "1" } }]);
+    expect(said).toEqual(["x"]);
+    await expect(seen[0]?.sandbox.run(["ls"])).rejects.toMatchObject({ code: "sandbox-missing" });
+  });
+
+  const good = { description: "d", parameters: z.object({}), execute: () => "" };
+  const BAD: Record<string, [id: unknown, definition: unknown]> = {
+    "no name": ["", good],
+    "a name with blanks": ["a b", good],
+    "a name that is too long": ["a".repeat(65), good],
+    "a name that is no text": [Symbol("a"), good],
+    "nothing else": ["a", undefined],
+    "no description": ["a", { ...good, description: " " }],
+    "no parameters": ["a", { ...good, parameters: undefined }],
+    "parameters that are a text": ["a", { ...good, parameters: z.string() }],
+    "parameters that JSON has not": ["a", { ...good, parameters: z.object({ at: z.date() }) }],
+    "no function": ["a", { ...good, execute: "x" }],
+    "an effect on nothing": ["a", { ...good, effect: "everything" }],
+    "an effect that says nothing": ["a", { ...good, effect: { what: "x" } }],
+  };
+  for (const [what, [id, definition]] of Object.entries(BAD)) {
+    it(`[T-12] throws at once for ${what}`, () => {
+      expect(() => Tool.define(id as string, definition as never)).toThrow(SkillError);
+    });
+  }
+});

@@ -1,0 +1,97 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { wireName, wireNames } from "../../src/skill/wire-name.ts";
+
+const LEGAL = /^[a-zA-Z0-9_-]{1,64}$/;
+
+// Few characters, so that names meet each other; and then any at all.
+const CLOSE = fc.string({ unit: fc.constantFrom("a", "b", ".", "_", "-", "é"), maxLength: 8 });
+const ANY = fc.oneof(CLOSE, fc.string({ unit: "binary", maxLength: 90 }), fc.string({ maxLength: 90 }));
+
+describe("a tool's name on the wire", () => {
+  it.each([
+    ["read_file", "read_file"],
+    ["web.search", "web__search"],
+    ["a.b.c", "a__b__c"],
+    ["mcp__web__search", "mcp__web__search"],
+  ])("%s is %s", (id, wire) => {
+    expect(wireName(id)).toBe(wire);
+  });
+
+  it.each(["", "süß", "two words", "a/b", "a.b\n", "a_.b", "a._b", "a__b.c", `a.${"b".repeat(62)}`, "x".repeat(65)])(
+    "%j has a hash, and begins as it does",
+    (id) => {
+      expect(wireName(id)).toMatch(/^[\w-]*_[a-z0-9]{2,14}$/);
+      expect(wireName(id)).toMatch(LEGAL);
+      expect(wireName(id).slice(0, 1)).toBe(id === "" ? "_" : id.slice(0, 1));
+    },
+  );
+
+  it("is legal, always the same, and stays when it is made again", () => {
+    fc.assert(
+      fc.property(ANY, (id) => {
+        expect(wireName(id)).toMatch(LEGAL);
+        expect(wireName(id)).toBe(wireName(id));
+        expect(wireName(wireName(id))).toBe(wireName(id));
+      }),
+    );
+  });
+
+  it("is no other's, among names with a dot", () => {
+    const dotted = CLOSE.filter((id) => id.includes("."));
+    fc.assert(
+      fc.property(dotted, dotted, (one, other) => {
+        fc.pre(one !== other);
+        expect(wireName(one)).not.toBe(wireName(other));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+describe("the names of a list of tools", () => {
+  it("are legal, differ, and lead back", () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(ANY, { maxLength: 40 }), (ids) => {
+        const names = wireNames(ids);
+        const wires = ids.map(names.toWire);
+        for (const wire of wires) expect(wire).toMatch(LEGAL);
+        expect(new Set(wires).size).toBe(ids.length);
+        expect(wires.map(names.toId)).toEqual(ids);
+      }),
+    );
+  });
+
+  it("do not depend on their order, nor on tools that are called otherwise", () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(ANY, { maxLength: 20 }), (ids) => {
+        const names = wireNames(ids);
+        const turned = wireNames(ids.toReversed());
+        for (const id of ids) expect(turned.toWire(id)).toBe(names.toWire(id));
+        for (const id of ids.filter((one) => !ids.some((other) => other !== one && wireName(other) === wireName(one))))
+          expect(names.toWire(id)).toBe(wireName(id));
+      }),
+    );
+  });
+
+  it("give the hash to the one with a dot, and let the legal one stay", () => {
+    const names = wireNames(["a.b", "a__b"]);
+    expect(names.toWire("a__b")).toBe("a__b");
+    expect(names.toWire("a.b")).toMatch(/^a_b_[a-z0-9]+$/);
+    expect(names.toId("a__b")).toBe("a__b");
+  });
+
+  it("find another hash where a tool is called like the first", () => {
+    const taken = wireName("a b");
+    const names = wireNames(["a b", taken]);
+    expect(names.toWire(taken)).toBe(taken);
+    expect(names.toWire("a b")).not.toBe(taken);
+    expect(names.toId(names.toWire("a b"))).toBe("a b");
+  });
+
+  it("know no name of another list, and make one for another's tool all the same", () => {
+    const names = wireNames(["a.b"]);
+    expect(names.toId("c__d")).toBeUndefined();
+    expect(names.toWire("c.d")).toBe("c__d");
+  });
+});
