@@ -5,7 +5,7 @@ import type { Notice } from "../../src/host/sandbox.ts";
 import { checkPath } from "../../src/source/check.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
-import { temporaryFolder } from "../support/folder.ts";
+import { temporaryFolder, writeFiles } from "../support/folder.ts";
 import { opened, openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
 
 const GOOD = { "toolsets/index.ts": toolsetOf({ one: 'return "1"' }) };
@@ -38,7 +38,6 @@ describe("a reference to a toolset", () => {
       const problem = await problemOf(GOOD, [reference]);
       expect(problem).toMatchObject({ code: "toolset-ref", message: expect.stringContaining(says) });
       const folder = temporaryFolder();
-      const { writeFiles } = await import("../support/folder.ts");
       writeFiles(folder, ownSkill(GOOD, [reference]));
       const { files } = checkPath(join(folder, "home/.agent/skills/x"));
       expect(files[0]?.diagnostics.map(({ code }) => code)).toContain("toolset-ref");
@@ -50,7 +49,6 @@ describe("a reference to a toolset", () => {
       expect(await problemOf({ ...GOOD, "data.json": "{}" }, [reference])).toMatchObject({ code: "toolset-missing" });
     }
     const folder = temporaryFolder();
-    const { writeFiles } = await import("../support/folder.ts");
     writeFiles(folder, ownSkill(GOOD, ["toolsets/gone:Y"]));
     const { files } = checkPath(join(folder, "home/.agent/skills/x"));
     expect(files[0]?.diagnostics).toMatchObject([{ code: "toolset-missing" }]);
@@ -166,7 +164,6 @@ describe("a toolset that cannot be imported", () => {
 
   it("[T-13] takes no other skill's tools with it, and not its skill's text", async () => {
     const home = temporaryFolder();
-    const { writeFiles } = await import("../support/folder.ts");
     const bad = ownSkill({ "toolsets/index.ts": "throw new Error('boom')" });
     const good = Object.fromEntries(
       Object.entries(ownSkill(GOOD)).map(([path, text]) => [
@@ -273,6 +270,41 @@ describe("a tool that misbehaves", () => {
     expect(({} as { polluted?: number }).polluted).toBeUndefined();
     expect([1].map(String)).toEqual(["1"]);
     expect(typeof fetch).toBe("function");
+  });
+
+  it("can neither hold up nor fill the program around it with what it says", async () => {
+    const { call, printed } = await opened(
+      ownSkill({
+        "toolsets/index.ts": toolsetOf({
+          prints: 'for (;;) console.log("x".repeat(100))',
+          tells: 'for (;;) ctx.progress("x")',
+        }),
+      }),
+    );
+    for (const name of ["prints", "tells"]) {
+      const start = performance.now();
+      const said: string[] = [];
+      const signal = AbortSignal.timeout(300);
+      expect(await call(name, {}, { signal, onProgress: (text) => said.push(text) })).toMatchObject({
+        code: "aborted",
+      });
+      expect(performance.now() - start).toBeLessThan(2000);
+      expect(said.length).toBeLessThanOrEqual(1000);
+      expect(printed.join("").length).toBeLessThanOrEqual(1024 * 1024);
+    }
+  });
+
+  it("is asked about when it does not say what it changes in time", async () => {
+    const never = toolsetOf({ one: 'return "1"' }).replace("execute:", "effect: () => { for (;;); }, execute:");
+    const { tool } = await opened(ownSkill({ "toolsets/index.ts": never }));
+    expect(await tool("one").effect?.({})).toEqual({ on: "outside" });
+  });
+
+  it("is over for good once it was closed", async () => {
+    const { call, close } = await opened(ownSkill(GOOD));
+    close();
+    const { signal } = new AbortController();
+    expect(await call("one", {}, { signal })).toMatchObject({ isError: true, code: "toolset-ended" });
   });
 
   it("gives no more than can be held, and fills no more memory than its own", { timeout: 60_000 }, async () => {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import type { Notice } from "../../host/sandbox.ts";
 import { packageRoot } from "../../package.ts";
+import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
 import { oneLine } from "../../shared/text.ts";
@@ -31,6 +32,8 @@ export interface Thread {
 const IMPORT_MS = 10_000;
 /** How long a call that was told to end may take to do so. */
 const GRACE_MS = 1000;
+/** And to say what it would change. */
+const EFFECT_MS = 2000;
 const MEMORY_MB = 512;
 
 /** Imports toolsets in a thread of their own. Gives what is wrong with them, where something is. */
@@ -38,12 +41,13 @@ export async function startThread(start: Start, options: ThreadOptions): Promise
   const { Worker } = await import("node:worker_threads"); // Only who has toolsets loads what keeps them apart.
   const begin = () => new Live(newWorker(Worker, start, options), options.onPrinted);
   let live = begin();
+  let isClosed = false;
   const opened = await live.ready;
   if ("problem" in opened) return opened;
   /** A thread that was ended because a call did not end is begun anew: it did nothing wrong but take long. */
   const alive = async (): Promise<Live> => {
     await live.decided();
-    if (live.isReplaceable) live = begin();
+    if (live.isReplaceable && !isClosed) live = begin();
     await live.ready;
     return live;
   };
@@ -52,7 +56,10 @@ export async function startThread(start: Start, options: ThreadOptions): Promise
     call: async (tool, input, callOptions = {}) => (await alive()).call(tool, input, callOptions),
     effect: async (tool, input) => (await alive()).effect(tool, input),
     ended: () => (live.isReplaceable ? undefined : live.ended),
-    close: () => live.end("it was closed"),
+    close: () => {
+      isClosed = true;
+      live.end("they were closed");
+    },
   };
 }
 
@@ -111,22 +118,19 @@ class Live {
 
   call(tool: string, input: unknown, options: CallOptions): Promise<ToolResult> {
     const { run, key, skill, env, sandbox, signal } = options;
-    const call = { run, key, skill, env: env && { ...env }, hasSandbox: sandbox !== undefined };
+    const call = { hasSandbox: sandbox !== undefined, ...defined({ run, key, skill, env: env && { ...env } }) };
+    const id = ++this.#count;
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve(ABORTED);
-      const id = this.#ask(
-        (id) => ({ type: "call", id, tool, input, call: JSON.parse(JSON.stringify(call)) }),
-        options,
-        (answer) => {
-          signal?.removeEventListener("abort", onAbort);
-          resolve(answer as ToolResult);
-        },
-      );
       const onAbort = () => {
         resolve(ABORTED);
         this.#tellToEnd(id);
       };
       signal?.addEventListener("abort", onAbort, { once: true });
+      this.#ask({ type: "call", id, tool, input, call }, options, (answer) => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve(answer as ToolResult);
+      });
     });
   }
 
@@ -155,16 +159,13 @@ class Live {
   }
 
   effect(tool: string, input: unknown): Promise<ToolEffect | undefined> {
+    const id = ++this.#count;
     return new Promise((resolve) => {
-      const unknown = setTimeout(() => resolve({ on: "outside" }), GRACE_MS * 2);
-      this.#ask(
-        (id) => ({ type: "effect", id, tool, input }),
-        {},
-        (answer) => {
-          clearTimeout(unknown);
-          resolve(isFailure(answer) ? { on: "outside" } : (answer as ToolEffect | undefined));
-        },
-      );
+      const late = setTimeout(() => this.#settle(id, UNKNOWN), EFFECT_MS);
+      this.#ask({ type: "effect", id, tool, input }, {}, (answer) => {
+        clearTimeout(late);
+        resolve(isFailure(answer) ? UNKNOWN : (answer as ToolEffect | undefined));
+      });
     });
   }
 
@@ -173,15 +174,13 @@ class Live {
     void this.#worker.terminate();
   }
 
-  #ask(message: (id: number) => ToThread, options: CallOptions, settle: Pending["settle"]): number {
-    const id = ++this.#count;
+  #ask(message: ToThread & { id: number }, options: CallOptions, settle: Pending["settle"]): void {
     if (this.ended !== undefined) settle(endedResult(this.ended));
     else {
-      this.#pending.set(id, { settle, options });
+      this.#pending.set(message.id, { settle, options });
       this.#worker.ref();
-      this.#post(message(id), id);
+      this.#post(message, message.id);
     }
-    return id;
   }
 
   #post(message: ToThread, id?: number): void {
@@ -263,6 +262,8 @@ class Live {
   }
 }
 
+/** Whoever does not know what a call changes is to ask. */
+const UNKNOWN: ToolEffect = { on: "outside" };
 const ABORTED: ToolResult = { content: "It was interrupted.", isError: true, code: "aborted" };
 
 function endedResult(why: string): ToolResult {

@@ -19,12 +19,14 @@ const tools = new Map<string, Tool>();
 const calls = new Map<number, AbortController>();
 const programs = new Map<number, PromiseWithResolvers<ToolOutcome>>();
 let programCount = 0;
+let printed = 0;
 
 /** In characters: what is longer would only fill the memory of whoever called. */
 const LONGEST_OUTPUT = 8 * 1024 * 1024;
 const LARGEST_METADATA = 256 * 1024;
-const LONGEST_PRINTED = 64 * 1024;
+const LONGEST_PRINTED = 1024 * 1024;
 const LONGEST_PROGRESS = 2000;
+const MOST_PROGRESS = 1000;
 
 async function begin(): Promise<void> {
   const { stdout, stderr } = process;
@@ -41,7 +43,8 @@ async function begin(): Promise<void> {
 /** What its code prints is nobody's output but its own. */
 function takePrinted(chunk: Uint8Array | string, encoding?: unknown, done?: unknown): boolean {
   const text = typeof chunk === "string" ? chunk : Buffer.from(chunk).toString();
-  post({ type: "printed", text: text.slice(0, LONGEST_PRINTED) });
+  printed += text.length + 1;
+  if (printed <= LONGEST_PRINTED) post({ type: "printed", text });
   const written = [encoding, done].find((given) => typeof given === "function");
   if (typeof written === "function") queueMicrotask(() => written());
   return true;
@@ -90,7 +93,10 @@ function settle(program: number): PromiseWithResolvers<ToolOutcome> | undefined 
 }
 
 function optionsOf(id: number, { hasSandbox, ...call }: Call, signal: AbortSignal) {
-  const onProgress = (text: string) => post({ type: "progress", id, text: String(text).slice(0, LONGEST_PROGRESS) });
+  let said = 0;
+  const onProgress = (text: string) => {
+    if (++said <= MOST_PROGRESS) post({ type: "progress", id, text: String(text).slice(0, LONGEST_PROGRESS) });
+  };
   return { ...call, signal, onProgress, ...(hasSandbox ? { sandbox: sandboxOf(id) } : {}) };
 }
 
