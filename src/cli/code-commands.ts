@@ -29,7 +29,7 @@ export const TOOLS: Entry = {
   define: (command) =>
     command
       .description("show the tools that skills bring, and what is wrong with them")
-      .argument("[name]", "a skill; every skill with toolsets when left out")
+      .argument("[name]", "a skill, or a server of [tools.mcp]; every skill with toolsets when left out")
       .addHelpText("after", examples("skillet tools", "skillet tools my-skill --json")),
   load: async () => (await import("./commands/tools.ts")).tools,
 };
@@ -38,8 +38,8 @@ export const TOOLS: Entry = {
 export const CALL: Entry = {
   define: (command) =>
     command
-      .description("call one tool that a skill brings, as a run would")
-      .argument("<tool>", "the tool, as skillet tools names it: SKILL.TOOL")
+      .description("call one tool that a skill or a server brings, as a run would")
+      .argument("<tool>", "the tool, as skillet tools names it: SKILL.TOOL, or SERVER.TOOL")
       .option("-i, --input <json>", "its input; @file reads it from a file")
       .option("-y, --yes", "agree beforehand to what it changes")
       .addHelpText(

@@ -1,8 +1,11 @@
 import type { Discovered } from "../host/discover.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { firstDenial } from "../policy/policy.ts";
+import { hostTool } from "../run/host-tool.ts";
 import { asNotice } from "../run/notice.ts";
+import { allSecrets } from "../run/secrets.ts";
 import { openToolsets } from "../run/toolset/open.ts";
+import { openHiding } from "../shared/redact.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Tool } from "../skill/tool.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
@@ -13,15 +16,18 @@ export interface ToolRow {
   source: string;
   tools: readonly Tool[];
   problems: readonly Notice[];
-  skill: Skill;
-  copy?: SkillCopy;
+  /** The skill that brings them; none where a server does. */
+  of?: { skill: Skill; copy: SkillCopy };
   close(): void;
 }
 
 /** Everything that brings tools: the one place where a command gets its list of them. */
-export async function openTools(found: Discovered, skills: readonly Skill[]): Promise<ToolRow[]> {
-  return Promise.all(skills.map((skill) => rowOf(found, skill)));
+export async function openTools(found: Discovered, skills: readonly Skill[], onPrinted?: Printed): Promise<ToolRow[]> {
+  return Promise.all(skills.map((skill) => rowOf(found, skill, onPrinted)));
 }
+
+/** What their code prints. */
+type Printed = (text: string) => void;
 
 /** The skills that bring tools, and that are there for this caller. */
 export function skillsWithTools({ catalog, ...host }: Discovered): Skill[] {
@@ -30,13 +36,29 @@ export function skillsWithTools({ catalog, ...host }: Discovered): Skill[] {
   );
 }
 
-async function rowOf(found: Discovered, skill: Skill): Promise<ToolRow> {
-  const head = { name: skill.name, source: skill.origin.source, skill };
+async function rowOf(found: Discovered, skill: Skill, onPrinted: Printed = () => {}): Promise<ToolRow> {
+  const head = { name: skill.name, source: skill.origin.source };
   try {
     const copy = copySkill(skill);
-    const { tools, problems, close } = await openToolsets(found, { skill, copy });
-    return { ...head, tools, problems, copy, close };
+    const { tools, problems, close } = await openToolsets(found, { skill, copy, onPrinted });
+    return { ...head, tools, problems, of: { skill, copy }, close };
   } catch (error) {
     return { ...head, tools: [], problems: [asNotice(error)], close: () => {} };
   }
+}
+
+/** The tools of a server that is configured under this name. Nothing where none is. */
+export async function openServer(found: Discovered, server: string): Promise<ToolRow | undefined> {
+  if (!found.settings.mcp.has(server)) return undefined;
+  const { closeMcpServers, mcpTools } = await import("../run/mcp/servers.ts");
+  const { tools, problems } = await mcpTools(found, (name) => name === server);
+  const hiding = openHiding(allSecrets(new Map(), found));
+  const most = found.settings.limits.toolOutput;
+  return {
+    name: server,
+    source: "[tools.mcp]",
+    tools: tools.map((tool) => hostTool(tool, most, hiding)),
+    problems,
+    close: () => void closeMcpServers(),
+  };
 }

@@ -24,7 +24,8 @@ export function hasTool(entry: string, host: Host, skill: Skill): boolean {
   const name = ourToolName(entry);
   return (
     name === "*" ||
-    (!isDisabled(name, host) && (isBuiltIn(name, host, skill) || isAdded(name, host) || isServed(entry, host)))
+    (!isDisabled(name, host) &&
+      (isBuiltIn(name, host, skill) || isAdded(name, host) || isServed(entry, host) || isBrought(name, skill)))
   );
 }
 
@@ -53,6 +54,11 @@ function isServed(entry: string, { settings: { mcp } }: Host): boolean {
     if (names[0] === "*") return true;
     return tools ? tools.some((tool) => names.includes(tool)) : dot !== -1 || !isBuiltInName;
   });
+}
+
+/** Whether the skill may bring it itself. Nothing is imported to find out: the run itself looks again. */
+function isBrought(name: string, { manifest: { toolsets } }: Skill): boolean {
+  return toolsets.length > 0 && !BUILT_IN_TOOLS.some((tool) => tool.name === name);
 }
 
 function hasNetwork({ settings: { sandbox, skills } }: Host, { name }: Skill): boolean {

@@ -2,6 +2,7 @@ import { reason } from "../shared/inside.ts";
 import { inLine, inTag } from "../shared/prompt.ts";
 import type { Hiding } from "../shared/redact.ts";
 import { isData } from "../skill/data.ts";
+import { safely } from "../skill/safely.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { schemaProblem } from "./input.ts";
 import { hideIn } from "./notice.ts";
@@ -15,14 +16,15 @@ export function hostTool(tool: Tool, most: number, hiding: Hiding): Tool {
   const { name, inputSchema } = tool;
   return {
     ...tool,
-    async execute(input, options) {
-      const own = structuredClone(input); // What it does to its input is not what was asked for.
-      const problem = await schemaProblem(inputSchema, own);
-      if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
-      const given = await callOf(tool, own, options);
-      const { content, ...rest } = resultOf(given, name, hiding);
-      return { ...rest, content: inTag("skill_output", { tool: name }, shortened(hiding.text(content), most)) };
-    },
+    execute: (input, options) =>
+      safely(async () => {
+        const own = structuredClone(input); // What it does to its input is not what was asked for.
+        const problem = await schemaProblem(inputSchema, own);
+        if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
+        const given = await callOf(tool, own, options);
+        const { content, ...rest } = resultOf(given, name, hiding);
+        return { ...rest, content: inTag("skill_output", { tool: name }, shortened(hiding.text(content), most)) };
+      }),
   };
 }
 

@@ -1,6 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
+import { isTrusted } from "../policy/trust.ts";
 import { asNotice } from "../run/notice.ts";
 import { refusedResult } from "../run/result.ts";
 import { allSecrets } from "../run/secrets.ts";
@@ -70,8 +71,9 @@ export class Mounts {
 }
 
 interface Opened extends OpenToolsets {
-  copy: SkillCopy;
-  skill: Skill;
+  digest: string;
+  copy?: SkillCopy;
+  skill?: Skill;
   /** How many calls are under way: it is closed after the last of them. */
   calls: number;
   isOld: boolean;
@@ -84,6 +86,7 @@ class Mount {
   readonly #find: (name: string) => Promise<Skill | undefined>;
   #skill: Skill;
   #stamp = "";
+  #ownStamp: string | undefined;
   #opened: Opened | undefined;
   #problems: readonly Notice[] = [];
   #tools: readonly Tool[] = [];
@@ -106,7 +109,7 @@ class Mount {
   }
 
   isStale(): boolean {
-    return this.#stamp !== stampOf(this.#skill, this.#opened?.copy);
+    return this.#opened === undefined || this.#stamp !== stampOf(filesOf(this.#skill));
   }
 
   /** Contract: never throws. `isAgain`: also what ended is begun anew. */
@@ -121,21 +124,29 @@ class Mount {
 
   async #open(isOver: boolean): Promise<void> {
     try {
-      const found = this.#opened === undefined ? this.#skill : await this.#find(this.#skill.name);
-      if (!found || placeIn(found) !== this.place) throw gone(this.#skill);
-      const skill = relisted(found);
-      const copy = copySkill(skill);
-      this.#stamp = stampOf(skill, copy);
+      const skill = relisted(await this.#current());
       this.#skill = skill;
-      if (!isOver && copy.digest === this.#opened?.copy.digest && this.#problems.length === 0) return;
+      this.#stamp = stampOf(filesOf(skill)); // Before they are read: what changes meanwhile is seen the next time.
+      const copy = copySkill(skill);
+      if (!isOver && copy.digest === this.#opened?.digest && this.#problems.length === 0) return;
       const { openToolsets } = await import("../run/toolset/open.ts"); // Only who has toolsets loads what they need.
-      this.#replace({ ...(await openToolsets(this.#host, { skill, copy })), skill, copy, calls: 0, isOld: false });
+      const opened = await openToolsets(this.#host, { skill, copy });
+      this.#replace({ ...opened, digest: copy.digest, copy, skill, calls: 0, isOld: false });
     } catch (error) {
-      const problems = [asNotice(error)];
-      const { copy = { digest: "", files: new Map() } } = this.#opened ?? {};
-      this.#replace({ ...NOTHING, problems, skill: this.#skill, copy, calls: 0, isOld: false });
-      this.#stamp = stampOf(this.#skill, copy);
+      this.#stamp = stampOf(filesOf(this.#skill));
+      this.#replace({ ...NOTHING, problems: [asNotice(error)] });
     }
+  }
+
+  /** The skill as it is now: found again only when its own file changed. */
+  async #current(): Promise<Skill> {
+    const { file = "" } = this.#skill.origin;
+    const stamp = stampOf([file]);
+    const isSame = this.#ownStamp === undefined || this.#ownStamp === stamp;
+    const found = isSame ? this.#skill : await this.#find(this.#skill.name);
+    if (!found || placeIn(found) !== this.place) throw gone(this.#skill);
+    this.#ownStamp = stamp;
+    return found;
   }
 
   #replace(next: Opened): void {
@@ -158,6 +169,8 @@ class Mount {
       ...(listed.effect ? { effect: async (input: unknown) => (await current())?.effect?.(input) } : {}),
       execute: async (input, options = {}) => {
         const tool = await current();
+        const untrusted = isTrusted(this.#skill, this.#host); // It may have been taken back.
+        if (untrusted) return refusedResult([untrusted].flat());
         if (!tool) return this.#missing(listed.name);
         if (tool.effect && !listed.effect) return hasChanged(listed.name);
         return this.#call(tool, input, options);
@@ -170,7 +183,7 @@ class Mount {
     const { skill, copy } = opened;
     opened.calls++;
     try {
-      if (options.sandbox) return await tool.execute(input, options);
+      if (options.sandbox || !skill || !copy) return await tool.execute(input, options);
       const { lateSandbox } = await import("../run/toolset/late-sandbox.ts");
       const signal = options.signal ?? new AbortController().signal;
       // It is only loaded: it gets none of its values, but nobody may see them either.
@@ -199,7 +212,7 @@ class Mount {
   }
 }
 
-const NOTHING: OpenToolsets = { tools: [], problems: [], ended: () => undefined, close: () => {} };
+const NOTHING = { tools: [], ended: () => undefined, close: () => {}, digest: "", calls: 0, isOld: false };
 
 /** Ends it, once nobody waits for it any more. */
 function retire(opened: Opened | undefined): void {
@@ -240,17 +253,19 @@ function relisted(skill: Skill): Skill {
   };
 }
 
-/** What tells that something in the skill's folder changed, without reading it. */
-function stampOf({ origin: { folder, file } }: Skill, copy: SkillCopy | undefined): string {
-  if (folder === undefined) return "";
-  const files = [...(copy?.files.keys() ?? [])].map((path) =>
-    path === "SKILL.md" && file ? file : join(folder, path),
-  );
-  const paths = new Set([folder, ...files.flatMap((path) => [path, dirname(path)])]);
-  return [...paths]
-    .map((path) => {
-      const stats = statOf(path);
-      return stats ? `${stats.mtimeMs} ${stats.size} ${stats.ino}` : "-";
-    })
-    .join("\n");
+/** Its own file, those beside it, and the folders that they are in. */
+function filesOf(skill: Skill): string[] {
+  const { folder, file } = skill.origin;
+  if (folder === undefined || file === undefined) return [];
+  const files = [file, ...skill.files().files.map(({ path }) => join(folder, path))];
+  return [...new Set([folder, ...files.flatMap((path) => [path, dirname(path)])])];
+}
+
+/** What tells that something of it changed, without reading it. */
+function stampOf(paths: readonly string[]): string {
+  const stamps = paths.map((path) => {
+    const stats = statOf(path);
+    return stats ? `${stats.mtimeMs} ${stats.size} ${stats.ino}` : "-";
+  });
+  return stamps.join("\n");
 }

@@ -22,6 +22,7 @@ import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { openAgreement } from "./agree.ts";
 import { Mounts } from "./mounts.ts";
+import { saysTheSame } from "./same-catalog.ts";
 import { isDisabled, sessionTools, toolLines } from "./tools.ts";
 
 /** What is kept of a loaded skill: enough to go on after a conversation was shortened or stored. */
@@ -280,16 +281,6 @@ function stampOf(skill: Skill): string {
 function alreadyLoaded({ name }: Skill): ToolResult {
   const content = `Skill '${inLine(name, 64)}' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true.`;
   return { content, isError: false, code: "already-loaded" };
-}
-
-function saysTheSame(a: Catalog, b: Catalog): boolean {
-  if (a.skills.length !== b.skills.length || a.shadowed.length !== b.shadowed.length) return false;
-  if (JSON.stringify(a.diagnostics) !== JSON.stringify(b.diagnostics)) return false;
-  return a.skills.every((skill, index) => {
-    const other = b.skills[index];
-    if (!other || skill.name !== other.name || skill.origin.file !== other.origin.file) return false;
-    return JSON.stringify(skill.manifest.data) === JSON.stringify(other.manifest.data);
-  });
 }
 
 /** How many of the skills that were used last are known. */

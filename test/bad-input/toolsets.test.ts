@@ -333,6 +333,7 @@ describe("a tool that misbehaves", () => {
   it("takes input that cannot be passed on as wrong input", async () => {
     const { tool } = await opened(ownSkill(GOOD));
     await expect(tool("one").execute({ input: 3 })).resolves.toMatchObject({ isError: true, code: "input-invalid" });
+    await expect(tool("one").execute({ input: () => {} })).resolves.toMatchObject({ isError: true });
     await expect(tool("one").execute("text")).resolves.toMatchObject({ isError: true, code: "input-invalid" });
   });
 });

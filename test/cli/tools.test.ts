@@ -168,6 +168,14 @@ describe("skillet call", () => {
     expect([code, stdout], stderr).toEqual([0, "in [A_TOKEN]\n[A_TOKEN]\n"]);
   });
 
+  it("shows whoever calls what the tool prints, beside its output and without secrets", async () => {
+    const home = homeWith(
+      ownSkill({ "toolsets/index.ts": toolsetOf({ one: 'console.log("so far \\u001b[2J"); return "1"' }) }),
+    );
+    const { stdout, stderr } = await skillet(["call", "x.one"], { env: { HOME: home } });
+    expect([stdout, stderr]).toEqual(["1\n", "so far \\u{1b}[2J\n"]);
+  });
+
   it("keeps what a tool prints out of its own output", async () => {
     const noisy = toolsetOf(
       { one: 'console.log("noise"); process.stdout.write("noise"); console.error("noise"); return "1"' },
@@ -182,5 +190,32 @@ describe("skillet call", () => {
       stdio: ["ignore", "pipe", "ignore"],
     });
     expect(printed).toBe("1\n");
+  });
+});
+
+describe("tools of a server", () => {
+  const server = join(import.meta.dirname, "../support/mcp-server.ts");
+  const served = () =>
+    homeWith({
+      "home/.skillet/config.toml": `[tools.mcp.web]\ncommand = ${JSON.stringify([process.execPath, server, "usual"])}\n`,
+    });
+
+  it("are shown by its name", async () => {
+    const { code, stdout } = await skillet(["tools", "web"], { env: { HOME: served() } });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^web \[tools\.mcp\]\n {2}web\.look +Looks\.\n {2}web\.send +Sends\. asks first\n/);
+  });
+
+  it("are called like those of skills, and asked about first where they change something", async () => {
+    const env = { HOME: served() };
+    const looked = await skillet(["call", "web.look", "-i", '{"text": "here"}'], { env });
+    expect(looked).toMatchObject({ code: 0, stdout: expect.stringContaining("here") });
+    const sent = await skillet(["call", "web.send", "-i", '{"text": "x"}'], { env });
+    expect(sent).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("nobody can be asked here") });
+    expect((await skillet(["call", "web.send", "-i", '{"text": "x"}', "--yes"], { env })).code).toBe(0);
+    expect(await skillet(["call", "wed.look"], { env })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("did you mean one of web?"),
+    });
   });
 });

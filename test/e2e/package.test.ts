@@ -86,15 +86,18 @@ describe("the package", () => {
     expect(existsSync(join(folder, "node_modules/skillet/dist/index.d.ts"))).toBe(true);
   });
 
-  const readmeCode = () =>
-    [...readFileSync(join(root, "README.md"), "utf8").matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = ""]) => code);
+  /** The piece of code in the README that has this in it. */
+  const readmeCode = (what: string) =>
+    [...readFileSync(join(root, "README.md"), "utf8").matchAll(/```ts\n([\s\S]*?)```/g)]
+      .map(([, code = ""]) => code)
+      .find((code) => code.includes(what)) ?? "";
   const runCode = (code: string) => {
     const options = { cwd: folder, encoding: "utf8", env: environment() } as const;
     return spawnSync(process.execPath, ["--input-type=module-typescript", "--no-warnings", "-e", code], options);
   };
 
   it("answers with an agent of the AI SDK as the README's code says", () => {
-    const [agent = ""] = readmeCode();
+    const agent = readmeCode("skillToolset");
     const model = `new MockLanguageModelV4({
       doGenerate: async ({ prompt, tools }) => ({
         content: [{ type: "text", text: prompt[0].content + tools.map(({ name }) => name) }],
@@ -113,9 +116,22 @@ describe("the package", () => {
     expect(result.stdout).toContain("load_skill,read_skill_resource");
   });
 
+  it("[T-12] calls a tool that a skill brings as the README's code says", () => {
+    writeFiles(folder, {
+      "home/.skillet/skills/my-skill/SKILL.md": skillText("my-skill", {
+        more: 'toolsets: ["toolsets/index:MyToolset"]\n',
+      }),
+      "home/.skillet/skills/my-skill/toolsets/index.ts": readmeCode("MyToolset"),
+    });
+    const args = ["call", "my-skill.rate", "--input", '{"city": "Oslo"}'];
+    const options = { cwd: folder, encoding: "utf8", env: environment() } as const;
+    const result = spawnSync(join(folder, "node_modules/.bin/skillet"), args, options);
+    expect(result).toMatchObject({ status: 0, stdout: "Oslo: 187 EUR\n", stderr: "✓ Looked up\n" });
+    rmSync(join(folder, "home/.skillet/skills/my-skill"), { recursive: true });
+  });
+
   it("opens a session as the README's code says", () => {
-    const [, session = ""] = readmeCode();
-    const result = runCode(session);
+    const result = runCode(readmeCode("openSession"));
     expect(result).toMatchObject({ status: 0, stderr: "" });
     const greet = '<skill_content name="greet">\nSay hello.\n</skill_content>\n';
     expect(result.stdout).toBe(`${greet}${greet}[]\n`);

@@ -1,4 +1,4 @@
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { copySkill } from "../../src/source/digest.ts";
@@ -103,6 +103,22 @@ describe("a toolset", () => {
     );
     expect(problems).toEqual([]);
     expect((await call("one")).content).toBe(OUTPUT("x.one", "abcd"));
+  });
+
+  it("works where skillet's own folder is a link, and shows models what cannot be seen", async () => {
+    const files = ownSkill({
+      "toolsets/index.ts": toolsetOf({ one: "return word" }, 'import { word } from "./word.ts";').replace(
+        "z.string().optional()",
+        'z.string().optional().describe("a\\u200bb")',
+      ),
+      "toolsets/word.ts": "export const word = 'linked';",
+    });
+    const scene = await discoverIn({ ...files, "home/elsewhere/x": "" });
+    const home = join(scene.root, "link");
+    symlinkSync(join(scene.root, "home/elsewhere"), home);
+    const { call, tools } = await openIn(scene, { host: { home } });
+    expect((await call("one")).content).toBe(OUTPUT("x.one", "linked"));
+    expect(JSON.stringify(tools[0]?.inputSchema)).toContain("a\\\\u{200b}b");
   });
 
   it("imports packages that are installed beside one of the user's own", async () => {

@@ -4,7 +4,9 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { Approval, Effect } from "../../src/host/approvals.ts";
 import type { Host } from "../../src/host/host.ts";
 import { openSession, type Session, type SessionOptions } from "../../src/session/session.ts";
+import { copySkill } from "../../src/source/digest.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
+import { catalogOf } from "../support/skills.ts";
 import { MY_SKILL, ownSkill, toolsetOf } from "../support/toolset.ts";
 
 const INDEX = "home/.agent/skills/x/toolsets/index.ts";
@@ -62,6 +64,15 @@ describe("a session with a skill that brings tools", () => {
     expect(names(session)).toEqual(before);
   });
 
+  it("[T-13] says it of a skill that has no folder for them", async () => {
+    const catalog = await catalogOf({ x: { more: { toolsets: ["toolsets/index:Tools"] } } });
+    const { content, isError } = await openSession(catalog).load("x");
+    expect(isError).toBe(false);
+    expect(content).toContain(
+      "[Its tools are not there: Toolset of skill 'x': \"toolsets/index:Tools\" names a file that is not",
+    );
+  });
+
   it("[Q-04] loads the text of what nobody trusts, without its tools", async () => {
     const own = Object.entries(ownSkill(one("1")));
     const { session } = await sessionIn(
@@ -76,6 +87,23 @@ describe("a session with a skill that brings tools", () => {
     expect(names(session)).not.toContain("x.one");
   });
 
+  it("[Q-04] calls what was trusted until it is changed, or trust is taken back", async () => {
+    const own = Object.entries(ownSkill(one("1")));
+    const files = Object.fromEntries(own.map(([path, text]) => [path.replace("home/.agent/", ""), text]));
+    const { session, scene, edit } = await sessionIn(files);
+    const trust = () => scene.trust.grant([{ skill: scene.skill("x"), copy: copySkill(scene.skill("x")) }]);
+    trust();
+    await session.load("x");
+    expect((await session.call("x.one", {})).content).toContain("1");
+    edit(one("2")["toolsets/index.ts"], "project/skills/x/toolsets/index.ts");
+    expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "changed" });
+    trust();
+    await session.load("x", { again: true });
+    expect((await session.call("x.one", {})).content).toContain("2");
+    scene.trust.revoke([join(scene.root, "project/skills/x")]);
+    expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "untrusted" });
+  });
+
   it("[T-11] follows an edit at the next call, also one that adds a file and a tool", async () => {
     const { session, edit } = await sessionIn(ownSkill(one("first")));
     await session.load("x");
@@ -83,6 +111,7 @@ describe("a session with a skill that brings tools", () => {
     edit(toolsetOf({ one: 'return "second"' }));
     expect((await session.call("x.one", {})).content).toContain("second");
     edit("export const word = 'third';", INDEX.replace("index", "word"));
+    expect((await session.call("x.one", {})).content, "a file more is an edit too").toContain("second");
     edit(toolsetOf({ one: "return word", two: 'return "2"' }, 'import { word } from "./word";'));
     expect((await session.call("x.one", {})).content).toContain("third");
     expect((await session.call("x.two", {})).content).toContain("2");
@@ -109,6 +138,15 @@ describe("a session with a skill that brings tools", () => {
     edit(one("sent")["toolsets/index.ts"].replace("execute:", 'effect: "outside", execute:'));
     expect(await listed?.execute({})).toMatchObject({ isError: true, code: "tool-changed" });
     expect(await session.call("x.one", {})).toMatchObject({ isError: true, code: "approval-needed" });
+  });
+
+  it("follows its SKILL.md too", async () => {
+    const { session, edit } = await sessionIn(ownSkill({ ...one("1"), "other.ts": toolsetOf({ two: 'return "2"' }) }));
+    await session.load("x");
+    const changed = ownSkill({}, ["other:Tools"])["home/.agent/skills/x/SKILL.md"] ?? "";
+    edit(changed, "home/.agent/skills/x/SKILL.md");
+    expect((await session.call("x.two", {})).content).toContain("2");
+    expect((await session.call("x.one", {})).code).toBe("tool-unknown");
   });
 
   it("begins anew what ended itself when it is loaded again", async () => {

@@ -7,7 +7,7 @@ import { runId } from "../../run/id.ts";
 import { wordOn } from "../../run/port.ts";
 import { unlabelled } from "../../run/printed.ts";
 import { refusedResult } from "../../run/result.ts";
-import { allSecrets, ownSecrets } from "../../run/secrets.ts";
+import { allSecrets, type OwnSecrets, ownSecrets } from "../../run/secrets.ts";
 import { lateSandbox } from "../../run/toolset/late-sandbox.ts";
 import { effectToAgree } from "../../run/word.ts";
 import { SkillError } from "../../shared/error.ts";
@@ -23,7 +23,7 @@ import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { forTerminal } from "../say.ts";
-import { openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
+import { openServer, openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
 import { askForTrust } from "./trust.ts";
 
 interface CallOptions {
@@ -37,15 +37,11 @@ export async function call({ io, options, args }: Context<CallOptions>): Promise
   const found = await discoverFor(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const input = inputOf(io, options.input);
-  const skill = skillOf(found, name);
-  let [row] = await openTools(found, [skill]);
-  if (isWaiting(row) && (await askForTrust(io, found, [skill]))) [row] = await openTools(found, [skill]);
+  const row = await openFor(io, found, name);
   try {
     const tool = toolIn(row, name);
-    const result =
-      "isError" in tool
-        ? tool
-        : await made(io, found, { row: row as Required<ToolRow>, tool, input, isAgreed: options.yes ?? false });
+    const isAgreed = options.yes ?? false;
+    const result = "isError" in tool ? tool : await made(io, found, { row, tool, input, isAgreed });
     if (options.json) printJson(io.stdout, result);
     else say(io, result);
     return exitOf(result);
@@ -54,26 +50,44 @@ export async function call({ io, options, args }: Context<CallOptions>): Promise
   }
 }
 
+/** Where the tool is: a skill brings it, or a server has it. */
+async function openFor(io: Io, found: Discovered, name: string): Promise<ToolRow> {
+  const skill = skillOf(found, name);
+  if (!skill) {
+    const server = await openServer(found, name.replace(/(?:\.|__).*$/s, ""));
+    if (server) return server;
+    throw unknown(found, name);
+  }
+  const hiding = openHiding(allSecrets(ownSecrets(skill, found).secrets, found));
+  const open = async () => {
+    const rows = await openTools(found, [skill], (text) => io.stderr.write(forTerminal(hiding.text(text))));
+    return rows[0] as ToolRow;
+  };
+  const row = await open();
+  return isWaiting(row) && (await askForTrust(io, found, [skill])) ? open() : row;
+}
+
 function isWaiting(row: ToolRow | undefined): boolean {
   return row?.problems.some(({ code }) => code === "untrusted" || code === "changed") ?? false;
 }
 
 /** `my-skill.my-tool`, also as a model writes it. */
-function skillOf(found: Discovered, name: string): Skill {
+function skillOf(found: Discovered, name: string): Skill | undefined {
   const skills = skillsWithTools(found).sort((a, b) => b.name.length - a.name.length); // One's name may begin with another's.
-  const of = skills.find((skill) => [".", "__"].some((between) => name.startsWith(skill.name + between)));
-  if (of) return of;
-  const names = skills.map((skill) => skill.name);
+  return skills.find((skill) => [".", "__"].some((between) => name.startsWith(skill.name + between)));
+}
+
+function unknown(found: Discovered, name: string): SkillError {
+  const names = [...skillsWithTools(found).map((skill) => skill.name), ...found.settings.mcp.keys()];
   const meant = nearest(name.replace(/(?:\.|__).*$/s, ""), names);
-  throw new SkillError("usage", {
-    message: `There is no skill with tools for "${name}"${meant ? `; did you mean one of ${meant}?` : ""}`,
-    fix: "name it as skillet tools does: SKILL.TOOL",
+  return new SkillError("usage", {
+    message: `No skill and no server has a tool "${name}"${meant ? `; did you mean one of ${meant}?` : ""}`,
+    fix: "name it as skillet tools does: SKILL.TOOL, or SERVER.TOOL",
   });
 }
 
-function toolIn(row: ToolRow | undefined, name: string): Tool | ToolResult {
-  const { tools = [], problems = [] } = row ?? {};
-  if (problems.length > 0) return refusedResult(problems);
+function toolIn({ tools, problems }: ToolRow, name: string): Tool | ToolResult {
+  if (problems.length > 0 && tools.length === 0) return refusedResult(problems);
   const tool = tools.find((candidate) => candidate.name === name || wireName(candidate.name) === name);
   if (tool) return tool;
   throw new SkillError("usage", {
@@ -83,7 +97,7 @@ function toolIn(row: ToolRow | undefined, name: string): Tool | ToolResult {
 }
 
 interface Made {
-  row: Required<ToolRow>;
+  row: ToolRow;
   tool: Tool;
   input: unknown;
   /** Whether whoever called agreed beforehand. */
@@ -91,10 +105,10 @@ interface Made {
 }
 
 async function made(io: Io, found: Discovered, { row, tool, input, isAgreed }: Made): Promise<ToolResult> {
-  const { skill, copy } = row;
-  const own = ownSecrets(skill, found);
+  const { of } = row;
+  const own: OwnSecrets = of ? ownSecrets(of.skill, found) : { secrets: new Map() };
   const hiding = openHiding(allSecrets(own.secrets, found));
-  const denied = denials(skill, found, "run");
+  const denied = of ? denials(of.skill, found, "run") : [];
   if (denied.length > 0) return refusedResult(denied);
   if (own.problem !== undefined) throw own.problem;
   const interrupted = interruption(io);
@@ -103,12 +117,12 @@ async function made(io: Io, found: Discovered, { row, tool, input, isAgreed }: M
   const signal = AbortSignal.any([interrupted, late]);
   const refused = isAgreed ? undefined : await disagreement(io, found, { tool, input, hiding, signal });
   if (refused) return refused;
-  claimSecrets(skill, found);
+  if (of) claimSecrets(of.skill, found);
   const { secrets } = own;
   const progress = printer(io.stderr, io.env);
   const result = await tool.execute(input, {
     ...{ signal, run: runId(), env: Object.fromEntries(secrets) },
-    sandbox: lateSandbox(found, { skill, copy, secrets, hiding, signal }),
+    ...(of ? { sandbox: lateSandbox(found, { ...of, secrets, hiding, signal }) } : {}),
     onProgress: (text) => progress.line`${progress.dim("·")} ${hiding.text(text)}`,
   });
   const timedOut = { content: `It did not end within ${toolSeconds} seconds.`, isError: true, code: "tool-timeout" };

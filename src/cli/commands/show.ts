@@ -80,6 +80,8 @@ function printFacts(io: Io, skill: Skill, found: Discovered): void {
       .map(({ path }) => path)
       .join(", "),
   );
+  if (manifest.toolsets.length > 0)
+    row("toolsets", `${manifest.toolsets.join(", ")}; their tools: skillet tools ${skill.name}`);
   const values = found.settings.skills.get(skill.name)?.variables;
   row(
     "env",

@@ -4,18 +4,20 @@ import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayNotice } from "../say.ts";
-import { openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
+import { openServer, openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
 import { explainMissing } from "./show.ts";
 
-/** Shows the tools that skills bring: each is imported as a run would import it. */
+/** Shows the tools that skills bring, each imported as a run would import it; or those of a server, by its name. */
 export async function tools({ io, options, args }: Context<object>): Promise<number> {
   const [name] = args;
   const found = await discoverFor(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const named = name === undefined ? undefined : found.catalog.find(name);
-  if (name !== undefined && !named) return explainMissing(io, found, name);
-  const rows: ToolRow[] = [];
-  for (const skill of named ? [named] : skillsWithTools(found)) {
+  const server = name === undefined || named ? undefined : await openServer(found, name);
+  if (name !== undefined && !named && !server) return explainMissing(io, found, name);
+  const rows: ToolRow[] = server ? [server] : [];
+  server?.close();
+  for (const skill of server ? [] : named ? [named] : skillsWithTools(found)) {
     for (const row of await openTools(found, [skill])) {
       row.close(); // One thread at a time.
       rows.push(row);
@@ -24,9 +26,9 @@ export async function tools({ io, options, args }: Context<object>): Promise<num
   if (options.json) printJson(io.stdout, { skills: rows.map(asData) });
   else if (rows.every((row) => row.tools.length + row.problems.length === 0)) {
     const error = printer(io.stderr, io.env);
-    error.line`${named ? `${named.name} brings no tools` : "no skill here brings tools"}: a skill lists them under toolsets`;
+    error.line`${name === undefined ? "no skill here brings tools" : `${name} brings no tools`}: a skill lists them under toolsets`;
   } else for (const row of rows) printRow(io, row);
-  return exitOf(rows, named !== undefined);
+  return exitOf(rows, name !== undefined);
 }
 
 /** What waits for the user's word is not broken; who asked for it by name should know. */

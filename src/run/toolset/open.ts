@@ -1,3 +1,4 @@
+import { realpathSync } from "node:fs";
 import type { Host } from "../../host/host.ts";
 import type { Notice } from "../../host/sandbox.ts";
 import { placeOf } from "../../host/trust.ts";
@@ -8,6 +9,7 @@ import { defined } from "../../shared/defined.ts";
 import { spellHidden } from "../../shared/hidden.ts";
 import { type Hiding, openHiding } from "../../shared/redact.ts";
 import { oneLine } from "../../shared/text.ts";
+import type { Data } from "../../skill/data.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { Tool, ToolOwner } from "../../skill/tool.ts";
 import { findToolsetFile, parseToolsetRef } from "../../skill/toolset-ref.ts";
@@ -51,7 +53,7 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
     const judged = judge(host, skill, copy);
     if ("problems" in judged) return none(judged.problems);
     const start = startOf(host, skill, {
-      root: storeSkill(copy, storeFolder(homeOf(host))),
+      root: realpathSync(storeSkill(copy, storeFolder(homeOf(host)))),
       toolsets: judged.toolsets,
     });
     const thread = await startThread(start, { env: envOf(host), name: skill.name, onPrinted: request.onPrinted });
@@ -142,12 +144,21 @@ function toolOf({ name, description, inputSchema, hasEffect }: Offer, thread: Th
     name: `${owner.name}.${name}`,
     description: spellHidden(description).text.slice(0, LONGEST_DESCRIPTION),
     category: "skills",
-    inputSchema,
+    inputSchema: visible(inputSchema),
     owner,
     ...(hasEffect ? { effect: (input: unknown) => thread.effect(name, input) } : {}),
     execute: (input, options) => thread.call(name, input, { ...options, skill: owner }),
   };
 }
+
+/** A schema is read by models too. */
+function visible(schema: Data): Data {
+  return JSON.parse(JSON.stringify(schema), (key, value) =>
+    TEXTS.has(key) && typeof value === "string" ? spellHidden(value).text : value,
+  );
+}
+
+const TEXTS = new Set(["title", "description", "$comment"]);
 
 function of({ name }: Skill, { code, message, fix }: Notice): Notice {
   return { code, message: `Toolset of skill '${name}': ${message}`, fix };
