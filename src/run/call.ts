@@ -156,6 +156,7 @@ async function refusalOf(
   const approval = await port.approval(`approval:${place}`, {
     effect,
     signal,
+    hide: (text) => options.hiding.text(text),
     onAsked: () => emit(port, options, { type: "approval-asked", ...about, effect }),
     onGiven: (given) => emit(port, options, { type: "approval-given", ...about, ...given }),
   });

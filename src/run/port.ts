@@ -1,11 +1,14 @@
 import type { Approval, Effect } from "../host/approvals.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
+import { inLine } from "../shared/prompt.ts";
 
 /** Somebody is to agree to what a call would do. */
 export interface Ask {
   effect: Effect;
   signal: AbortSignal;
+  /** Takes what nobody is shown out of a text. */
+  hide(text: string): string;
   /** Called when somebody is really asked, and when they have answered: not for a word that was given before. */
   onAsked(): void;
   onGiven(approval: Approval): void;
@@ -65,7 +68,7 @@ export function openWaits(): { during<T>(work: () => Promise<T>): Promise<T>; wa
 /** What the user agreed to for ever, or says now. Nothing when nobody can be asked. */
 export async function wordOn(
   { approve, approvals }: Pick<Host, "approve" | "approvals">,
-  { effect, signal, onAsked, onGiven }: Ask,
+  { effect, signal, hide, onAsked, onGiven }: Ask,
 ): Promise<Approval | undefined> {
   if (approvals?.isAlways(effect)) return { isApproved: true, scope: "always" };
   if (!approve) return undefined;
@@ -74,7 +77,7 @@ export async function wordOn(
   const approval: Approval = {
     isApproved: isApproved === true,
     ...(scope === undefined ? {} : { scope }),
-    ...(reason === undefined ? {} : { reason: String(reason) }),
+    ...(reason === undefined ? {} : { reason: inLine(hide(String(reason)), 500) }),
   };
   if (approval.isApproved && scope === "always") approvals?.add(effect);
   onGiven(approval);

@@ -21,7 +21,8 @@ export function openAgreement(host: Host): Agree {
     const hiding = openHiding(allSecrets(new Map(), host));
     const effect = await effectToAgree({ run, skill: "", gates: [], agreed, hiding }, tool, { input });
     if (!effect) return undefined;
-    const ask = { effect, signal, onAsked: () => {}, onGiven: () => {} };
+    const hide = (text: string) => hiding.text(text);
+    const ask = { effect, signal, hide, onAsked: () => {}, onGiven: () => {} };
     const word = await wordOn(host, ask).catch((error) => ({
       isApproved: false,
       scope: undefined,

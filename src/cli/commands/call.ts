@@ -140,7 +140,8 @@ async function disagreement(
   if (!effect) return undefined;
   const approve = askApproval(io);
   const host = { approvals: found.approvals, ...(approve ? { approve } : {}) };
-  const word = await wordOn(host, { effect, signal, onAsked: () => {}, onGiven: () => {} });
+  const hide = (text: string) => hiding.text(text);
+  const word = await wordOn(host, { effect, signal, hide, onAsked: () => {}, onGiven: () => {} });
   if (word?.isApproved) return undefined;
   const refusal = { code: "not-approved", message: `${tool.name} was not called: it was not approved`, fix: "" };
   const needed = {
