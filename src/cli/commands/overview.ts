@@ -33,6 +33,9 @@ export async function overview({ io, options }: Context<object>): Promise<number
   // Whoever came through npm has no command of this name on the path.
   const skillet = io.env["npm_command"] ? "npx skillet" : "skillet";
   const next: [string, string][] = [];
+  const waiting = found.runs.list().filter(({ state }) => state === "waiting").length;
+  if (waiting > 0)
+    next.push([`${skillet} approve`, `${count(waiting, "run")} ${waiting === 1 ? "waits" : "wait"} for your word`]);
   if (broken > 0) next.push([`${skillet} list --all`, `see why ${count(broken, "file")} did not load`]);
   const [first] = skills;
   if (first)
@@ -46,6 +49,7 @@ export async function overview({ io, options }: Context<object>): Promise<number
   if (first) next.push([`${skillet} explain "…"`, "what a model is told for a query, and why"]);
   next.push([`${skillet} new my-skill`, "make a skill of your own"]);
   next.push([`${skillet} check`, "check the skills of this workspace"]);
+  next.push([`${skillet} runs`, "what was done with skills; stats counts it"]);
   next.push([`${skillet} doctor`, "where skills are looked for, and what is wrong"]);
   next.push([`${skillet} doctor --sandbox`, "how code is kept apart, tried on this machine"]);
   out.line`\n${out.bold("Next")}`;
