@@ -35,6 +35,24 @@ export interface Approval {
   reason?: string;
 }
 
+/** A word as it was given, by whomever: only `true` is a yes, and what is no scope is this call alone. */
+export function asApproval(given: unknown, hide: (text: string) => string = (text) => text): Approval {
+  const { isApproved, scope, reason } = Object(given) as Partial<Record<keyof Approval, unknown>>;
+  const known = SCOPES_OF_WORD.find((one) => one === scope);
+  return {
+    isApproved: isApproved === true,
+    ...(known === undefined ? {} : { scope: known }),
+    ...(reason === undefined ? {} : { reason: hide(String(reason)).slice(0, LONGEST_REASON) }),
+  };
+}
+
+const LONGEST_REASON = 500;
+
+/** Whether a word holds for more than one call: who lets files of the workspace be changed is asked once a run. */
+export function isForRun({ on }: Pick<Effect, "on">, { isApproved, scope }: Approval): boolean {
+  return isApproved && (on === "workspace" || scope === "run" || scope === "always");
+}
+
 /** Contract: resolves. Ends with the signal. */
 export type Approve = (effect: Effect, options: { signal: AbortSignal }) => Promise<Approval>;
 

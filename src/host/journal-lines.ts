@@ -13,7 +13,8 @@ export type JournalLine = { /** When, as ISO 8601 writes it. */ at: string } & (
   | { type: "event"; event: RunEvent }
   | { type: "step"; name: string; value?: unknown }
   | { type: "ask"; name: string; effect: Effect }
-  | ({ type: "answer"; name: string } & Approval)
+  /** The word, and what it was given on. */
+  | ({ type: "answer"; name: string; effect?: Effect } & Approval)
   | { type: "cancel" }
   | { type: "result"; result: Readonly<Record<string, unknown>> }
   | RunTail

@@ -1,5 +1,6 @@
 import { closeSync, fstatSync } from "node:fs";
-import type { Approval, Effect } from "./approvals.ts";
+import { defined } from "../shared/defined.ts";
+import { type Approval, asApproval, type Effect } from "./approvals.ts";
 import type { RunEvent } from "./events.ts";
 import { append, corrupt, mended, openFile, readBytes, unwritable } from "./journal-file.ts";
 import { type JournalLine, type RunHead, type RunTail, readJournal, writeLine } from "./journal-lines.ts";
@@ -14,7 +15,7 @@ export interface Journal {
   readonly elapsedMs: number;
   /** What a step gave. Nothing when it was not done. */
   stepOf(name: string): { value: unknown } | undefined;
-  answerTo(name: string): Approval | undefined;
+  answerTo(name: string): Answer | undefined;
   /**
    * Keeps what a step gave, and gives it as it will be read.
    * Contract: it is on the disk when this returns. Throws a SkillError when it cannot be, and then nothing of it is.
@@ -22,11 +23,17 @@ export interface Journal {
   step(name: string, value: unknown): unknown;
   event(event: RunEvent): void;
   ask(name: string, effect: Effect): void;
-  answer(name: string, approval: Approval): void;
+  answer(name: string, approval: Approval, effect: Effect): void;
   end(result: Readonly<Record<string, unknown>>, tail: Omit<RunTail, "type">): void;
   /** Whether somebody has called it off. */
   isCancelled(): boolean;
   close(): void;
+}
+
+/** A word, and what it was given on. */
+export interface Answer {
+  approval: Approval;
+  effect?: Effect;
 }
 
 export interface JournalOptions {
@@ -56,11 +63,12 @@ function journalOn(fd: number, file: string, onClose: () => void): Journal {
   const [head] = lines;
   if (head?.type !== "run") throw corrupt(file, [1]);
   const steps = new Map<string, { value: unknown }>();
-  const answers = new Map<string, Approval>();
+  const answers = new Map<string, Answer>();
   const state = { size, isCancelled: false, isClosed: false };
   const take = (line: JournalLine) => {
     if (line.type === "step") steps.set(line.name, { value: line.value });
-    if (line.type === "answer") answers.set(line.name, approvalOf(line));
+    if (line.type === "answer")
+      answers.set(line.name, { approval: asApproval(line), ...defined({ effect: line.effect }) });
     if (line.type === "cancel") state.isCancelled = true;
   };
   for (const line of lines) take(line);
@@ -73,6 +81,7 @@ function journalOn(fd: number, file: string, onClose: () => void): Journal {
     for (const line of added) take(line);
   };
   const add = (line: JournalLine, isKept: boolean) => {
+    if (state.isClosed) return; // Somebody comes late: the number of the file may be another's by now.
     append(fd, file, writeLine(line), isKept);
     look();
   };
@@ -91,7 +100,7 @@ function journalOn(fd: number, file: string, onClose: () => void): Journal {
     },
     event: (event) => add({ type: "event", at: now(), event }, false),
     ask: (name, effect) => add({ type: "ask", at: now(), name, effect }, true),
-    answer: (name, approval) => add({ type: "answer", at: now(), name, ...approval }, true),
+    answer: (name, approval, effect) => add({ type: "answer", at: now(), name, ...approval, effect }, true),
     end(result, tail) {
       add({ type: "result", at: now(), result }, false);
       add({ type: "end", at: now(), ...tail }, true);
@@ -107,10 +116,6 @@ function journalOn(fd: number, file: string, onClose: () => void): Journal {
       onClose();
     },
   };
-}
-
-function approvalOf({ isApproved, scope, reason: why }: Approval): Approval {
-  return { isApproved, ...(scope === undefined ? {} : { scope }), ...(why === undefined ? {} : { reason: why }) };
 }
 
 /** From each taking up to the last that was written before the next. */

@@ -79,10 +79,11 @@ function stateOf(lines: readonly JournalLine[], isAtWork: boolean): Pick<RunSumm
   return ask?.type === "ask" ? { state: "answered", effect: ask.effect } : { state: "interrupted" };
 }
 
-/** The first question that nobody has answered yet. */
+/** The first question that nobody has answered yet. One that something was done after is over: nobody was asked it again. */
 export function pendingAsk(lines: readonly JournalLine[]): Extract<JournalLine, { type: "ask" }> | undefined {
-  const answered = new Set(lines.flatMap((line) => (line.type === "answer" ? [line.name] : [])));
-  const ask = lines.find((line) => line.type === "ask" && !answered.has(line.name));
+  const open = lines.slice(lines.findLastIndex(({ type }) => type === "step") + 1);
+  const answered = new Set(open.flatMap((line) => (line.type === "answer" ? [line.name] : [])));
+  const ask = open.find((line) => line.type === "ask" && !answered.has(line.name));
   return ask?.type === "ask" ? ask : undefined;
 }
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
-import type { Approval, Effect } from "./approvals.ts";
+import { type Approval, asApproval, type Effect } from "./approvals.ts";
 import { type Journal, openJournal } from "./journal.ts";
 import { addLine, openFile, readBytes, unwritable } from "./journal-file.ts";
 import { type JournalLine, type JournalText, type RunHead, readJournal, writeLine } from "./journal-lines.ts";
@@ -142,7 +142,9 @@ export function openRuns(skilletHome: string, keep: Retention = RETENTION): Runs
         const ask = run.state === "waiting" ? pendingAsk(linesOf(id).lines) : undefined;
         if (!ask) throw nothingAsked(run);
         if (about && JSON.stringify(ask.effect) !== JSON.stringify(about)) throw askedOther(id);
-        addLine(fileOf(id), { type: "answer", at: new Date().toISOString(), name: ask.name, ...approval }, false);
+        const { name, effect } = ask;
+        const at = new Date().toISOString();
+        addLine(fileOf(id), { type: "answer", at, name, ...asApproval(approval), effect }, false);
         return ask.effect;
       }),
     cancel: (id) =>

@@ -47,9 +47,24 @@ export function openStatistics(skilletHome: string): Statistics {
   const begun = new Map<string, Begun>();
   let opened: Opened | undefined;
   let restUntil = 0;
+  const waiting: Row[] = [];
   const open = (): Opened => {
     opened ??= prepared(openStatisticsFile(file));
     return opened;
+  };
+  // Another process may hold the file: then it is tried again, for as long as it takes, within reason.
+  const write = (tries = 0): void => {
+    try {
+      for (const note of [...waiting]) {
+        open().insert.run(note);
+        waiting.shift();
+      }
+    } catch (error) {
+      const isBusy = (error as { errcode?: number }).errcode === BUSY && tries < MOST_TRIES;
+      waiting.length = isBusy ? Math.min(waiting.length, MOST_WAITING) : 0;
+      if (!isBusy) restUntil = performance.now() + REST_MS;
+      else if (waiting.length === 1 || tries > 0) setTimeout(write, AGAIN_MS, tries + 1);
+    }
   };
   const read = <T>(nothing: T, work: (opened: Opened) => T): T => {
     if (!opened && !existsSync(file)) return nothing;
@@ -65,7 +80,10 @@ export function openStatistics(skilletHome: string): Statistics {
         if (event.type === "run-started") remember(begun, event);
         const note = noteOf(event, begun);
         if (event.type === "run-ended") begun.delete(event.run);
-        if (note && performance.now() >= restUntil) open().insert.run(note);
+        if (note && performance.now() >= restUntil) {
+          waiting.push(note);
+          write();
+        }
       } catch {
         restUntil = performance.now() + REST_MS;
       }
@@ -84,8 +102,13 @@ export function openStatistics(skilletHome: string): Statistics {
   };
 }
 
-/** What cannot be used is left alone for so long: who waits for a lock, waits with the run. */
+/** What cannot be used is left alone for so long. */
 const REST_MS = 60_000;
+/** What SQLite says of a file that another holds. */
+const BUSY = 5;
+const AGAIN_MS = 250;
+const MOST_TRIES = 20;
+const MOST_WAITING = 1000;
 const NOTHING: Total = { runs: 0, loads: 0, refused: 0, inputTokens: 0, outputTokens: 0 };
 
 /** What only the beginning of a run says. */
@@ -151,7 +174,8 @@ const INSERT = `
     at = excluded.at, kind = excluded.kind, source = coalesce(excluded.source, source),
     model = coalesce(excluded.model, model), depth = coalesce(excluded.depth, depth), stop = excluded.stop,
     iterations = excluded.iterations, ms = excluded.ms, input_tokens = excluded.input_tokens,
-    output_tokens = excluded.output_tokens, cost = excluded.cost`;
+    output_tokens = excluded.output_tokens, cost = excluded.cost
+  WHERE excluded.kind = 'run'`;
 
 /** How far back what is recent is looked for. */
 const MOST_LOOKED_AT = 2000;

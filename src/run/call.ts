@@ -1,4 +1,4 @@
-import { wordOf } from "../host/approvals.ts";
+import { isForRun, wordOf } from "../host/approvals.ts";
 import { type CallResult, NO_USAGE, type ToolCall, type Usage } from "../host/models.ts";
 import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
@@ -125,7 +125,7 @@ function finished(
 ): ToolResult {
   const text = options.hiding.text(String(content));
   const ms = Math.max(0, Math.round(performance.now() - started));
-  const coded = code === undefined ? {} : { code };
+  const coded = code === undefined ? {} : { code: inLine(options.hiding.text(String(code)), 64) };
   const titled = title === undefined ? {} : { title: inLine(options.hiding.text(title), 200) };
   emit(port, options, { type: "tool-ended", step, tool, isError, ...coded, ...titled, ms, characters: text.length });
   return { ...hideIn(options.hiding, more), content: text, isError, ...coded, ...titled };
@@ -160,9 +160,7 @@ async function refusalOf(
     onAsked: () => emit(port, options, { type: "approval-asked", ...about, effect }),
     onGiven: (given) => emit(port, options, { type: "approval-given", ...about, ...given }),
   });
-  // Who lets files of the workspace be changed is asked once a run.
-  if (approval.isApproved && (effect.on === "workspace" || (approval.scope ?? "once") !== "once"))
-    agreed.add(wordOf(effect));
+  if (isForRun(effect, approval)) agreed.add(wordOf(effect));
   if (approval.isApproved) return undefined;
   const said = approval.reason ? `, and ${options.hiding.text(approval.reason)}` : "";
   return refusal("not-approved", inLine(`Tool '${tool.name}' was not approved: ${effect.reason}${said}`, 512));

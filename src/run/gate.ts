@@ -9,6 +9,8 @@ export interface Gate {
   skill: string;
   allowed: readonly string[];
   preapproved: readonly string[];
+  /** What of that the skill says itself: not what it brings. */
+  said: readonly string[];
   disallowed: readonly string[];
 }
 
@@ -30,10 +32,12 @@ export function gatesFor(
   { name, manifest: { tools } }: Skill,
   { names, own }: Offered,
 ): Gate[] {
+  const said = expandToolNames(tools.preapproved, names);
   const gate: Gate = {
     skill: name,
     allowed: expandToolNames(tools.allowed, names),
-    preapproved: expandToolNames(tools.preapproved, names),
+    preapproved: said,
+    said,
     disallowed: expandToolNames(tools.disallowed, names, "all"),
   };
   const withOwn = (list: readonly string[]) => (list.length === 0 ? list : [...list, ...own]);

@@ -55,6 +55,8 @@ interface State {
 /** What leaves a run for another time: it was stopped, or what it needs was not there. */
 const RESUMABLE: ReadonlySet<RunResult["stop"]> = new Set(["aborted", "error"]);
 const LOOK_MS = 500;
+/** What says how far something is, and is nothing once that is over. */
+const UNKEPT: ReadonlySet<RunEvent["type"]> = new Set(["text-said", "tool-progressed"]);
 
 function openDriver({ host, run, skill, journal: earlier, open, emit, signal: outer }: Driven) {
   const cancel = new AbortController();
@@ -105,26 +107,33 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
     async step<T>(name: string, work: () => Promise<T>): Promise<T> {
       check();
       const isTop = prefix === "";
+      // What is refused before it begins is not written down.
       const journal = isTop && name === "refused" ? state.journal : begin();
       const known = journal?.stepOf(prefix + name);
       const value = known ? (known.value as T) : await work();
       check();
       counted(name, prefix, value);
       if (known) return value;
-      if (!journal || isLeaving() || (isTop && name === "refused")) return value;
-      if (isTop && name === "end") return ended(journal, value as RunResult) as T;
+      if (!journal || isLeaving()) return value;
+      if (isTop && (name === "end" || name === "refused")) return ended(journal, value as RunResult) as T;
       return kept(() => journal.step(prefix + name, value)) as T;
     },
-    done: <T>(name: string) => state.journal?.stepOf(prefix + name) as { value: T } | undefined,
+    done<T>(name: string) {
+      const known = state.journal?.stepOf(prefix + name) as { value: T } | undefined;
+      if (known && name === "end") state.usage = plus(state.usage, (known.value as RunResult).usage);
+      return known;
+    },
     async approval(name, ask) {
       check();
       const journal = begin();
       const known = journal?.answerTo(prefix + name);
-      if (known) return known;
+      // A word is on what was shown. What is done by now needs none.
+      const isDone = journal?.stepOf(prefix + name.replace(/^approval:/, "tool:")) !== undefined;
+      if (known && (isDone || isSame(known.effect, ask.effect))) return known.approval;
       const word = await waits.during(() => wordOn(host, ask));
       if (!journal) return word ?? { isApproved: false, reason: "there is nobody to ask" };
       if (word) {
-        if (!isLeaving()) kept(() => journal.answer(prefix + name, word));
+        if (!isLeaving()) kept(() => journal.answer(prefix + name, word, ask.effect));
         return word;
       }
       ask.onAsked();
@@ -136,7 +145,7 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
     emit(event) {
       if (state.halt) return;
       emit(event);
-      if (event.type === "text-said" || !state.journal || isLeaving()) return;
+      if (UNKEPT.has(event.type) || !state.journal || isLeaving()) return;
       try {
         kept(() => state.journal?.event(event));
       } catch {} // The next step says so.
@@ -144,7 +153,9 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
     within: (name) => portAt(`${prefix}${name}/`),
   });
   const ended = (journal: Journal, result: RunResult): RunResult => {
-    if (RESUMABLE.has(result.stop) && !journal.isCancelled()) return result;
+    // One that was taken up and is refused now may be let later.
+    const isLater = RESUMABLE.has(result.stop) || (journal === earlier && result.stop === "refused");
+    if (isLater && !journal.isCancelled()) return result;
     const { stop, isError, iterations, ms, usage, cost, model } = result;
     const tail = { stop, isError, iterations, ms, usage };
     kept(() =>
@@ -155,20 +166,40 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
     );
     return result;
   };
+  const haltedResult = (halt: Halt): RunResult => {
+    const { iterations, usage, journal } = state;
+    const ms = Math.round(performance.now() - start + (journal?.elapsedMs ?? 0));
+    return { ...resultOf(halt), run, skill, isError: true, iterations, refusals: [], warnings: [], usage, ms };
+  };
   return {
     port: portAt(""),
     signal,
     halted(): RunResult | undefined {
       if (!state.halt) return undefined;
-      const { iterations, usage, journal } = state;
-      const ms = Math.round(performance.now() - start + (journal?.elapsedMs ?? 0));
-      return { ...resultOf(state.halt), run, skill, isError: true, iterations, refusals: [], warnings: [], usage, ms };
+      const result = haltedResult(state.halt);
+      const { stop, isError, iterations: times, ms, usage } = result;
+      emit({
+        type: "run-ended",
+        run,
+        skill,
+        at: new Date().toISOString(),
+        stop,
+        isError,
+        iterations: times,
+        ms,
+        usage,
+      });
+      return result;
     },
     close() {
       clearInterval(timer);
       state.journal?.close();
     },
   };
+}
+
+function isSame(a: Effect | undefined, b: Effect): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 /** What began before and has no end: whoever looks on now has to know of it. */

@@ -31,6 +31,8 @@ export interface Judged extends ResolvedModel {
 /** Whether a skill may be used so: which is meant, then everything that speaks against it at once. */
 export async function judgeUse(
   use: Pick<Use, "catalog" | "host" | "request" | "chain">,
+  /** What was taken when it began, where it began before: the request is kept without secrets, and fits no schema any more. */
+  taken?: Pick<Judged, "input" | "hasTakenContext">,
 ): Promise<Judged | { refusals: readonly Notice[] }> {
   const { catalog, host, request, chain } = use;
   const found = catalog.find(String(request.skill));
@@ -46,7 +48,7 @@ export async function judgeUse(
   // What is hidden from this caller is not described to it: its input, for one.
   const hiding = denied.filter(({ kind }) => kind === "access");
   if (hiding.length > 0) return refuse(hiding);
-  const read = await readUseInput(skill, request);
+  const read = taken ? { ...taken, value: taken.input } : await readUseInput(skill, request);
   const resolved = await modelFor(skill, use).catch(asNotice);
   const refusals = [
     ...invocationDenial(skill, request.by),

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import type { Stop } from "../host/events.ts";
-import { type CallResult, type ModelReply, NO_USAGE, type ToolCall } from "../host/models.ts";
+import { type CallResult, type ModelReply, NO_USAGE, type ToolCall, type Usage } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
@@ -19,7 +19,7 @@ export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
   const { messages, limits, budget, signal, costOf } = options;
   const end: LoopEnd = { stop: "max-steps", text: "", iterations: 0, usage: NO_USAGE, cost: undefined };
   // What was begun counts more than what was said before, and that more than the last that a tool gave.
-  const said = { begun: "", last: "" };
+  const said: Said = { begun: "", last: "", inVain: NO_USAGE };
   const ended = (stop: Stop): LoopEnd => ({ ...end, stop, text: said.begun.trim() || end.text || said.last });
   try {
     for (let step = 1; step <= limits.iterations; step++) {
@@ -32,12 +32,10 @@ export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
       end.usage = plus(end.usage, usage);
       end.cost = sum(end.cost, costOf(usage));
       budget.used += usage.inputTokens + usage.outputTokens || guess(options, reply);
-      const isSaid = reply.text.trim() !== "";
-      if (isSaid) end.text = reply.text;
+      if (reply.text.trim() !== "") end.text = reply.text;
       const { text, raw } = reply;
       messages.push({ role: "assistant", text, calls, ...(raw === undefined ? {} : { raw }) });
       if (calls.length === 0) {
-        if (!isSaid) return { ...ended("error"), error: unsaid(reply) };
         return { ...end, stop: "answer", ...(reply.finish === "length" ? { warning: CUT } : {}) };
       }
       if (step === limits.iterations && !calls.some(({ tool }) => tool === COMPLETE)) {
@@ -53,9 +51,18 @@ export async function loop(port: Port, options: LoopOptions): Promise<LoopEnd> {
     }
     return ended(signal.aborted ? stopOf(signal) : "max-steps");
   } catch (error) {
+    end.usage = plus(end.usage, said.inVain);
+    end.cost = sum(end.cost, said.inVain === NO_USAGE ? undefined : costOf(said.inVain));
     if (signal.aborted) return ended(stopOf(signal));
     return { ...ended("error"), error: asSkillError(error) };
   }
+}
+
+interface Said {
+  begun: string;
+  last: string;
+  /** What was used for an answer that was none. */
+  inVain: Usage;
 }
 
 /** Of a server that does not say what was used. */
@@ -69,7 +76,7 @@ export function stopOf(signal: AbortSignal): Stop {
   return signal.reason instanceof TimedOut ? "timeout" : "aborted";
 }
 
-async function ask(port: Port, options: LoopOptions, step: number, said: { begun: string }): Promise<ModelReply> {
+async function ask(port: Port, options: LoopOptions, step: number, said: Said): Promise<ModelReply> {
   const { model, instructions, messages, task, effort, hiding, signal } = options;
   const stream = hiding.stream();
   const decoder = new StringDecoder("utf8");
@@ -98,6 +105,8 @@ async function ask(port: Port, options: LoopOptions, step: number, said: { begun
     const ms = Math.round(performance.now() - start);
     const priced = cost === undefined ? {} : { cost };
     emit(port, options, { type: "step-ended", step, ms, usage, ...priced, calls: calls.length });
+    // Thrown, so that it is no step that was done: whoever goes on asks again.
+    if (calls.length === 0 && reply.text.trim() === "") throw unsaid(reply, said);
     return hideIn(hiding, reply);
   } catch (error) {
     say(stream.end({ isCut: true }));
@@ -134,7 +143,8 @@ const UNSAID: Partial<Record<ModelReply["finish"], { why: string; fix: string }>
 };
 
 /** Why nothing was said. */
-function unsaid({ finish }: ModelReply): SkillError {
+function unsaid({ finish, usage }: ModelReply, said: Said): SkillError {
+  said.inVain = usage;
   const { why, fix } = UNSAID[finish] ?? { why: "it said nothing", fix: "try again, or use another model" };
   return new SkillError("model-empty", { message: `The model gave no answer: ${why}`, fix });
 }

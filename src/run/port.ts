@@ -1,7 +1,9 @@
-import type { Approval, Effect } from "../host/approvals.ts";
+import { type Approval, type Approve, asApproval, type Effect } from "../host/approvals.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
+import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
+import { untilAborted } from "./grace.ts";
 
 /** Somebody is to agree to what a call would do. */
 export interface Ask {
@@ -73,13 +75,23 @@ export async function wordOn(
   if (approvals?.isAlways(effect)) return { isApproved: true, scope: "always" };
   if (!approve) return undefined;
   onAsked();
-  const { isApproved, scope, reason } = await approve(effect, { signal });
-  const approval: Approval = {
-    isApproved: isApproved === true,
-    ...(scope === undefined ? {} : { scope }),
-    ...(reason === undefined ? {} : { reason: inLine(hide(String(reason)), 500) }),
-  };
-  if (approval.isApproved && scope === "always") approvals?.add(effect);
+  const approval = await untilAborted(given(approve, effect, signal), signal).then((word) =>
+    asApproval(word, oneLineOf(hide)),
+  );
+  if (approval.isApproved && approval.scope === "always") approvals?.add(effect);
   onGiven(approval);
   return approval;
+}
+
+/** Who cannot ask has got no yes. */
+async function given(approve: Approve, effect: Effect, signal: AbortSignal): Promise<Approval> {
+  try {
+    return await approve(effect, { signal });
+  } catch (error) {
+    return { isApproved: false, reason: `nobody could be asked: ${reason(error)}` };
+  }
+}
+
+function oneLineOf(hide: (text: string) => string): (text: string) => string {
+  return (text) => inLine(hide(text), 500);
 }

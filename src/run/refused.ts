@@ -23,11 +23,7 @@ export async function refusedRun(
   refusals: readonly Notice[],
 ): Promise<RunResult> {
   const { caller } = host;
-  await port.step("refused", async () => {
-    emit(port, { run, skill }, { type: "run-refused", refusals, ...defined({ parent, caller }) });
-    return true;
-  });
-  return {
+  const result: RunResult = {
     run,
     skill,
     content: sayRefusals(refusals),
@@ -40,4 +36,8 @@ export async function refusedRun(
     ms: Math.round(performance.now() - start),
     ...defined({ caller }),
   };
+  return port.step("refused", async () => {
+    emit(port, { run, skill }, { type: "run-refused", refusals, ...defined({ parent, caller }) });
+    return result;
+  });
 }

@@ -4,6 +4,7 @@ import type { Host } from "../host/host.ts";
 import type { Journal } from "../host/journal.ts";
 import type { JournalLine } from "../host/journal-lines.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
+import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { asNotice } from "./notice.ts";
 import { livePort } from "./port.ts";
@@ -23,11 +24,10 @@ export function resumeRun(
   id: string,
   options: ResumeOptions = {},
 ): Run<RunEvent, RunResult> {
-  const host: Host = { settings: NO_SETTINGS, ...given };
   return startRun<RunEvent, RunResult>(async (pass, signal) => {
-    const taken = takeUp(host, id, "use");
+    const taken = takeUp({ settings: NO_SETTINGS, ...given }, id, "use");
     if ("refused" in taken) return taken.refused;
-    const { journal, asked } = taken;
+    const { journal, asked, host } = taken;
     const request = asked.request as unknown as UseRequest;
     return driveUse({ catalog, host, request, id: journal.id, pass, signal, journal });
   }, options.signal);
@@ -35,22 +35,47 @@ export function resumeRun(
 
 type Asked = Extract<JournalLine, { type: "request" }>;
 
-/** Takes up a run of this kind; or says why it cannot be. */
+/** Takes up a run of this kind, on behalf of whom it began for; or says why it cannot be. */
 export function takeUp(
   host: Host,
   id: string,
   kind: "use" | "chat",
-): { journal: Journal; asked: Asked } | { refused: Promise<RunResult> } {
+): { journal: Journal; asked: Asked; host: Host } | { refused: Promise<RunResult> } {
   try {
-    if (!host.runs) throw new SkillError("run-unknown", { message: "Runs are not written down here", fix: "" });
-    const journal = host.runs.open(id);
+    const journal = opened(host, id);
+    const { caller: _, ...rest } = host;
+    const { kind: begun, workspace, caller } = journal.head;
     const asked = journal.lines.find((line) => line.type === "request");
-    if (journal.head.kind === kind && asked?.type === "request") return { journal, asked };
+    const isHere = workspace === host.workspace;
+    if (begun === kind && asked?.type === "request" && isHere) {
+      return { journal, asked, host: { ...rest, ...defined({ caller }) } };
+    }
     journal.close();
-    const message = `Run ${id} is no ${kind === "use" ? "use of a skill" : "conversation"}`;
-    throw new SkillError("run-unknown", { message, fix: "`skillet runs` lists them" });
+    throw isHere ? notOfKind(id, kind) : elsewhere(id, workspace);
   } catch (error) {
     const port = livePort(host, () => {});
     return { refused: refusedRun({ run: id, skill: "", host, port, start: performance.now() }, [asNotice(error)]) };
   }
+}
+
+function opened({ runs }: Host, id: string): Journal {
+  if (runs) return runs.open(id);
+  throw new SkillError("run-unknown", {
+    message: "Runs are not written down here",
+    fix: "give the host `runs`: openRuns(folder)",
+  });
+}
+
+function notOfKind(id: string, kind: "use" | "chat"): SkillError {
+  const message = `Run ${id} is no ${kind === "use" ? "use of a skill" : "conversation"}`;
+  const fix = kind === "use" ? "go on with it by resumeChat" : "go on with it by resumeRun";
+  return new SkillError("run-unknown", { message, fix });
+}
+
+/** What was agreed to was for that workspace. */
+function elsewhere(id: string, workspace: string | undefined): SkillError {
+  return new SkillError("run-elsewhere", {
+    message: `Run ${id} began in ${workspace ?? "no workspace"}`,
+    fix: "go on with it there: give the host that workspace",
+  });
 }

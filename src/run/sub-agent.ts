@@ -20,13 +20,13 @@ import { COMPLETE, gatesFor, isOffered } from "./gate.ts";
 import { hostTool } from "./host-tool.ts";
 import { instructionsFor, messageFor } from "./instructions.ts";
 import { emit } from "./loop-options.ts";
-import { asNotice, shortSecrets, unkept } from "./notice.ts";
+import { asNotice, hideIn, shortSecrets, unkept } from "./notice.ts";
 import { livePort } from "./port.ts";
 import { asToolResult, type RunResult, refusedResult } from "./result.ts";
 import { completeTool, listTool, resourceTool, useTool } from "./skill-tools.ts";
 import { sandboxFor } from "./tool-sandbox.ts";
 import { runTools } from "./tools/tools.ts";
-import { type Begun, useWithin } from "./use.ts";
+import { type Begun, type Taken, useWithin } from "./use.ts";
 
 /** A skill that may be used, with all that it is used with. */
 export interface Prepared {
@@ -67,8 +67,12 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
 }
 
 /** What was done and agreed to, was so for the skill as it was then. */
-async function checkSame({ port }: Begun, { skill: { name }, copy: { digest } }: Prepared): Promise<void> {
-  const seen = await port.step("skill", async () => ({ digest }));
+async function checkSame({ port }: Begun, prepared: Prepared): Promise<void> {
+  const { hiding, input, hasTakenContext } = prepared;
+  const { name } = prepared.skill;
+  const { digest } = prepared.copy;
+  const taken: Taken = { digest, input: hideIn(hiding, input), hasTakenContext };
+  const seen = await port.step("skill", async () => taken);
   if (seen.digest === digest) return;
   throw new SkillError("run-changed", {
     message: `Skill '${name}' has changed since this run began`,
@@ -133,7 +137,6 @@ async function followWith(
     return {
       instructions: hiding.text(instructions),
       message: hiding.text(messageFor({ message, context: prepared.hasTakenContext ? undefined : context, input })),
-      body: skill.body(),
     };
   });
   return runAgent({
@@ -148,7 +151,7 @@ async function followWith(
     instructions: brief.instructions,
     messages: [{ role: "user", text: brief.message }],
     task: {
-      skill: { name: skill.name, body: brief.body, arguments: message, names: skill.manifest.arguments, folder },
+      skill: { name: skill.name, body: skill.body(), arguments: message, names: skill.manifest.arguments, folder },
       message: message ?? "",
     },
     effort: skill.manifest.effort,

@@ -106,9 +106,10 @@ export interface Use {
 export async function useWithin(given: Use): Promise<RunResult> {
   const use = { ...given, id: given.id ?? runId(), start: given.start ?? performance.now() };
   const { host, request, signal } = use;
-  const done = use.port.done<RunResult>("end");
-  if (done) return done.value;
-  const judged = await judgeUse(use).catch((error) => ({ refusals: [asNotice(error)] }));
+  const done = use.port.done<RunResult>("end") ?? use.port.done<RunResult>("refused");
+  if (done) return doneBefore(use, done.value);
+  const taken = use.port.done<Taken>("skill")?.value;
+  const judged = await judgeUse(use, taken).catch((error) => ({ refusals: [asNotice(error)] }));
   if ("refusals" in judged) return refused(use, judged.refusals);
   const { skill } = judged;
   const hiding = openHiding(judged.hidden);
@@ -138,6 +139,20 @@ export async function useWithin(given: Use): Promise<RunResult> {
   } catch (error) {
     return refused(use, [hide(hiding)(asNotice(error))]);
   }
+}
+
+/** What it came to before counts as it did then. */
+function doneBefore({ chain }: Use, result: RunResult): RunResult {
+  const { inputTokens, outputTokens } = result.usage;
+  if (chain.budget) chain.budget.used += inputTokens + outputTokens;
+  return result;
+}
+
+/** What a use began with. */
+export interface Taken {
+  digest: string;
+  input: unknown;
+  hasTakenContext: boolean;
 }
 
 /** A use that has begun. */

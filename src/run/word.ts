@@ -2,6 +2,7 @@ import { type Effect, wordOf } from "../host/approvals.ts";
 import type { ToolCall } from "../host/models.ts";
 import { inLine } from "../shared/prompt.ts";
 import type { Tool, ToolEffect } from "../skill/tool.ts";
+import { isGranted } from "../skill/tool-grant.ts";
 import { wordFor } from "./gate.ts";
 import type { LoopOptions } from "./loop-options.ts";
 import { shown } from "./shown.ts";
@@ -16,18 +17,20 @@ export async function effectToAgree(
   const unlisted = wordFor(gates, tool.name, input);
   const changes = await changesOf(tool, input);
   // What a skill says beforehand that it will do covers what stays in the workspace, and nothing outside of it.
-  const isSaid = unlisted === undefined && gates.some(({ preapproved }) => preapproved.length > 0);
-  if (unlisted === undefined && (changes === undefined || (changes.on === "workspace" && isSaid))) return undefined;
+  const isSaid = changes?.on === "workspace" && isGranted(gates.at(-1)?.said ?? [], tool.name, input);
+  if (unlisted === undefined && (changes === undefined || isSaid)) return undefined;
   const { name: skill = options.skill, source = "", place = "" } = tool.owner ?? options.owner ?? {};
-  const say = (text: string) => inLine(hiding.text(text), 500);
-  const { on = "other", what, where, amount, isReversible } = changes ?? {};
+  const say = (text: unknown) => inLine(hiding.text(String(text)), 500);
+  const { what, where, amount, isReversible } = changes ?? {};
+  // A word on the workspace is none on what the skill did not say that it would do.
+  const on = unlisted === undefined ? (changes?.on ?? "other") : "other";
   const effect: Effect = {
     ...{ run, skill, source, place, tool: tool.name, on },
     input: shown(input, hiding),
     what: say(what ?? gist(input)),
     ...(where === undefined ? {} : { where: say(where) }),
     ...(amount === undefined ? {} : { amount: say(amount) }),
-    ...(isReversible === undefined ? {} : { isReversible }),
+    ...(isReversible === undefined ? {} : { isReversible: isReversible === true }),
     reason: unlisted === undefined ? REASONS[on] : say(unlisted),
   };
   return agreed.has(wordOf(effect)) ? undefined : effect;
@@ -41,14 +44,21 @@ const REASONS: Record<Effect["on"], string> = {
 
 /** A tool that cannot say what it does may do anything. */
 async function changesOf(tool: Tool, input: unknown): Promise<ToolEffect | undefined> {
+  if (!tool.effect) return undefined;
+  const { promise: late, resolve } = Promise.withResolvers<ToolEffect>();
+  const timer = setTimeout(resolve, LONGEST_MS, { on: "outside" });
   try {
-    const effect = await tool.effect?.(structuredClone(input));
+    const effect = await Promise.race([tool.effect(structuredClone(input)), late]);
     if (effect === undefined) return undefined;
     return effect.on === "workspace" ? effect : { ...effect, on: "outside" };
   } catch {
     return { on: "outside" };
+  } finally {
+    clearTimeout(timer);
   }
 }
+
+const LONGEST_MS = 5000;
 
 /** The one thing that says most of a call. */
 function gist(input: unknown): string {

@@ -1,4 +1,4 @@
-import { wordOf } from "../host/approvals.ts";
+import { type Approval, isForRun, wordOf } from "../host/approvals.ts";
 import type { Host } from "../host/host.ts";
 import { runId } from "../run/id.ts";
 import { wordOn } from "../run/port.ts";
@@ -23,15 +23,9 @@ export function openAgreement(host: Host): Agree {
     if (!effect) return undefined;
     const hide = (text: string) => hiding.text(text);
     const ask = { effect, signal, hide, onAsked: () => {}, onGiven: () => {} };
-    const word = await wordOn(host, ask).catch((error) => ({
-      isApproved: false,
-      scope: undefined,
-      reason: reason(error),
-    }));
-    if (word?.isApproved) {
-      if (word.scope === "run" || word.scope === "always") agreed.add(wordOf(effect));
-      return undefined;
-    }
+    const word = await wordOn(host, ask).catch((error): Approval => ({ isApproved: false, reason: reason(error) }));
+    if (word && isForRun(effect, word)) agreed.add(wordOf(effect));
+    if (word?.isApproved) return undefined;
     const why = word
       ? (word.reason ?? "it was not approved")
       : "somebody has to agree to it, and nobody can be asked here";

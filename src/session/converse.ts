@@ -109,7 +109,7 @@ export function converse(session: Session, given: Partial<Host> = {}, options: C
   };
 }
 
-const UNSAID: ReadonlySet<RunResult["stop"]> = new Set(["error", "refused"]);
+const UNSAID: ReadonlySet<RunResult["stop"]> = new Set(["error", "refused", "waiting"]);
 
 /** What is asked in one turn. Plain data. */
 export interface Asked extends Omit<ConverseOptions, "messages"> {
@@ -151,7 +151,7 @@ export function driveTurn({ pass, journal, ...turn }: DrivenTurn): Promise<RunRe
 }
 
 /** What is written down of it, without secrets. */
-function newTurn({ host, asked, messages, id }: Turn): NewRun {
+function newTurn({ session, host, asked, messages, id }: Turn): NewRun {
   const hiding = openHiding(allSecrets(new Map(), host));
   const { workspace, caller } = host;
   return {
@@ -162,8 +162,8 @@ function newTurn({ host, asked, messages, id }: Turn): NewRun {
       task: inLine(hiding.text(asked.message), 200),
       ...defined({ workspace, caller }),
     },
-    request: hideIn(hiding, { ...asked }),
-    ...(messages.length > 0 ? { messages: [...messages] } : {}),
+    request: hideIn(hiding, { ...asked, active: session.active }),
+    ...(messages.length > 0 ? { messages: hideIn(hiding, [...messages]) } : {}),
   };
 }
 

@@ -77,6 +77,8 @@ export interface Session {
   call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
   /** Reads the sources again. */
   reload(): Promise<Catalog>;
+  /** Resolves when the tools of what was loaded before are there. */
+  ready(): Promise<void>;
   /** Ends what loaded skills brought. */
   close(): void;
 }
@@ -87,7 +89,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
   const state = new State(opened, { settings: NO_SETTINGS, ...given }, active);
   const own = sessionTools(state);
   const agree = openAgreement(state.host);
-  if (active.size > 0) void state.mountedNow();
+  const mounted = active.size > 0 ? state.mountedNow() : undefined;
   const offered = (mounted: readonly Tool[]) => [...own, ...mounted.filter((tool) => !isDisabled(state.host, tool))];
   return {
     get catalog() {
@@ -105,6 +107,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     reload: () => state.reload(),
     unload: (name) => state.unload(name),
     close: () => state.mounts.close(),
+    ready: async () => void (await mounted),
     disclose: (query, more) => state.disclose(query, more),
     reminder() {
       const names = [...active.keys()].filter((name) => state.catalog.has(name)).map((name) => inLine(name, 64));
@@ -196,13 +199,7 @@ export class State {
       this.#given.add(skill.name);
       this.#active.delete(skill.name);
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
-      const { caller } = this.host;
-      notify(this.host, {
-        type: "skill-loaded",
-        skill: skill.name,
-        source: skill.origin.source,
-        ...defined({ caller }),
-      });
+      await once("loaded", within, () => this.#tellLoaded(skill));
       const lines = skill.manifest.toolsets.length > 0 ? toolLines(await this.mounts.mount(skill)) : [];
       return { content: [content, ...lines].join("\n"), isError: false };
     });
@@ -257,11 +254,25 @@ export class State {
     return told;
   }
 
+  #tellLoaded({ name, origin }: Skill): void {
+    const { caller } = this.host;
+    notify(this.host, { type: "skill-loaded", skill: name, source: origin.source, ...defined({ caller }) });
+  }
+
   /** What was loaded are the instructions as they are now. */
   #isLoaded(skill: Skill): boolean {
     const known = this.#active.get(skill.name);
     return known !== undefined && known.stamp === stampOf(skill);
   }
+}
+
+/** In a step, where there are steps: what was told is not told again. */
+async function once(name: string, within: Within | undefined, tell: () => void): Promise<void> {
+  const work = async () => {
+    tell();
+    return true;
+  };
+  await (within ? within.port.step(name, work) : work());
 }
 
 /** In a step, where there are steps: what commands print is not the same twice. */

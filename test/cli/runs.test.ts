@@ -229,7 +229,7 @@ describe("skillet runs show", () => {
         event(journal, { type: "tool-called", step: 1, tool: evil, input: { [evil]: evil } });
         event(journal, { type: "run-warned", code: evil, message: evil, fix: evil });
         journal.ask("a", { ...EFFECT, tool: evil, what: evil, skill: evil });
-        journal.answer("a", { isApproved: false, reason: evil });
+        journal.answer("a", { isApproved: false, reason: evil }, EFFECT);
         journal.end({ content: evil }, { ...TAIL, model: evil });
       },
       { skill: evil, task: evil, workspace: evil },

@@ -62,7 +62,7 @@ describe("a line of a journal", () => {
       journal.event({ type: "text-said", run: ID, skill: "mailer", at: "", step: 1, text: "hä" });
       journal.step("model:1", { text: "hi" });
       journal.ask("approval:1", EFFECT);
-      journal.answer("approval:1", { isApproved: true });
+      journal.answer("approval:1", { isApproved: true }, EFFECT);
       journal.end({ content: "done" }, TAIL);
     });
     const bytes = readFileSync(file);
@@ -92,14 +92,15 @@ describe("a journal", () => {
         at: "1970-01-01T00:00:00.000Z",
       });
       expect(journal.step("empty", undefined)).toBe(undefined);
-      journal.answer("approval:1", { isApproved: false, reason: "no" });
-      expect(journal.answerTo("approval:1")).toEqual({ isApproved: false, reason: "no" });
+      journal.answer("approval:1", { isApproved: false, reason: "no" }, EFFECT);
+      const word = { isApproved: false, reason: "no" };
+      expect(journal.answerTo("approval:1")).toEqual({ approval: word, effect: EFFECT });
     });
     const again = runs.open(ID);
     expect(again.stepOf("model:1")).toEqual({ value: { text: "hi", at: "1970-01-01T00:00:00.000Z" } });
     expect(again.stepOf("empty")).toEqual({ value: undefined });
     expect(again.stepOf("model:2")).toBe(undefined);
-    expect(again.answerTo("approval:1")).toEqual({ isApproved: false, reason: "no" });
+    expect(again.answerTo("approval:1")?.approval).toEqual({ isApproved: false, reason: "no" });
     expect([again.head.skill, again.id]).toEqual(["mailer", ID]);
     again.close();
     again.close();

@@ -209,7 +209,7 @@ describe("a run", () => {
     expect(thrownBy(() => runs.answer(ID, { isApproved: true })).message).toBe(`Run ${ID} has its answer already`);
     expect(thrownBy(() => runs.answer("unknown", { isApproved: true })).code).toBe("run-unknown");
     const journal = runs.open(ID);
-    expect(journal.answerTo("approval:1")).toEqual({ isApproved: false, reason: "ask Ann" });
+    expect(journal.answerTo("approval:1")?.approval).toEqual({ isApproved: false, reason: "ask Ann" });
     expect(thrownBy(() => runs.answer(ID, { isApproved: true })).message).toContain("is under way");
     journal.ask("approval:2", { ...EFFECT, what: "send another" });
     journal.ask("approval:3", { ...EFFECT, what: "send a third" });

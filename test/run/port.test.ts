@@ -14,14 +14,23 @@ interface Record {
   events: RunEvent[];
 }
 
-/** A driver that remembers, in a program that dies after so many new steps. */
-function rememberingPort({ steps, events }: Record, life: { left: number }, prefix = ""): Port {
+/** A program that dies after so many new steps. */
+interface Life {
+  left: number;
+  onDeath(): void;
+}
+
+/** A driver that remembers, in a program that dies. */
+function rememberingPort({ steps, events }: Record, life: Life, prefix = ""): Port {
   return {
     async step<T>(name: string, work: () => Promise<T>): Promise<T> {
       const key = prefix + name;
       const known = steps.get(key);
       if (known !== undefined) return JSON.parse(known);
-      if (life.left-- <= 0) return new Promise<T>(() => {});
+      if (life.left-- <= 0) {
+        life.onDeath();
+        return new Promise<T>(() => {});
+      }
       const value = await work();
       steps.set(key, JSON.stringify(value));
       return JSON.parse(JSON.stringify(value));
@@ -71,9 +80,9 @@ describe("a run that is driven by what it remembers", () => {
       lives++;
       const { signal } = new AbortController();
       const use = { catalog: found.catalog, host, request: { skill: "outer" }, chain: TOP, signal, id: "run-1" };
-      const run = useWithin({ ...use, port: rememberingPort(record, { left: 1 }) });
-      const dead = new Promise<undefined>((resolve) => setTimeout(resolve, 400, undefined));
-      result = await Promise.race([run, dead]);
+      const { promise: dead, resolve } = Promise.withResolvers<undefined>();
+      const life = { left: 1, onDeath: () => resolve(undefined) };
+      result = await Promise.race([useWithin({ ...use, port: rememberingPort(record, life) }), dead]);
     }
     expect(result).toMatchObject({ run: "run-1", content: "Done.", stop: "answer", usage: { inputTokens: 40 } });
     expect(lives).toBeGreaterThan(8);

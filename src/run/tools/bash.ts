@@ -26,7 +26,11 @@ export function bashTool(scene: ToolScene): Tool {
       description: `Runs a shell command in a sandbox and gives what it printed. ${sayPlace(scene)} Each command has a sandbox of its own: files outside of the workspace, processes and variables are gone when it ends. There is ${sayNetwork(scene)}.`,
       category: "workspace",
       parameters: asksToWrite ? parameters : readOnly(parameters),
-      effect: ({ command, writes }) => (asksToWrite && writes ? { ...changeOf(host), what: command } : undefined),
+      // Where nothing keeps code apart, any command can write.
+      effect: ({ command, writes }) =>
+        asksToWrite && (writes || enclosure.sandbox.level === "none")
+          ? { ...changeOf(host), what: command }
+          : undefined,
     },
     async ({ command, timeout_seconds: seconds, writes }, { signal }) => {
       const isReading = asksToWrite && writes !== true;
@@ -39,13 +43,20 @@ export function bashTool(scene: ToolScene): Tool {
         signal,
       });
       const result = commandText("bash", outcome, scene);
-      if (!isReading || !READ_ONLY.test(outcome.stderr)) return result;
+      if (!isReading || !isKeptFromWriting(outcome.stderr, enclosure.places.workspace)) return result;
       return { ...result, content: `${NEEDS_WRITES}\n${result.content}` };
     },
   );
 }
 
-const READ_ONLY = /Read-only file system/i;
+/** Whether it is the workspace that it could not write to: other folders are never open. */
+function isKeptFromWriting(stderr: string, workspace = ""): boolean {
+  return stderr.split("\n").some((line) => {
+    if (!/Read-only file system/i.test(line)) return false;
+    const [path] = /\/[^\s:'"]*/.exec(line) ?? [];
+    return path === undefined || path.startsWith(workspace);
+  });
+}
 
 const SHORTEST = 0.1;
 /** In bytes. A system takes a little more for one argument. */
