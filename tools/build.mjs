@@ -50,7 +50,7 @@ const shared = {
   platform: "node",
   target: "node22",
   minify: true,
-  charset: "ascii", // The loader counts on it.
+  charset: "ascii", // The loader counts on it: see `escaped`.
   legalComments: "none",
   logLevel: "warning",
 };
@@ -70,6 +70,7 @@ await build({
   define: { "import.meta.dirname": "__dirname", SKILLET_VERSION: JSON.stringify(version) },
   plugins: [apart(), without()],
 });
+escapeFile("command.cjs");
 await build({
   ...shared,
   ...plain,
@@ -77,6 +78,7 @@ await build({
   outfile: "dist/cli.cjs",
   define: { "import.meta.dirname": "__dirname", SKILLET_BUILD: JSON.stringify(digest()) },
 });
+escapeFile("cli.cjs");
 
 /** What several of them share is a file too, so that nothing is loaded twice; only modules of the newer kind can be split so. */
 async function buildApart() {
@@ -95,8 +97,21 @@ async function buildApart() {
     const { footer } = Object.values(APART).find(({ file }) => `${file}.cjs` === basename(path)) ?? {};
     const options = { platform: "node", target: "node22", minify: true, charset: "ascii", logLevel: "warning" };
     const { code } = await transform(text, { ...options, ...plain, ...(footer ? { footer } : {}) });
-    writeFileSync(path, code);
+    writeFileSync(path, escaped(code));
   }
+}
+
+/**
+ * Escapes what is not ASCII: esbuild leaves it in regular expressions and tagged templates, and the loader would read each of its bytes as
+ * a character. An escape means the same wherever our code can have such a character.
+ */
+function escaped(code) {
+  return code.replace(/[^\0-\x7f]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+function escapeFile(name) {
+  const file = join(root, "dist", name);
+  writeFileSync(file, escaped(readFileSync(file, "utf8")));
 }
 
 /** Of all files that the command loads. */

@@ -12,8 +12,8 @@ export interface ContentOptions {
   folder?: string | undefined;
   /** What the commands in the instructions printed, in their order, where they were run. */
   printed?: readonly string[] | undefined;
-  /** Whether the tools that it brings are there too. */
-  mountsTools?: boolean | undefined;
+  /** Whether the tools that it brings are there too, or come when it is loaded. They are not to be had when left out. */
+  toolsets?: "there" | "on-load" | undefined;
 }
 
 /**
@@ -109,7 +109,7 @@ const LEFT_OUT: readonly [label: string, declared: Declared][] = [
   ["agent", ({ manifest }) => [manifest.agent]],
   ["allowed_tools", ({ manifest }) => manifest.tools.allowed],
   ["disallowed-tools", ({ manifest }) => manifest.tools.disallowed],
-  ["toolsets", ({ manifest }, { mountsTools }) => (mountsTools ? [] : manifest.toolsets)],
+  ["toolsets", ({ manifest }, { toolsets }) => (toolsets === undefined ? manifest.toolsets : [])],
 ];
 
 function notes(skill: Skill, options: ContentOptions): string[] {
@@ -119,6 +119,7 @@ function notes(skill: Skill, options: ContentOptions): string[] {
   });
   const found: string[] = [];
   if (left.length > 0) found.push(`[Not in force for loaded instructions: ${left.join("; ")}]`);
+  if (options.toolsets === "on-load" && skill.manifest.toolsets.length > 0) found.push("[load_skill brings its tools]");
   if (skill.manifest.context === "fork") {
     found.push(
       "[The skill asks to run on its own (context: fork); there is nobody to run it here, so follow it yourself]",

@@ -35,6 +35,8 @@ export interface DiscloseOptions {
   search?: string;
   /** The skill's folder as the model sees it. */
   folderOf?: (skill: Skill) => string | undefined;
+  /** Whether the tools that skills bring are there with their instructions, or come when one is loaded. */
+  toolsets?: "there" | "on-load" | undefined;
 }
 
 /** What a model is told for a query. */
@@ -186,7 +188,7 @@ function noteOn(skill: Skill, given: string | undefined, options: DiscloseOption
 
 function contentOf(skill: Skill, given: string | undefined, options: DiscloseOptions): string | undefined {
   try {
-    return skillContent(skill, { arguments: given, folder: options.folderOf?.(skill) });
+    return skillContent(skill, { arguments: given, folder: options.folderOf?.(skill), toolsets: options.toolsets });
   } catch {
     return undefined;
   }

@@ -56,11 +56,14 @@ export function isForRun({ on }: Pick<Effect, "on">, { isApproved, scope }: Appr
 /** Contract: resolves. Ends with the signal. */
 export type Approve = (effect: Effect, options: { signal: AbortSignal }) => Promise<Approval>;
 
-/** What the user agreed to once and for all: tools of one copy of a skill. */
+/** What of an effect is agreed to. */
+export type Agreeable = Pick<Effect, "skill" | "source" | "place" | "tool" | "on" | "where">;
+
+/** What the user agreed to once and for all: tools of one copy of a skill, and its changes in a workspace. */
 export interface Approvals {
-  isAlways(effect: Pick<Effect, "skill" | "source" | "place" | "tool" | "on">): boolean;
+  isAlways(effect: Agreeable): boolean;
   /** Throws a SkillError when it cannot be written down. */
-  add(effect: Pick<Effect, "skill" | "source" | "place" | "tool" | "on">): void;
+  add(effect: Agreeable): void;
   list(): { skill: string; source: string; place: string; allowed: readonly string[] }[];
   /** Takes back all that was agreed to for skills of this name. Contract: how many copies it was. */
   forget(skill: string): number;
@@ -107,9 +110,9 @@ export function openApprovals(skilletHome: string): Approvals {
   };
 }
 
-/** Changes in the workspace are one thing, whichever tool makes them. */
-export function wordOf({ tool, on }: Pick<Effect, "tool" | "on">): string {
-  return on === "workspace" ? "workspace" : `tool:${tool}`;
+/** Changes in one workspace are one thing, whichever tool makes them. */
+export function wordOf({ tool, on, where = "" }: Pick<Effect, "tool" | "on" | "where">): string {
+  return on === "workspace" ? `workspace:${where}` : `tool:${tool}`;
 }
 
 function keyOf({ skill, source, place }: Pick<Effect, "skill" | "source" | "place">): string {

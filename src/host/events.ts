@@ -58,6 +58,8 @@ export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes
       code?: string;
       /** What was done, as the tool says it. */
       title?: string;
+      /** What went wrong, in a line. */
+      message?: string;
       ms: number;
       characters: number;
     }

@@ -1,4 +1,5 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
@@ -31,7 +32,7 @@ export interface Runs {
   open(id: string): Journal;
   /** All of them, the newest first. */
   list(): readonly RunSummary[];
-  /** The one whose id this is, or begins or ends with it; `last` is the newest. Throws a SkillError when none or several are. */
+  /** The one whose id this is, or whose id or its last part begins with it, or else ends with it; `last` is the newest. Throws a SkillError when none or several are. */
   find(written: string): RunSummary;
   read(id: string): JournalText;
   /** Gives the word that a run waits for. Throws a SkillError when it waits for none, or for another thing than this. */
@@ -126,9 +127,9 @@ export function openRuns(skilletHome: string, keep: Retention = RETENTION): Runs
         const [newest] = summaries(ids.filter((id) => id.slice(0, 15) === ids[0]?.slice(0, 15)));
         if (newest) return newest;
       }
-      const fitting = ids.includes(written)
-        ? [written]
-        : ids.filter((id) => id.startsWith(written) || id.endsWith(written));
+      const begins = (id: string) => id.startsWith(written) || id.slice(id.lastIndexOf("-") + 1).startsWith(written);
+      const beginning = ids.includes(written) ? [written] : ids.filter(begins);
+      const fitting = beginning.length > 0 ? beginning : ids.filter((id) => id.endsWith(written));
       if (fitting.length <= 1) return known(fitting[0] ?? written);
       throw new SkillError("run-unknown", {
         message: `${fitting.length} runs have an id like ${written}`,
@@ -198,9 +199,11 @@ function askedOther(id: string): SkillError {
 }
 
 function busy(id: string, { pid, host }: { pid: number; host: string }, file: string): SkillError {
+  const isHere = host === hostname();
+  const wait = `wait for it to end, or call it off: skillet cancel ${id}`;
   return new SkillError("run-busy", {
-    message: `Process ${pid} on ${host} is at run ${id}`,
-    fix: `wait for it to end, or call it off: skillet cancel ${id}\nif that machine is no more, remove ${file}`,
+    message: `Process ${pid}${isHere ? "" : ` on ${host}`} is at run ${id}`,
+    fix: isHere ? wait : `${wait}\nif that machine is no more, remove ${file}`,
   });
 }
 

@@ -2,6 +2,7 @@ import type { Host } from "../host/host.ts";
 import type { Message, Model, Task } from "../host/models.ts";
 import type { Isolation, Notice } from "../host/sandbox.ts";
 import { costOf } from "../model/cost.ts";
+import { shownPath } from "../policy/shown-path.ts";
 import { defined } from "../shared/defined.ts";
 import type { Hiding } from "../shared/redact.ts";
 import type { CallOptions, Tool, ToolOwner } from "../skill/tool.ts";
@@ -60,6 +61,7 @@ export async function runAgent(agent: Agent): Promise<RunResult> {
   const { port, host, hiding, bounds, model } = agent;
   const hidden = hide(hiding);
   const warnings = agent.warnings.map(hidden);
+  const before = port.waited();
   await port.step("begin", async () => {
     emit(port, agent, {
       type: "run-started",
@@ -78,6 +80,7 @@ export async function runAgent(agent: Agent): Promise<RunResult> {
     withheld: agent.withheld ?? [],
     gates: agent.gates ?? [],
     context: agent.context ?? {},
+    workspace: host.workspace === undefined ? undefined : shownPath(host.workspace, host),
     agreed: new Set(),
     limits: { iterations: bounds.iterations, toolSeconds: host.settings.limits.toolSeconds },
     budget: bounds.budget,
@@ -85,7 +88,8 @@ export async function runAgent(agent: Agent): Promise<RunResult> {
   });
   const left = (agent.close?.() ?? []).map(hidden);
   const late = [...(end.warning ? [hidden(end.warning)] : []), ...left];
-  const result = resultOf(agent, end, [...warnings, ...late], left.length > 0);
+  const waited = port.waited() - before;
+  const result = resultOf(agent, end, { warnings: [...warnings, ...late], hasLeft: left.length > 0, waited });
   return port.step("end", async () => {
     const { stop, isError, iterations, ms, usage, cost, isolation, caller } = result;
     for (const warning of late) emit(port, agent, { type: "run-warned", ...warning });
@@ -100,7 +104,14 @@ export async function runAgent(agent: Agent): Promise<RunResult> {
 
 const LONGEST_MESSAGE = 2000;
 
-function resultOf(agent: Agent, end: LoopEnd, warnings: readonly Notice[], hasLeft: boolean): RunResult {
+interface Rest {
+  warnings: readonly Notice[];
+  hasLeft: boolean;
+  /** How long somebody thought about a question. */
+  waited: number;
+}
+
+function resultOf(agent: Agent, end: LoopEnd, { warnings, hasLeft, waited }: Rest): RunResult {
   const { run, skill, source, host, hiding, model, bounds, start } = agent;
   const { stop, iterations, usage, cost } = end;
   const { code, message, fix } = end.error ? hide(hiding)(asNotice(end.error)) : NOTHING;
@@ -119,7 +130,7 @@ function resultOf(agent: Agent, end: LoopEnd, warnings: readonly Notice[], hasLe
     refusals: [],
     warnings,
     usage,
-    ms: Math.round(performance.now() - start),
+    ms: Math.max(0, Math.round(performance.now() - start - waited)),
     model: model.name,
     ...defined({ source, error, cost, isolation: agent.isolation?.(), caller: host.caller }),
   };

@@ -4,12 +4,14 @@ import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
 import { safely } from "../skill/safely.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
+import { wireName } from "../skill/wire-name.ts";
 import { timerMs } from "./bound-time.ts";
 import { blockOf, COMPLETE } from "./gate.ts";
 import { untilAborted } from "./grace.ts";
 import { emit, isRunTool, type LoopEnd, type LoopOptions, plus } from "./loop-options.ts";
 import { hideIn } from "./notice.ts";
 import type { Port } from "./port.ts";
+import { unlabelled } from "./printed.ts";
 import { shown } from "./shown.ts";
 import { effectToAgree } from "./word.ts";
 
@@ -127,7 +129,19 @@ function finished(
   const ms = Math.max(0, Math.round(performance.now() - started));
   const coded = code === undefined ? {} : { code: inLine(options.hiding.text(String(code)), 64) };
   const titled = title === undefined ? {} : { title: inLine(options.hiding.text(title), 200) };
-  emit(port, options, { type: "tool-ended", step, tool, isError, ...coded, ...titled, ms, characters: text.length });
+  const wrong = isError ? { message: inLine(unlabelled(text), 300) } : {};
+  const ended = {
+    type: "tool-ended",
+    step,
+    tool,
+    isError,
+    ...coded,
+    ...titled,
+    ...wrong,
+    ms,
+    characters: text.length,
+  } as const;
+  emit(port, options, ended);
   return { ...hideIn(options.hiding, more), content: text, isError, ...coded, ...titled };
 }
 
@@ -162,13 +176,13 @@ async function refusalOf(
   });
   if (isForRun(effect, approval)) agreed.add(wordOf(effect));
   if (approval.isApproved) return undefined;
-  const said = approval.reason ? `, and ${options.hiding.text(approval.reason)}` : "";
+  const said = approval.reason ? `. They said: "${options.hiding.text(approval.reason)}"` : "";
   return refusal("not-approved", inLine(`Tool '${tool.name}' was not approved: ${effect.reason}${said}`, 512));
 }
 
 /** A tool that was not offered: it is not for this skill, or there is none. */
 function untold(name: string, { tools, withheld, skill }: LoopOptions): ToolResult {
-  const names = tools().map((tool) => tool.name);
+  const names = tools().map((tool) => wireName(tool.name)); // As the model knows them.
   const offered = names.join(", ");
   if (withheld.includes(name)) {
     return refusal("tool-blocked", `Tool '${name}' is not allowed for skill '${skill}': it may use: ${offered}`);

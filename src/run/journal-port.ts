@@ -30,7 +30,7 @@ export async function drive(
   const driver = openDriver(driven);
   try {
     const result = await work(driver.port, driver.signal);
-    return driver.halted() ?? result;
+    return driver.halted() ?? (driver.isCancelled() ? { ...result, error: CALLED_OFF } : result);
   } catch (error) {
     const halted = driver.halted();
     if (halted) return halted;
@@ -39,6 +39,8 @@ export async function drive(
     driver.close();
   }
 }
+
+const CALLED_OFF: Notice = { code: "run-cancelled", message: "The run was called off", fix: "" };
 
 /** Why a run goes no further: it waits for a word, or cannot be written down any more. */
 type Halt = { effect: Effect } | { error: Notice };
@@ -191,6 +193,7 @@ function openDriver({ host, run, skill, journal: earlier, open, emit, signal: ou
       });
       return result;
     },
+    isCancelled: () => cancel.signal.aborted,
     close() {
       clearInterval(timer);
       state.journal?.close();

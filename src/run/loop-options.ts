@@ -30,6 +30,8 @@ export interface LoopOptions {
   owner?: ToolOwner | undefined;
   /** What else tools are called with. */
   context: Pick<CallOptions, "env" | "sandbox">;
+  /** The workspace as people read it. */
+  workspace?: string | undefined;
   /** What somebody agreed to for the whole run. */
   agreed: Set<string>;
   task: Task;

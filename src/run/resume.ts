@@ -15,6 +15,8 @@ import { driveUse, type UseRequest } from "./use.ts";
 
 export interface ResumeOptions {
   signal?: AbortSignal;
+  /** Another model's alias than it began with. */
+  model?: string;
 }
 
 /** Goes on with a use that was interrupted or waits: what was done is not done again. Contract: the run resolves, also when it cannot be. */
@@ -28,7 +30,10 @@ export function resumeRun(
     const taken = takeUp({ settings: NO_SETTINGS, ...given }, id, "use");
     if ("refused" in taken) return taken.refused;
     const { journal, asked, host } = taken;
-    const request = asked.request as unknown as UseRequest;
+    const request = {
+      ...(asked.request as unknown as UseRequest),
+      ...(options.model === undefined ? {} : { model: options.model }),
+    };
     return driveUse({ catalog, host, request, id: journal.id, pass, signal, journal });
   }, options.signal);
 }

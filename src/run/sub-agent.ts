@@ -26,6 +26,7 @@ import { asToolResult, type RunResult, refusedResult } from "./result.ts";
 import { completeTool, listTool, resourceTool, useTool } from "./skill-tools.ts";
 import { sandboxFor } from "./tool-sandbox.ts";
 import { runTools } from "./tools/tools.ts";
+import { unmatched } from "./unmatched.ts";
 import { type Begun, type Taken, useWithin } from "./use.ts";
 
 /** A skill that may be used, with all that it is used with. */
@@ -108,17 +109,14 @@ async function followWith(
   const next = chainTo(chain, { id, skill, budget, asked: request.model, model: prepared.alias });
   const all = toolsOf(use, prepared, enclosure, { chain: next, brought });
   const { own } = brought;
-  const gates = gatesFor(chain.gates, skill, { names: all.map(({ name }) => name), own });
+  const there = all.map(({ name }) => name);
+  const gates = gatesFor(chain.gates, skill, { names: there, own });
   next.gates = gates;
   const isThere = ({ name }: Tool) => isOffered(gates, name) && (hasToo(chain, name) || own.includes(name));
   const tools = all.filter(isThere);
   const names = tools.map(({ name }) => name);
   next.offered = new Set(names);
-  checkRequired(
-    skill,
-    all.map(({ name }) => name),
-    names,
-  );
+  checkRequired(skill, there, names);
   const folder = enclosure?.places.skill;
   // In a step: it may run commands, and what they print is not the same twice.
   const brief = await port.step("brief", async () => {
@@ -143,7 +141,8 @@ async function followWith(
     run: id,
     skill: skill.name,
     source: skill.origin.source,
-    ...{ host, port, model, hiding, gates, bounds, warnings, start, signal },
+    ...{ host, port, model, hiding, gates, bounds, start, signal },
+    warnings: [...warnings, ...unmatched(skill, there)],
     tools: () => tools,
     owner: { name: skill.name, source: skill.origin.source, place: placeOf(skill) },
     context: { env: Object.fromEntries(secrets), ...(enclosure ? { sandbox: sandboxFor(enclosure) } : {}) },

@@ -9,7 +9,7 @@ import { shown } from "./shown.ts";
 
 /** What of a call somebody has to agree to first. Nothing when nobody does, or somebody has for the whole run. */
 export async function effectToAgree(
-  options: Pick<LoopOptions, "run" | "skill" | "owner" | "gates" | "agreed" | "hiding">,
+  options: Pick<LoopOptions, "run" | "skill" | "owner" | "gates" | "agreed" | "hiding" | "workspace">,
   tool: Tool,
   { input }: Pick<ToolCall, "input">,
 ): Promise<Effect | undefined> {
@@ -21,13 +21,15 @@ export async function effectToAgree(
   if (unlisted === undefined && (changes === undefined || isSaid)) return undefined;
   const { name: skill = options.skill, source = "", place = "" } = tool.owner ?? options.owner ?? {};
   const say = (text: unknown) => inLine(hiding.text(String(text)), 500);
-  const { what, where, amount, isReversible } = changes ?? {};
+  const { what, amount, isReversible } = changes ?? {};
   // A word on the workspace is none on what the skill did not say that it would do.
   const on = unlisted === undefined ? (changes?.on ?? "other") : "other";
+  // Which workspace it is, is not for a tool to say.
+  const where = on === "workspace" ? options.workspace : changes?.where;
   const effect: Effect = {
     ...{ run, skill, source, place, tool: tool.name, on },
     input: shown(input, hiding),
-    what: say(what ?? gist(input)),
+    what: say(what ?? gist(input) ?? tool.description),
     ...(where === undefined ? {} : { where: say(where) }),
     ...(amount === undefined ? {} : { amount: say(amount) }),
     ...(isReversible === undefined ? {} : { isReversible: isReversible === true }),
@@ -61,8 +63,8 @@ async function changesOf(tool: Tool, input: unknown): Promise<ToolEffect | undef
 const LONGEST_MS = 5000;
 
 /** The one thing that says most of a call. */
-function gist(input: unknown): string {
+function gist(input: unknown): string | undefined {
   const { command, path, url, skill } = Object(input) as Record<string, unknown>;
   const what = [command, path, url, skill].find((value) => typeof value === "string");
-  return typeof what === "string" ? what : (JSON.stringify(input) ?? "");
+  return typeof what === "string" ? what : undefined;
 }

@@ -1,5 +1,6 @@
 import { type Approval, isForRun, wordOf } from "../host/approvals.ts";
 import type { Host } from "../host/host.ts";
+import { shownPath } from "../policy/shown-path.ts";
 import { runId } from "../run/id.ts";
 import { wordOn } from "../run/port.ts";
 import { allSecrets } from "../run/secrets.ts";
@@ -19,7 +20,8 @@ export function openAgreement(host: Host): Agree {
   return async (tool, input, { signal = new AbortController().signal }) => {
     if (!tool.effect) return undefined;
     const hiding = openHiding(allSecrets(new Map(), host));
-    const effect = await effectToAgree({ run, skill: "", gates: [], agreed, hiding }, tool, { input });
+    const workspace = host.workspace === undefined ? undefined : shownPath(host.workspace, host);
+    const effect = await effectToAgree({ run, skill: "", gates: [], agreed, hiding, workspace }, tool, { input });
     if (!effect) return undefined;
     const hide = (text: string) => hiding.text(text);
     const ask = { effect, signal, hide, onAsked: () => {}, onGiven: () => {} };

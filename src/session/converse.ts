@@ -193,10 +193,14 @@ async function answer({
     ]);
     const resolved = await resolveModel(host, alias);
     const { model, warnings } = alias === undefined ? resolved : known(resolved);
-    const told = session.disclose(message, { shortlist: settings.disclosure.shortlist ?? true });
+    const { shortlist = true } = settings.disclosure;
+    const told = session.disclose(message, { shortlist, toolsets: "there" });
+    const brought = await session.bring(told.shown);
     // In a step: what there is to tell may be another thing by the time that it is gone on with.
     const { instructions } = await port.step("brief", async () => ({
-      instructions: hiding.text([BRIEF, told.text, session.reminder()].filter((part) => part !== "").join("\n\n")),
+      instructions: hiding.text(
+        [BRIEF, told.text, brought, session.reminder()].filter((part) => part !== "").join("\n\n"),
+      ),
     }));
     const { seconds, iterations, tokens } = boundsOf(settings.limits.mostIterations, host, asked);
     const bounds = { seconds, iterations, budget: { used: 0, most: tokens } };

@@ -19,7 +19,8 @@ export function resumeChat(
     const taken = takeUp({ settings: NO_SETTINGS, ...given }, id, "chat");
     if ("refused" in taken) return taken.refused;
     const { journal, asked, host } = taken;
-    const { active = [], ...request } = asked.request as unknown as Asked & { active?: readonly ActiveSkill[] };
+    const { active = [], ...begun } = asked.request as unknown as Asked & { active?: readonly ActiveSkill[] };
+    const request = options.model === undefined ? begun : { ...begun, model: options.model };
     const session = openSession(catalog, host, { active });
     try {
       await session.ready();

@@ -51,7 +51,10 @@ export interface SessionOptions {
 }
 
 /** What can be said of one query, over the settings. */
-export type TellOptions = Pick<DiscloseOptions, "files" | "shortlist" | "budget" | "maxSkills" | "isLoaded">;
+export type TellOptions = Pick<
+  DiscloseOptions,
+  "files" | "shortlist" | "budget" | "maxSkills" | "isLoaded" | "toolsets"
+>;
 
 /** One conversation: what is loaded, what was used recently, the tools now offered. */
 export interface Session {
@@ -79,6 +82,8 @@ export interface Session {
   reload(): Promise<Catalog>;
   /** Resolves when the tools of what was loaded before are there. */
   ready(): Promise<void>;
+  /** Brings the tools of skills that were told in full, as loading them does. Gives what to tell of that; empty when they bring none. */
+  bring(skills: readonly Skill[]): Promise<string>;
   /** Ends what loaded skills brought. */
   close(): void;
 }
@@ -108,6 +113,13 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     unload: (name) => state.unload(name),
     close: () => state.mounts.close(),
     ready: async () => void (await mounted),
+    async bring(skills) {
+      const bringing = skills.filter(({ manifest }) => manifest.toolsets.length > 0);
+      const lines = bringing.map(async (skill) =>
+        [`${skill.name}:`, ...toolLines(await state.mounts.mount(skill))].join(" "),
+      );
+      return (await Promise.all(lines)).join("\n");
+    },
     disclose: (query, more) => state.disclose(query, more),
     reminder() {
       const names = [...active.keys()].filter((name) => state.catalog.has(name)).map((name) => inLine(name, 64));
@@ -194,7 +206,7 @@ export class State {
         ...given,
         folder: this.host.folderOf?.(skill),
         printed,
-        mountsTools: true,
+        toolsets: "there",
       });
       this.#given.add(skill.name);
       this.#active.delete(skill.name);
@@ -237,6 +249,7 @@ export class State {
     const { settings, folderOf } = this.host;
     const told = disclose(this.catalog, query, {
       isLoaded: (skill) => this.#isLoaded(skill),
+      toolsets: "on-load",
       ...settings.disclosure,
       ...more,
       ...(folderOf ? { folderOf } : {}),

@@ -64,6 +64,11 @@ export function toolNameOf(entry: string): string {
   return entry.replace(/\(.*$/s, "");
 }
 
+/** Whether it is a tool of some client that has no counterpart here. */
+export function isForeignTool(entry: string): boolean {
+  return FOREIGN.includes(toolNameOf(entry));
+}
+
 /** Whether some client has a tool of this name. Names with a namespace (`mcp__x__y`, `server.tool`) are always somebody's. */
 export function isKnownTool(entry: string): boolean {
   const name = toolNameOf(entry);

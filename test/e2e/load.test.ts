@@ -191,3 +191,18 @@ describe("the packages that the command is built with", () => {
     }
   });
 });
+
+describe("the files of the command", () => {
+  it("hold nothing but ASCII, so that what is written in another script reads as it was written", () => {
+    const { run } = open();
+    const dist = join(dirname(dirname(program)), "dist");
+    const files = readdirSync(dist).filter((name) => name.endsWith(".cjs"));
+    expect(files.length).toBeGreaterThan(5);
+    for (const name of files)
+      expect(
+        readFileSync(join(dist, name)).every((byte) => byte < 0x80),
+        name,
+      ).toBe(true);
+    expect(run("stats").stderr + run("stats").stdout).toContain('skillet run code-review "…"');
+  });
+});

@@ -98,7 +98,7 @@ describe("what somebody has to agree to", () => {
     expect(existsSync(join(found.workspace, "a.txt"))).toBe(false);
     expect(sent).toEqual([]);
     expect(results).toEqual([
-      "Tool 'write_file' was not approved: it changes files of the workspace, and not here",
+      "Tool 'write_file' was not approved: it changes files of the workspace. They said: \"not here\"",
       expect.stringContaining("Tool 'send_mail' was not approved"),
     ]);
     expect(eventsOf(events, "tool-blocked").map(({ code }) => code)).toEqual(["not-approved", "not-approved"]);
@@ -230,7 +230,7 @@ describe("a run that waits for somebody", () => {
     const third = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
     expect(third).toMatchObject({ stop: "answer", content: "All sent.", iterations: 3, run: result.run });
     expect(server.requests).toHaveLength(3);
-    expect(server.requests[2]?.results.at(-1)?.content).toContain("and Bob has left");
+    expect(server.requests[2]?.results.at(-1)?.content).toContain('They said: "Bob has left"');
     expect(sent).toEqual([`Ada ${result.run}:1.1`]);
     expect(found.runs.find(result.run)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 3 } });
   });

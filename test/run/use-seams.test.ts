@@ -193,14 +193,13 @@ describe("a use that does not begin", () => {
   it("is told in a step, so that it is told once", async () => {
     const { found } = await useScene({ skills: { x: { more: "required_tools: [teleport]\n" } }, turns: [] });
     const events: RunEvent[] = [];
-    const steps = new Set<string>();
+    const steps = new Map<string, unknown>();
     const port = livePort({}, (event) => events.push(event));
     const remembering = {
       ...port,
       async step<T>(name: string, work: () => Promise<T>): Promise<T> {
-        if (steps.has(name)) return undefined as T;
-        steps.add(name);
-        return work();
+        if (!steps.has(name)) steps.set(name, await work());
+        return steps.get(name) as T;
       },
     };
     const { signal } = new AbortController();

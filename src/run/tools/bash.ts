@@ -1,7 +1,7 @@
 import { NEEDS_WRITES } from "../../model/commands.ts";
 import { makeTool, type Tool, type ToolResult } from "../../skill/tool.ts";
 import { commandText } from "./command-text.ts";
-import { changeOf, type ToolScene } from "./tool-scene.ts";
+import { CHANGE, type ToolScene } from "./tool-scene.ts";
 
 /** The command is one argument, and no part of a program of ours. An image may have no bash. */
 const PROGRAM = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec sh -c "$1"';
@@ -28,9 +28,7 @@ export function bashTool(scene: ToolScene): Tool {
       parameters: asksToWrite ? parameters : readOnly(parameters),
       // Where nothing keeps code apart, any command can write.
       effect: ({ command, writes }) =>
-        asksToWrite && (writes || enclosure.sandbox.level === "none")
-          ? { ...changeOf(host), what: command }
-          : undefined,
+        asksToWrite && (writes || enclosure.sandbox.level === "none") ? { ...CHANGE, what: command } : undefined,
     },
     async ({ command, timeout_seconds: seconds, writes }, { signal }) => {
       const isReading = asksToWrite && writes !== true;

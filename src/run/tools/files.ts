@@ -8,7 +8,7 @@ import type { EnclosedOutcome } from "../enclosure.ts";
 import { noticeLines } from "../printed.ts";
 import { kindOf } from "../resource.ts";
 import { NEEDS_FILE, runOwnProgram, shown } from "./own-program.ts";
-import { changeOf, type ToolScene } from "./tool-scene.ts";
+import { CHANGE, type ToolScene } from "./tool-scene.ts";
 
 const PATH = { type: "string", says: "the file's path", isRequired: true, also: ["file_path"] } as const;
 const category = "workspace";
@@ -122,8 +122,8 @@ export function editFileTool(scene: ToolScene): Tool {
   });
 }
 
-function changed({ enclosure, host }: ToolScene, what: string, amount: string): ToolEffect | undefined {
-  return enclosure.asksToWrite ? { ...changeOf(host), what, amount } : undefined;
+function changed({ enclosure }: ToolScene, what: string, amount: string): ToolEffect | undefined {
+  return enclosure.asksToWrite ? { ...CHANGE, what, amount } : undefined;
 }
 
 // All of it is there before the first byte of the file goes.

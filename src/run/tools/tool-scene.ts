@@ -1,5 +1,4 @@
 import type { Host } from "../../host/host.ts";
-import { shownPath } from "../../policy/shown-path.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { ToolEffect } from "../../skill/tool.ts";
 import type { Enclosure } from "../enclosure.ts";
@@ -13,7 +12,4 @@ export interface ToolScene {
 }
 
 /** A change of the workspace, for whoever is to agree to it. */
-export function changeOf(host: Host): ToolEffect {
-  const where = host.workspace === undefined ? {} : { where: shownPath(host.workspace, host) };
-  return { on: "workspace", ...where, isReversible: false };
-}
+export const CHANGE: ToolEffect = { on: "workspace", isReversible: false };
