@@ -92,6 +92,7 @@ export { openSystem, type System } from "./host/system.ts";
 export { type Change, openTrust, type Standing, type Trust, type TrustedSkill } from "./host/trust.ts";
 export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
 export { type Denial, denials, type Policy, type Purpose, unavailability } from "./policy/policy.ts";
+export { closeMcpServers } from "./run/mcp/end.ts";
 export { type Check, planUse, type UsePlan } from "./run/plan-use.ts";
 export { type RunResult, wrapResult } from "./run/result.ts";
 export { type ResumeOptions, resumeRun } from "./run/resume.ts";

@@ -26,6 +26,8 @@ export type SkillToolName =
 export type SkillTools = Record<SkillToolName, Tool<unknown, ToolResult>> & {
   use_skill?: Tool<unknown, ToolResult>;
   call_skill_tool?: Tool<unknown, ToolResult>;
+  /** Those that loaded skills bring. */
+  [name: `${string}__${string}`]: Tool<unknown, ToolResult>;
 };
 
 export interface SkillToolset {

@@ -1,8 +1,10 @@
 import { CommanderError } from "commander";
+import { closeMcpServers } from "../run/mcp/end.ts";
 import { SkillError } from "../shared/error.ts";
 import { EXIT } from "./exit.ts";
 import { type Io, printer } from "./io.ts";
 import { buildProgram } from "./program.ts";
+import { sayNotice } from "./say.ts";
 
 /** The command line as a function. Never throws and never ends the process. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {
@@ -15,14 +17,14 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.fine : EXIT.usage;
-    const { line, red } = printer(io.stderr, io.env);
+    const out = printer(io.stderr, io.env);
     const message = error instanceof Error ? error.message : String(error);
-    line`${red("✗")} ${message}`;
-    if (error instanceof SkillError && error.fix) line`  ${error.fix}`;
-    else if (!(error instanceof SkillError))
-      line`  this is a bug in skillet: please report it with the command you ran`;
+    sayNotice(out, out.red("✗"), message, error instanceof SkillError ? (error.fix ?? "") : BUG);
     return error instanceof SkillError && USAGE.has(error.code) ? EXIT.usage : EXIT.findings;
+  } finally {
+    await closeMcpServers();
   }
 }
 
+const BUG = "this is a bug in skillet: please report it with the command you ran";
 const USAGE = new Set(["workspace-missing", "usage"]);

@@ -49,16 +49,29 @@ async function rowOf(found: Discovered, skill: Skill, onPrinted: Printed = () =>
 
 /** The tools of a server that is configured under this name. Nothing where none is. */
 export async function openServer(found: Discovered, server: string): Promise<ToolRow | undefined> {
-  if (!found.settings.mcp.has(server)) return undefined;
-  const { closeMcpServers, mcpTools } = await import("../run/mcp/servers.ts");
+  const settings = found.settings.mcp.get(server);
+  if (!settings) return undefined;
+  const head = { name: server, source: "[tools.mcp]" };
+  if (settings.enabled === false) return { ...head, tools: [], problems: [switchedOff(server)], close: () => {} };
+  const [{ mcpTools }, { closeMcpServers }] = await Promise.all([
+    import("../run/mcp/servers.ts"),
+    import("../run/mcp/end.ts"),
+  ]);
   const { tools, problems } = await mcpTools(found, (name) => name === server);
   const hiding = openHiding(allSecrets(new Map(), found));
   const most = found.settings.limits.toolOutput;
   return {
-    name: server,
-    source: "[tools.mcp]",
+    ...head,
     tools: tools.map((tool) => hostTool(tool, most, hiding)),
     problems,
     close: () => void closeMcpServers(),
+  };
+}
+
+function switchedOff(server: string): Notice {
+  return {
+    code: "mcp-disabled",
+    message: `MCP server '${server}' is switched off`,
+    fix: `set enabled = true under [tools.mcp.${server}] in config.toml`,
   };
 }

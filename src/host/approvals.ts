@@ -24,7 +24,7 @@ export interface Effect {
 }
 
 /** How far somebody's word reaches: this call, this run, or this skill for ever. */
-export const SCOPES_OF_WORD = ["once", "run", "always"] as const;
+const SCOPES_OF_WORD = ["once", "run", "always"] as const;
 export type WordScope = (typeof SCOPES_OF_WORD)[number];
 
 export interface Approval {

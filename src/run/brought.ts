@@ -19,22 +19,29 @@ export interface Brought {
 /** Only who needs any of it loads and starts it. */
 export async function openBrought(use: Begun, prepared: Prepared): Promise<Brought> {
   const [toolsets, servers] = await Promise.all([ownTools(use, prepared), serverTools(use, prepared)]);
-  const own = toolsets.tools.map(({ name }) => name);
-  const isTaken = ({ name }: Tool) => own.includes(name);
+  const given = (use.host.tools ?? []).map(({ name }) => name);
+  const own = toolsets.tools.filter(({ name }) => !given.includes(name));
+  const names = [...given, ...own.map(({ name }) => name)];
+  const lost = [
+    ...toolsets.tools.filter((tool) => !own.includes(tool)),
+    ...servers.tools.filter(({ name }) => names.includes(name)),
+  ];
   return {
-    tools: [...toolsets.tools, ...servers.tools.filter((tool) => !isTaken(tool))],
-    own,
-    problems: [...toolsets.problems, ...servers.problems, ...servers.tools.filter(isTaken).map(taken)],
+    tools: [...own, ...servers.tools].filter((tool) => !lost.includes(tool)),
+    own: own.map(({ name }) => name),
+    problems: [...toolsets.problems, ...servers.problems, ...lost.map(taken)],
     close: toolsets.close,
   };
 }
 
-/** A server may have the name of a skill. */
-function taken({ name }: Tool): Notice {
+/** A server may have the name of a skill, and a program a tool of any name. */
+function taken({ name, owner }: Tool): Notice {
   return {
     code: "tool-collision",
-    message: `Tool '${name}' of a server is not there: the skill brings one of this name`,
-    fix: "give the server another name under [tools.mcp] in config.toml",
+    message: `Tool '${name}' is not there: another one has this name`,
+    fix: owner
+      ? "the program around it has a tool of this name: call one of them otherwise"
+      : "give the server another name under [tools.mcp] in config.toml",
   };
 }
 

@@ -5,9 +5,8 @@ import { nearest } from "../shared/text.ts";
 import { safely } from "../skill/safely.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
-import { timerMs } from "./bound-time.ts";
 import { blockOf, COMPLETE } from "./gate.ts";
-import { untilAborted } from "./grace.ts";
+import { callInTime } from "./in-time.ts";
 import { emit, isRunTool, type LoopEnd, type LoopOptions, plus } from "./loop-options.ts";
 import { hideIn } from "./notice.ts";
 import type { Port } from "./port.ts";
@@ -17,7 +16,7 @@ import { effectToAgree } from "./word.ts";
 
 const MOST_CALLS = 32;
 
-export interface Answered {
+interface Answered {
   results: CallResult[];
   completed?: Pick<LoopEnd, "stop" | "text">;
   /** What runs within this one used. */
@@ -73,7 +72,7 @@ async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place)
   if (!isRunTool(tool)) {
     return port.step(name, async () => {
       const finish = begin(port, options, call, at);
-      return finish(await inTime(tool, call.input, callOptions, options));
+      return finish(await callInTime(tool, call.input, callOptions, options.limits.toolSeconds));
     });
   }
   const started = performance.now();
@@ -190,32 +189,6 @@ function untold(name: string, { tools, withheld, skill }: LoopOptions): ToolResu
   const meant = nearest(name, names);
   const near = meant ? `did you mean "${meant}"? ` : "";
   return refusal("tool-unknown", `There is no tool "${inLine(name, 64)}"; ${near}there are: ${offered}`);
-}
-
-/** One call, in time: a tool that hangs is an error, never a stuck run. */
-async function inTime(
-  tool: Tool,
-  input: unknown,
-  { signal, ...more }: CallOptions & { signal: AbortSignal },
-  { limits: { toolSeconds } }: LoopOptions,
-): Promise<ToolResult> {
-  const inner = new AbortController();
-  const onAbort = () => inner.abort(signal.reason);
-  const late = new Error(`It did not end within ${toolSeconds} seconds`);
-  const timer = setTimeout(() => inner.abort(late), timerMs(toolSeconds));
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    return await untilAborted(
-      safely(() => tool.execute(input, { ...more, signal: inner.signal })),
-      inner.signal,
-    );
-  } catch (error) {
-    if (error === late) return refusal("tool-timeout", `${late.message}.`);
-    return refusal("aborted", "It was interrupted.");
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-    clearTimeout(timer);
-  }
 }
 
 function refusal(code: string, content: string): ToolResult {

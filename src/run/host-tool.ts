@@ -19,7 +19,7 @@ export function hostTool(tool: Tool, most: number, hiding: Hiding): Tool {
     execute: (input, options) =>
       safely(async () => {
         const own = structuredClone(input); // What it does to its input is not what was asked for.
-        const problem = await schemaProblem(inputSchema, own);
+        const problem = await schemaProblem(inputSchema, own, "lenient");
         if (problem !== undefined) return { content: problem, isError: true, code: "input-invalid" };
         const given = await callOf(tool, own, options);
         const { content, ...rest } = resultOf(given, name, hiding);

@@ -32,10 +32,10 @@ export async function readUseInput(
 }
 
 /** What of a value does not fit a schema, in words; nothing when all does. Contract: defaults are put into the value. */
-export async function schemaProblem(schema: Data, value: unknown): Promise<string | undefined> {
+export async function schemaProblem(schema: Data, value: unknown, care: Care = "strict"): Promise<string | undefined> {
   let validate: Validate;
   try {
-    validate = await compile(schema);
+    validate = await compile(schema, care);
     if (inTime(() => validate(value))) return undefined;
   } catch (error) {
     return invalid(`the schema cannot be used: ${oneLine(reason(error), 300)}`).problem;
@@ -47,7 +47,7 @@ export async function schemaProblem(schema: Data, value: unknown): Promise<strin
 /** Why a schema cannot be used at all. */
 export async function unusableSchema(schema: Data): Promise<string | undefined> {
   try {
-    await compile(schema);
+    await compile(schema, "lenient");
     return undefined;
   } catch (error) {
     return oneLine(reason(error), 300);
@@ -105,15 +105,16 @@ function filled(schema: Data, { message, context }: GivenInput): Data {
 type Validate = ((value: unknown) => boolean) & { errors?: ErrorObject[] | null };
 
 /** Contract: no reference leads out of the schema, and every pattern is tried in linear time. */
-async function compile(schema: Data): Promise<Validate> {
-  const known = COMPILED.get(schema);
+async function compile(schema: Data, care: Care): Promise<Validate> {
+  const known = COMPILED[care].get(schema);
   if (known) return known;
   const [{ Ajv2020 }, { default: formats }, { openPattern }] = await Promise.all([
     import("ajv/dist/2020.js"),
     import("ajv-formats"),
     import("../catalog/patterns.ts"),
   ]);
-  const regExp = Object.assign((pattern: string) => openPattern(pattern), { code: "" });
+  const open = care === "strict" ? openPattern : (pattern: string) => openedOrAny(openPattern, pattern);
+  const regExp = Object.assign((pattern: string) => open(pattern), { code: "" });
   const ajv = new Ajv2020({
     allErrors: true,
     strict: false,
@@ -127,12 +128,23 @@ async function compile(schema: Data): Promise<Validate> {
   // Which draft it says it is of, and what it is called there, changes nothing that matters here. One that is `$async` would answer later.
   const plain = Object.fromEntries(Object.entries(schema).filter(([keyword]) => !UNHEEDED.has(keyword)));
   const validate = inTime(() => ajv.compile(plain)) as Validate;
-  COMPILED.set(schema, validate);
+  COMPILED[care].set(schema, validate);
   return validate;
 }
 
 const UNHEEDED = new Set(["$schema", "$id", "id", "$async"]);
-const COMPILED = new WeakMap<Data, Validate>();
+const COMPILED = { strict: new WeakMap<Data, Validate>(), lenient: new WeakMap<Data, Validate>() };
+
+/** `lenient`: a pattern that cannot be tried in linear time fits everything. Whoever wrote the schema checks by it again. */
+type Care = "strict" | "lenient";
+
+function openedOrAny<T extends { test(text: string): boolean }>(open: (pattern: string) => T, pattern: string) {
+  try {
+    return open(pattern);
+  } catch {
+    return { test: () => true };
+  }
+}
 
 function sayProblem({ instancePath, keyword, params, message = "" }: ErrorObject): string {
   const place = inLine(instancePath.slice(1).replaceAll("/", "."), 120) || "it";

@@ -40,7 +40,7 @@ export async function effectToAgree(
 
 const REASONS: Record<Effect["on"], string> = {
   workspace: "it changes files of the workspace",
-  outside: "it changes something outside of this machine's sandbox",
+  outside: "it changes something outside of the workspace",
   other: "nobody has said that it may",
 };
 

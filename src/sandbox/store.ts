@@ -4,6 +4,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -40,6 +41,24 @@ export function storeSkill(copy: SkillCopy, store: string): string {
   }
   sweep(store);
   return folder;
+}
+
+/** The same for code that nothing keeps from writing there: what is not as it was judged is put there anew. */
+export function storedAsJudged(copy: SkillCopy, store: string): string {
+  const folder = storeSkill(copy, store);
+  if (isAsJudged(folder, copy)) return folder;
+  rmSync(folder, { recursive: true, force: true });
+  return storeSkill(copy, store);
+}
+
+function isAsJudged(folder: string, { files }: SkillCopy): boolean {
+  try {
+    const there = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory());
+    if (there.length !== files.size) return false;
+    return [...files].every(([path, { bytes }]) => readFileSync(join(folder, path)).equals(bytes));
+  } catch {
+    return false;
+  }
 }
 
 /** A folder that code may read, also where the umask says otherwise. */

@@ -50,13 +50,18 @@ export class Mounts {
   /** As they are now, as far as that is known without waiting: what was edited meanwhile is opened for the next who asks. */
   get tools(): readonly Tool[] {
     for (const mount of this.#mounts.values()) if (mount.isStale()) void mount.refresh();
+    return this.listed;
+  }
+
+  /** As they were when somebody last looked: whoever calls one of them looks then. */
+  get listed(): readonly Tool[] {
     return [...this.#mounts.values()].flatMap(({ tools }) => tools);
   }
 
   /** The same, after a look at the files. */
   async fresh(): Promise<readonly Tool[]> {
     await Promise.all([...this.#mounts.values()].map((mount) => mount.refresh()));
-    return this.tools;
+    return this.listed;
   }
 
   unmount(name: string): void {
@@ -92,6 +97,7 @@ class Mount {
   #tools: readonly Tool[] = [];
   #refreshing: Promise<void> | undefined;
   #isClosed = false;
+  #wasTrusted = true;
 
   constructor(host: Host, skill: Skill, find: (name: string) => Promise<Skill | undefined>) {
     this.#host = host;
@@ -108,8 +114,14 @@ class Mount {
     return this.#problems;
   }
 
+  /** Whether its files, or whether it is trusted, are not what they were. */
   isStale(): boolean {
-    return this.#opened === undefined || this.#stamp !== stampOf(filesOf(this.#skill));
+    if (this.#opened === undefined || this.#isTrusted() !== this.#wasTrusted) return true;
+    return this.#stamp !== stampOf(filesOf(this.#skill));
+  }
+
+  #isTrusted(): boolean {
+    return isTrusted(this.#skill, this.#host) === undefined;
   }
 
   /** Contract: never throws. `isAgain`: also what ended is begun anew. */
@@ -127,8 +139,10 @@ class Mount {
       const skill = relisted(await this.#current());
       this.#skill = skill;
       this.#stamp = stampOf(filesOf(skill)); // Before they are read: what changes meanwhile is seen the next time.
+      const isSameStanding = this.#isTrusted() === this.#wasTrusted;
+      this.#wasTrusted = this.#isTrusted();
       const copy = copySkill(skill);
-      if (!isOver && copy.digest === this.#opened?.digest && this.#problems.length === 0) return;
+      if (!isOver && isSameStanding && copy.digest === this.#opened?.digest && this.#problems.length === 0) return;
       const { openToolsets } = await import("../run/toolset/open.ts"); // Only who has toolsets loads what they need.
       const opened = await openToolsets(this.#host, { skill, copy });
       this.#replace({ ...opened, digest: copy.digest, copy, skill, calls: 0, isOld: false });
@@ -169,8 +183,6 @@ class Mount {
       ...(listed.effect ? { effect: async (input: unknown) => (await current())?.effect?.(input) } : {}),
       execute: async (input, options = {}) => {
         const tool = await current();
-        const untrusted = isTrusted(this.#skill, this.#host); // It may have been taken back.
-        if (untrusted) return refusedResult([untrusted].flat());
         if (!tool) return this.#missing(listed.name);
         if (tool.effect && !listed.effect) return hasChanged(listed.name);
         return this.#call(tool, input, options);

@@ -8,6 +8,7 @@ import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { type Chain, TOP } from "../run/chain.ts";
 import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
+import { callInTime } from "../run/in-time.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
 import type { Within } from "../run/loop-options.ts";
 import { asToolResult, type RunResult, refusedResult } from "../run/result.ts";
@@ -128,9 +129,13 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     },
     async call(name, input, options = {}) {
       const isNamed = (candidate: Tool) => candidate.name === name || wireName(candidate.name) === name;
-      const tools = own.some(isNamed) ? own : offered(await state.mountedNow());
+      const ours = own.find(isNamed);
+      if (ours) return ours.execute(input, options); // It has limits of its own.
+      const known = offered(state.mounts.listed);
+      const tools = known.some(isNamed) ? known : offered(await state.mountedNow());
       const tool = tools.find(isNamed);
-      if (tool) return (await agree(tool, input, options)) ?? tool.execute(input, options);
+      const { toolSeconds } = state.host.settings.limits;
+      if (tool) return (await agree(tool, input, options)) ?? callInTime(tool, input, options, toolSeconds);
       const there = tools.map((candidate) => candidate.name).join(", ");
       const content = `There is no tool "${inLine(name, 64)}"; there are ${there}.`;
       return { content, isError: true, code: "tool-unknown" };
@@ -198,7 +203,7 @@ export class State {
         return this.use({ skill: name, by, ...defined({ message: written, signal }) }, within);
       }
       if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
-        return alreadyLoaded(skill);
+        return alreadyLoaded(skill, toolLines(await this.mounts.mount(skill)));
       const dynamic = { skill, host: this.host, arguments: written, signal };
       // Waited for only where there is something to wait for: of many that load a skill at once, one gets it.
       const printed = commandsOf(dynamic).length > 0 ? await printedIn(dynamic, within) : undefined;
@@ -212,8 +217,7 @@ export class State {
       this.#active.delete(skill.name);
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
       await once("loaded", within, () => this.#tellLoaded(skill));
-      const lines = skill.manifest.toolsets.length > 0 ? toolLines(await this.mounts.mount(skill)) : [];
-      return { content: [content, ...lines].join("\n"), isError: false };
+      return { content: [content, ...toolLines(await this.mounts.mount(skill))].join("\n"), isError: false };
     });
   }
 
@@ -302,9 +306,9 @@ function stampOf(skill: Skill): string {
   return shortHash(skill.body());
 }
 
-function alreadyLoaded({ name }: Skill): ToolResult {
+function alreadyLoaded({ name }: Skill, tools: readonly string[]): ToolResult {
   const content = `Skill '${inLine(name, 64)}' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true.`;
-  return { content, isError: false, code: "already-loaded" };
+  return { content: [content, ...tools].join("\n"), isError: false, code: "already-loaded" };
 }
 
 /** How many of the skills that were used last are known. */

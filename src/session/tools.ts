@@ -41,6 +41,7 @@ export function isDisabled({ settings }: Pick<Host, "settings">, { name }: Tool)
 export function toolLines({ tools, problems }: { tools: readonly Tool[]; problems: readonly Notice[] }): string[] {
   const wrong = problems.map(({ message, fix }) => inLine(fix === "" ? message : `${message}: ${fix}`, 512));
   if (wrong.length > 0) return [`[Its tools are not there: ${wrong.join("; ")}]`];
+  if (tools.length === 0) return [];
   return [`[It brought these tools: ${tools.map(({ name }) => wireName(name)).join(", ")}]`];
 }
 

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { packageRoot } from "../../src/package.ts";
@@ -25,7 +25,7 @@ describe("skillet tools", () => {
     const all = await skillet(["tools"], { env: { HOME: home }, cwd: join(home, "work") });
     expect(all).toMatchObject({ code: 0, stderr: "" });
     expect(all.stdout).toBe(
-      "my-skill ~/.agent/skills\n  my-skill.my-tool  Does something useful\nx ~/.agent/skills\n  x.send  Does send asks first\n",
+      "my-skill ~/.agent/skills\n  my-skill.my-tool  Does something useful\n    input: string\nx ~/.agent/skills\n  x.send  Does send asks first\n    input?: string\n",
     );
     const one = await skillet(["tools", "my-skill", "--json"], { env: { HOME: home } });
     expect(JSON.parse(one.stdout).skills).toMatchObject([
@@ -118,7 +118,7 @@ describe("skillet call", () => {
     expect(await call("my-skill.my-tool", "-i", "{}")).toMatchObject({
       code: 1,
       stdout: "",
-      stderr: expect.stringContaining('"input" is missing'),
+      stderr: expect.stringMatching(/"input" is missing.*\n {2}it takes: input: string\n$/s),
     });
     expect(await call("my-skill.my-tool", "-i", "{")).toMatchObject({
       code: 2,
@@ -148,6 +148,42 @@ describe("skillet call", () => {
       stderr: expect.stringContaining("send it"),
     });
     expect(await call([], "n")).toMatchObject({ code: 3, stdout: "" });
+  });
+
+  it("asks once, and not why not", async () => {
+    const home = homeWith(ownSkill({ "toolsets/index.ts": sending }));
+    const asked: string[] = [];
+    const ask = async (question: string) => {
+      asked.push(question);
+      return "n";
+    };
+    const { code, stderr } = await skillet(["call", "x.send", "-i", '{"input": "it"}'], { env: { HOME: home }, ask });
+    expect([code, asked]).toEqual([3, ["[y] yes  [a] always for this skill  [n] no "]]);
+    expect(stderr).toMatch(/✗ x\.send was not called: it was not approved\n$/);
+  });
+
+  it("lists the tools of a skill that is named without one, and reads what is piped in", async () => {
+    const env = { HOME: homeWith(MY_SKILL) };
+    const listed = await skillet(["call", "my-skill"], { env });
+    expect([listed.code, listed.stdout]).toEqual([0, expect.stringContaining("my-skill.my-tool  Does something")]);
+    const piped = await skillet(["call", "my-skill.my-tool", "-i", "-"], { env, stdin: '{"input": "a pipe"}' });
+    expect(piped.stdout).toBe("Processed: a pipe\n");
+    expect((await skillet(["call", "my-skill.my-tool", "-i", "-"], { env })).code).toBe(2);
+  });
+
+  it("gives the call a key, and another one to the next", async () => {
+    const home = homeWith(ownSkill({ "toolsets/index.ts": toolsetOf({ one: "return ctx.run + ' ' + ctx.key" }) }));
+    const call = async () => (await skillet(["call", "x.one"], { env: { HOME: home } })).stdout;
+    const first = await call();
+    expect(first).toMatch(/^(\S+) \1:1\n$/);
+    expect(await call()).not.toBe(first);
+  });
+
+  it("says what is wrong with a toolset as `skillet tools` does", async () => {
+    const home = homeWith(ownSkill({ "toolsets/index.ts": "export const Other = [];" }));
+    const { code, stderr } = await skillet(["call", "x.one"], { env: { HOME: home } });
+    expect(code).toBe(1);
+    expect(stderr).toBe((await skillet(["tools"], { env: { HOME: home } })).stderr);
   });
 
   it("gives a tool the values of its skill's variables and a sandbox, and shows none of them", async () => {
@@ -193,6 +229,14 @@ describe("skillet call", () => {
   });
 });
 
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
 describe("tools of a server", () => {
   const server = join(import.meta.dirname, "../support/mcp-server.ts");
   const served = () =>
@@ -203,7 +247,40 @@ describe("tools of a server", () => {
   it("are shown by its name", async () => {
     const { code, stdout } = await skillet(["tools", "web"], { env: { HOME: served() } });
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^web \[tools\.mcp\]\n {2}web\.look +Looks\.\n {2}web\.send +Sends\. asks first\n/);
+    expect(stdout).toMatch(
+      /^web \[tools\.mcp\]\n {2}web\.look +Looks\.\n {4}text: string\n {2}web\.send +Sends\. asks first\n/,
+    );
+  });
+
+  it("are hinted at where all tools are listed, and one that is switched off says so", async () => {
+    const HOME = homeWith({
+      "home/.skillet/config.toml": `[tools.mcp.web]\ncommand = ["x"]\n[tools.mcp.off]\ncommand = ["x"]\nenabled = false\n`,
+    });
+    const { code, stdout, stderr } = await skillet(["tools"], { env: { HOME } });
+    expect([code, stdout]).toEqual([0, ""]);
+    expect(stderr).toContain("no skill here brings tools");
+    expect(stderr).toContain("servers of tools: web, off (switched off)\n  skillet tools web shows what one has");
+    for (const args of [
+      ["tools", "off"],
+      ["call", "off.look"],
+    ])
+      expect((await skillet(args, { env: { HOME } })).stderr).toBe(
+        "✗ MCP server 'off' is switched off\n  set enabled = true under [tools.mcp.off] in config.toml\n",
+      );
+    const doctor = (await skillet(["doctor"], { env: { HOME } })).stdout;
+    expect(doctor).toMatch(/Servers of tools `skillet doctor --tools` .*\n {2}web, off \(switched off\)\n/);
+  });
+
+  it("are asked about in the server's name", async () => {
+    const env = { HOME: served() };
+    const asked: string[] = [];
+    const ask = async (question: string) => {
+      asked.push(question);
+      return "n";
+    };
+    const { stderr } = await skillet(["call", "web.send", "-i", '{"text": "x"}'], { env, ask });
+    expect(stderr).toMatch(/asked by +server web\n/);
+    expect(asked).toEqual(["[y] yes  [n] no "]);
   });
 
   it("are called like those of skills, and asked about first where they change something", async () => {
@@ -217,5 +294,17 @@ describe("tools of a server", () => {
       code: 2,
       stderr: expect.stringContaining("did you mean one of web?"),
     });
+  });
+
+  it("[Q-24] is ended with the command, also one that does not end when it is told to", async () => {
+    const home = homeWith({ "home/.agent/skills/y/SKILL.md": skillText("y", { body: "```sh\ntrue\n```" }) });
+    const log = join(home, "log.txt");
+    writeFiles(home, {
+      ".skillet/config.toml": `[tools.mcp.web]\ncommand = ${JSON.stringify([process.execPath, server, "stubborn"])}\nenv = { MCP_LOG = ${JSON.stringify(log)} }\n`,
+    });
+    chmodSync(join(home, ".skillet/config.toml"), 0o600);
+    await skillet(["run", "y", "-m", "runbook"], { env: { HOME: home }, cwd: join(home, "work") });
+    const [, pid = ""] = /start (\d+)/.exec(readFileSync(log, "utf8")) ?? [];
+    await expect.poll(() => isAlive(Number(pid)), { timeout: 2000 }).toBe(false);
   });
 });

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { closeMcpServers } from "../../src/run/mcp/servers.ts";
+import { closeMcpServers } from "../../src/run/mcp/end.ts";
+import { Tool } from "../../src/skill/tool.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 
@@ -58,6 +59,35 @@ describe("tools that a run is brought", () => {
       ],
     });
     expect((await use({ skill: "x" })).result).toMatchObject({ content: "seen" });
+  });
+
+  it("[T-11] lose their name to one that the program around has, and it is said", async () => {
+    const mine = Tool.define("x.double", {
+      description: "Mine.",
+      parameters: { type: "object" },
+      execute: () => "mine",
+    });
+    const { use } = await useScene({
+      skills: { x: { more: toolsets, files } },
+      turns: [
+        () => [{ tool: "x__double", input: { input: "ab" } }],
+        ({ results }) => (results[0]?.content.includes("mine") ? "mine" : "not"),
+      ],
+    });
+    const { result } = await use({ skill: "x" }, { tools: [mine] });
+    expect(result).toMatchObject({ content: "mine", warnings: [{ code: "tool-collision" }] });
+  });
+
+  it("are said to be missing where a skill lists what nothing has, or what two have", async () => {
+    const { use } = await useScene({
+      config: `${config}\n${config.replace("mcp.web", "mcp.net")}`,
+      skills: { x: { more: "allowed_tools: [read_file, look, web_serch, TodoWrite]\n" } },
+      turns: [() => "ok"],
+    });
+    expect((await use({ skill: "x" })).result.warnings).toMatchObject([
+      { code: "tool-ambiguous", message: expect.stringContaining("web.look and net.look both are that") },
+      { code: "tool-unmatched", message: "Skill 'x' lists web_serch, and nothing here has it" },
+    ]);
   });
 
   it("that a server lost are an error of the tool, and the run goes on", async () => {

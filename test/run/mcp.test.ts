@@ -6,7 +6,8 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { Host } from "../../src/host/host.ts";
 import { type McpSettings, NO_SETTINGS } from "../../src/host/settings.ts";
 import { hostTool } from "../../src/run/host-tool.ts";
-import { closeMcpServers, mcpStates, mcpTools } from "../../src/run/mcp/servers.ts";
+import { closeMcpServers } from "../../src/run/mcp/end.ts";
+import { mcpStates, mcpTools } from "../../src/run/mcp/servers.ts";
 import { allSecrets } from "../../src/run/secrets.ts";
 import { openHiding } from "../../src/shared/redact.ts";
 import type { Tool } from "../../src/skill/tool.ts";
@@ -187,7 +188,8 @@ describe("tools of a server that is a program", () => {
     const { tool, log } = await usual();
     const start = performance.now();
     for (const _ of [1, 2, 3]) await tool("web.exit").execute({});
-    expect(performance.now() - start).toBeGreaterThan(2000);
+    // Of the first second, connecting took a part.
+    expect(performance.now() - start).toBeGreaterThan(1000);
     expect(started(log())).toHaveLength(3);
   });
 

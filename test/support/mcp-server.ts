@@ -30,6 +30,12 @@ const ODD: Record<string, () => void> = {
     process.stderr.write("w".repeat(5_000_000));
     serveStdio(() => toolServer("usual"));
   },
+  /** Does not end when it is told to. */
+  stubborn() {
+    process.on("SIGTERM", () => {});
+    setInterval(() => {}, 1000);
+    serveStdio(() => toolServer("usual"));
+  },
   /** Knows only the newer way to be greeted. */
   modern: () => void serveStdio(() => toolServer("usual"), { legacy: "reject" }),
 };

@@ -28,6 +28,8 @@ interface Place {
   cwd: string;
   /** What the process does beside the program. */
   beside?: string;
+  /** What is piped into it; its terminal is there all the same. */
+  piped?: string;
 }
 
 /** The program at a terminal of its own, which util-linux's `script` gives it: 80 columns wide. */
@@ -42,7 +44,8 @@ export function terminal(args: readonly string[], place: Place): Terminal {
   });
   const [file, left] = [join(start, "start.mjs"), join(start, "left")];
   const node = [`'${process.execPath}'`, `'${file}'`, ...args].join(" ");
-  const command = `stty cols 80 rows 50; ${node}; code=$?; stty -a >'${left}'; exit $code`;
+  const before = place.piped === undefined ? "" : `printf %s '${place.piped}' | `;
+  const command = `stty cols 80 rows 50; ${before}${node}; code=$?; stty -a >'${left}'; exit $code`;
   const pid = () => Number(readFileSync(join(start, "pid"), "utf8"));
   const child = spawn("script", ["-qfec", command, "/dev/null"], {
     cwd: place.cwd,

@@ -1,5 +1,6 @@
 import type { Discovered } from "../../host/discover.ts";
-import { closeMcpServers, type McpState, mcpStates } from "../../run/mcp/servers.ts";
+import { closeMcpServers } from "../../run/mcp/end.ts";
+import { type McpState, mcpStates } from "../../run/mcp/servers.ts";
 import { count } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, printer, printJson } from "../io.ts";

@@ -173,7 +173,7 @@ async function openProgram(launch: Extract<Launch, { command: readonly string[] 
   };
   const end = async (closed: Promise<void>) => {
     await inTime(closed, GRACE_MS);
-    endNow(pid);
+    await endNow(pid);
   };
   return { transport, last, end };
 }

@@ -76,7 +76,8 @@ export function openServer(launch: Launch): McpServer {
       let used: Connection | undefined;
       try {
         signal?.throwIfAborted();
-        used = await orAborted(connected(), signal);
+        const late = AbortSignal.timeout(timerMs(launch.seconds));
+        used = await orAborted(connected(), signal ? AbortSignal.any([signal, late]) : late);
         const result = await used.client.callTool(
           {
             name: tool.name,

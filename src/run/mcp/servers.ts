@@ -3,9 +3,11 @@ import type { Notice } from "../../host/sandbox.ts";
 import type { McpSettings } from "../../host/settings.ts";
 import { openHiding } from "../../shared/redact.ts";
 import { count, oneLine } from "../../shared/text.ts";
+import { plainSchema } from "../../skill/plain-schema.ts";
 import type { Tool } from "../../skill/tool.ts";
 import { asNotice, hide } from "../notice.ts";
 import { allSecrets } from "../secrets.ts";
+import { onClosing } from "./end.ts";
 import { START_MS } from "./failure.ts";
 import { failed, launchOf, tableOf } from "./launch.ts";
 import { type McpServer, openServer } from "./server.ts";
@@ -55,8 +57,7 @@ export async function mcpStates(host: Host): Promise<McpState[]> {
   );
 }
 
-/** Ends all that were started. They end with the process too. */
-export async function closeMcpServers(): Promise<void> {
+async function closeOpened(): Promise<void> {
   const servers = [...OPENED.values()];
   OPENED.clear();
   await Promise.all(servers.map((server) => server.close()));
@@ -64,6 +65,7 @@ export async function closeMcpServers(): Promise<void> {
 
 /** By how they are started, with all values: what is configured alike is one, whoever reads the configuration and how often. */
 const OPENED = new Map<string, McpServer>();
+onClosing(closeOpened);
 
 async function toolsOf(name: string, settings: McpSettings, host: Host, signal?: AbortSignal): Promise<McpTools> {
   try {
@@ -102,13 +104,16 @@ function chosen(name: string, settings: McpSettings, listed: readonly ListedTool
   const problems: Notice[] = [];
   const say = (code: string, message: string, fix: string) => problems.push({ code, message, fix });
   const meant = listed.filter((tool) => settings.tools?.some((entry) => isNamed(tool, entry)) ?? true);
-  const isSmall = (tool: ListedTool) => JSON.stringify(tool.inputSchema).length <= LARGEST_SCHEMA;
-  for (const tool of meant.filter((one) => !isSmall(one)).slice(0, 5)) {
-    const message = `Tool '${oneLine(tool.name, 64)}' of MCP server '${name}' is left out: its schema is larger than 32 KiB`;
-    say("mcp-schema", message, "ask whoever makes the server for less");
+  const wrongIn = ({ inputSchema }: ListedTool) => {
+    if (JSON.stringify(inputSchema).length > LARGEST_SCHEMA) return "is larger than 32 KiB";
+    return plainSchema(inputSchema) ? undefined : "has hidden characters in what is checked by it";
+  };
+  for (const tool of meant.filter((one) => wrongIn(one) !== undefined).slice(0, 5)) {
+    const message = `Tool '${oneLine(tool.name, 64)}' of MCP server '${name}' is left out: its schema ${wrongIn(tool)}`;
+    say("mcp-schema", message, "ask whoever makes the server to mend it");
   }
   const tools = new Map<string, Tool>();
-  for (const one of meant.filter(isSmall)) {
+  for (const one of meant.filter((tool) => wrongIn(tool) === undefined)) {
     const tool = asTool(name, one, settings, server.call);
     if (!tools.has(tool.name)) tools.set(tool.name, tool);
   }

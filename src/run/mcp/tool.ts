@@ -1,7 +1,8 @@
 import type { CallToolResult, Progress } from "@modelcontextprotocol/client";
 import type { McpSettings } from "../../host/settings.ts";
 import { inLine } from "../../shared/prompt.ts";
-import { type Data, isData } from "../../skill/data.ts";
+import { isData } from "../../skill/data.ts";
+import { plainSchema } from "../../skill/plain-schema.ts";
 import type { CallOptions, Tool, ToolResult } from "../../skill/tool.ts";
 import { wireName } from "../../skill/wire-name.ts";
 
@@ -17,7 +18,6 @@ export interface ListedTool {
 type Call = (tool: ListedTool, input: unknown, options?: CallOptions) => Promise<ToolResult>;
 
 const LONGEST_DESCRIPTION = 2048;
-const LONGEST_WORDS = 1024;
 
 /** What a server lists, read as one: nothing where it can be none. */
 export function readTool(listed: unknown): ListedTool[] {
@@ -44,7 +44,7 @@ export function asTool(server: string, listed: ListedTool, settings: McpSettings
     name: `${server}.${partOf(name)}`,
     description: inLine(description ?? "", LONGEST_DESCRIPTION) || what,
     category: "mcp",
-    inputSchema: plainSchema(listed.inputSchema) as Data,
+    inputSchema: plainSchema(listed.inputSchema) ?? { type: "object" },
     ...(isFree ? {} : { effect: () => ({ on: "outside", what, where: server, isReversible }) }),
     execute: (input, options) => call(listed, input, options),
   };
@@ -59,20 +59,6 @@ export function isNamed({ name }: Pick<ListedTool, "name">, entry: string): bool
 function partOf(name: string): string {
   return /^[\w./-]{1,128}$/.test(name) ? name : wireName(name);
 }
-
-/** Words in a schema are read by models as the description is. */
-function plainSchema(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(plainSchema);
-  if (!isData(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [
-      key,
-      WORDS.has(key) && typeof item === "string" ? inLine(item, LONGEST_WORDS) : plainSchema(item),
-    ]),
-  );
-}
-
-const WORDS = new Set(["description", "title", "$comment"]);
 
 export function resultOf({ content = [], structuredContent, isError }: CallToolResult): ToolResult {
   const parts = content.map(partText).filter((part) => part !== "");

@@ -21,6 +21,7 @@ export async function toolsIn(module: object, at: Exported, given: Given): Promi
   if (list.length > MOST_TOOLS) {
     throw broken(at, `has ${list.length} tools, more than ${MOST_TOOLS}`, "leave out what is not needed");
   }
+  if (list.length === 0) throw exportProblem(at, "gives no tools", `export const ${at.export} = [myTool]`);
   return list.map((item, index) => toolOf(item, at, index));
 }
 
@@ -69,7 +70,8 @@ function toolOf(item: unknown, at: Exported, index: number): Tool {
   const which = typeof name === "string" ? `its tool "${oneLine(name, 64)}"` : `item ${index + 1}`;
   const lacks = (what: string) => broken(at, `${which} ${what}`, "make it with Tool.define from @agent/tools");
   if (typeof name !== "string" || typeof execute !== "function") throw lacks("is no tool");
-  if (!TOOL_ID.test(name)) throw lacks("has a name that is none for a tool");
+  // The dot is between the skill's name and this one: with another, two could be one.
+  if (!TOOL_ID.test(name) || name.includes(".")) throw lacks("has a name that is none for a tool of a skill");
   if (typeof description !== "string" || description.trim() === "") throw lacks("has no description");
   if (!isData(inputSchema) || inputSchema["type"] !== "object")
     throw lacks("has no JSON Schema of an object as `inputSchema`");

@@ -4,12 +4,13 @@ import type { Notice } from "../../host/sandbox.ts";
 import { placeOf } from "../../host/trust.ts";
 import { isTrusted } from "../../policy/trust.ts";
 import { storeFolder } from "../../sandbox/places.ts";
-import { storeSkill } from "../../sandbox/store.ts";
+import { storedAsJudged } from "../../sandbox/store.ts";
 import { defined } from "../../shared/defined.ts";
 import { spellHidden } from "../../shared/hidden.ts";
 import { type Hiding, openHiding } from "../../shared/redact.ts";
 import { oneLine } from "../../shared/text.ts";
 import type { Data } from "../../skill/data.ts";
+import { plainSchema } from "../../skill/plain-schema.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { Tool, ToolOwner } from "../../skill/tool.ts";
 import { findToolsetFile, parseToolsetRef } from "../../skill/toolset-ref.ts";
@@ -53,7 +54,7 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
     const judged = judge(host, skill, copy);
     if ("problems" in judged) return none(judged.problems);
     const start = startOf(host, skill, {
-      root: realpathSync(storeSkill(copy, storeFolder(homeOf(host)))),
+      root: realpathSync(storedAsJudged(copy, storeFolder(homeOf(host)))),
       toolsets: judged.toolsets,
     });
     const thread = await startThread(start, { env: envOf(host), name: skill.name, onPrinted: request.onPrinted });
@@ -65,7 +66,11 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
     }
     const hiding = request.hiding ?? openHiding(allSecrets(new Map(), host));
     const most = host.settings.limits.toolOutput;
-    const tools = thread.offers.map((offer) => hostTool(toolOf(offer, thread, start.given.skill), most, hiding));
+    const offers = thread.offers.map((offer) => ({
+      ...offer,
+      inputSchema: plainSchema(offer.inputSchema) ?? offer.inputSchema,
+    }));
+    const tools = offers.map((offer) => hostTool(toolOf(offer, thread, start.given.skill), most, hiding));
     return { tools, problems: [], ended: () => thread.ended(), close: () => thread.close() };
   } catch (error) {
     return none([of(skill, asNotice(error))]);
@@ -128,13 +133,19 @@ function envOf(host: Host): Record<string, string> {
 
 async function schemaProblems(skill: Skill, offers: readonly Offer[]): Promise<Notice[]> {
   const problems = await Promise.all(
-    offers.map(async ({ name, inputSchema }) => ({ name, problem: await unusableSchema(inputSchema) })),
+    offers.map(async ({ name, inputSchema }) => ({ name, problem: await schemaProblem(inputSchema) })),
   );
   return problems.flatMap(({ name, problem }) => {
     if (problem === undefined) return [];
     const message = `its tool "${name}" has an \`inputSchema\` that cannot be used: ${problem}`;
     return of(skill, { code: "toolset-broken", message, fix: "give its `parameters` as a schema of zod" });
   });
+}
+
+/** A schema is read by models too. */
+async function schemaProblem(schema: Data): Promise<string | undefined> {
+  if (!plainSchema(schema)) return "it has hidden characters in names or values";
+  return unusableSchema(schema);
 }
 
 const LONGEST_DESCRIPTION = 4096;
@@ -144,22 +155,13 @@ function toolOf({ name, description, inputSchema, hasEffect }: Offer, thread: Th
     name: `${owner.name}.${name}`,
     description: spellHidden(description).text.slice(0, LONGEST_DESCRIPTION),
     category: "skills",
-    inputSchema: visible(inputSchema),
+    inputSchema,
     owner,
     ...(hasEffect ? { effect: (input: unknown) => thread.effect(name, input) } : {}),
     execute: (input, options) => thread.call(name, input, { ...options, skill: owner }),
   };
 }
 
-/** A schema is read by models too. */
-function visible(schema: Data): Data {
-  return JSON.parse(JSON.stringify(schema), (key, value) =>
-    TEXTS.has(key) && typeof value === "string" ? spellHidden(value).text : value,
-  );
-}
-
-const TEXTS = new Set(["title", "description", "$comment"]);
-
 function of({ name }: Skill, { code, message, fix }: Notice): Notice {
-  return { code, message: `Toolset of skill '${name}': ${message}`, fix };
+  return { code, message: `Toolset of skill '${name}': ${message.replace(/^Its /, "its ")}`, fix };
 }

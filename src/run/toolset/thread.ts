@@ -267,7 +267,8 @@ const UNKNOWN: ToolEffect = { on: "outside" };
 const ABORTED: ToolResult = { content: "It was interrupted.", isError: true, code: "aborted" };
 
 function endedResult(why: string): ToolResult {
-  return { content: `The skill's tools are not there any more: ${why}`, isError: true, code: "toolset-ended" };
+  const content = `The skill's tools are not there any more: ${why}. Loading the skill again begins anew.`;
+  return { content, isError: true, code: "toolset-ended" };
 }
 
 function isFailure(answer: unknown): boolean {
