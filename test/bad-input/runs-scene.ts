@@ -1,0 +1,59 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Host } from "../../src/host/host.ts";
+import { type JournalLine, writeLine } from "../../src/host/journal-lines.ts";
+import { type Model, NO_USAGE } from "../../src/host/models.ts";
+import { type McpSettings, NO_SETTINGS } from "../../src/host/settings.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+export const AT = "2026-01-02T03:04:05.000Z";
+export const GOOD = "20260102-030405-00000001";
+export const ODD = "20260102-030405-00000002";
+
+/** A first line, and a request. */
+export function begun(id: string, more: object = {}): object[] {
+  const head = { type: "run", version: 1, id, kind: "use", skill: "mailer", task: "Send it", at: AT, ...more };
+  return [head, { type: "request", at: AT, request: { skill: "mailer", message: "Send it" } }];
+}
+
+/** Lines as somebody writes them who can make the sum. */
+export function forged(...lines: readonly object[]): string {
+  return lines.map((line) => writeLine(line as JournalLine)).join("");
+}
+
+/** A home with a run that is as it should be, and these. */
+export function homeWith(journals: Readonly<Record<string, string>>): { home: string; runs: string } {
+  const home = temporaryFolder();
+  const runs = join(home, ".skillet/runs");
+  mkdirSync(runs, { recursive: true });
+  for (const [id, text] of Object.entries({ [GOOD]: forged(...begun(GOOD)), ...journals }))
+    writeFileSync(join(runs, `${id}.jsonl`), text);
+  return { home, runs };
+}
+
+export const TOKEN = "hunter2-of-the-server";
+
+/** A host with one server, which is odd in this way. */
+export function serverHost(kind: string, more: Partial<McpSettings> = {}): Host & { home: string; log: string } {
+  const home = temporaryFolder();
+  const log = join(home, "log.txt");
+  const command = [process.execPath, join(import.meta.dirname, "runs-server.ts"), kind];
+  const env = new Map([
+    ["TOKEN", TOKEN],
+    ["MCP_LOG", log],
+  ]);
+  const settings = { ...(more.url === undefined ? { command } : {}), env, ...more };
+  return { home, log, env: {}, settings: { ...NO_SETTINGS, mcp: new Map([["web", settings as McpSettings]]) } };
+}
+
+/** A model that makes these calls, and then ends, however often it is asked. */
+export function caller(...calls: readonly { tool: string; input?: unknown }[]): Model {
+  return {
+    name: "test/caller",
+    async respond({ messages }) {
+      if (messages.at(-1)?.role === "tool") return { text: "end", calls: [], usage: NO_USAGE, finish: "stop" };
+      const made = calls.map(({ tool, input = {} }, index) => ({ id: String(index), tool, input }));
+      return { text: "", calls: made, usage: NO_USAGE, finish: "calls" };
+    },
+  };
+}

@@ -1,0 +1,295 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
+import { openRuns } from "../../src/host/runs.ts";
+import { openStatistics } from "../../src/host/statistics.ts";
+import { closeMcpServers } from "../../src/run/mcp/end.ts";
+import { mcpTools } from "../../src/run/mcp/servers.ts";
+import { openSession } from "../../src/session/session.ts";
+import { EFFECT, elsewhere, ID, newRun } from "../host/run-scene.ts";
+import { skillet } from "../support/command.ts";
+import { discoverIn } from "../support/discover.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { ended } from "../support/statistics-events.ts";
+import { opened, openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { useScene } from "../support/use.ts";
+import { AT, begun, caller, forged, GOOD, homeWith, ODD, serverHost, TOKEN } from "./runs-scene.ts";
+
+const ACTS = "\u{1b}[2J\u{1b}]0;gone\u{7}\r\u{202e}\u{9b}31m";
+
+describe("a journal that somebody wrote", () => {
+  it("[Q-09] that is a link shows nothing of what it leads to, and nothing is written there", async () => {
+    const { home, runs } = homeWith({});
+    const secret = join(temporaryFolder({ secret: forged(...begun(ODD)) }), "secret");
+    symlinkSync(secret, join(runs, `${ODD}.jsonl`));
+    const before = readFileSync(secret, "utf8");
+    for (const args of [["runs"], ["runs", "show", ODD], ["approve", ODD], ["cancel", ODD], ["resume", ODD]]) {
+      const { stdout, stderr } = await skillet(args, { env: { HOME: home } });
+      expect(stdout.replaceAll(/^! .*\n {2}Send it$/gm, "")).not.toContain("Send it");
+      expect(stderr).not.toContain("mailer");
+    }
+    expect(readFileSync(secret, "utf8")).toBe(before);
+  });
+
+  it("[Q-23] lets nothing act on the terminal, wherever it stands", async () => {
+    const effect = { ...EFFECT, run: ODD, skill: ACTS, source: ACTS, place: ACTS, tool: ACTS, what: ACTS };
+    const event = { run: ODD, skill: ACTS, at: AT };
+    const at = "2026-01-02T03:04:06.000Z";
+    const text = forged(
+      ...begun(ODD, { skill: ACTS, task: ACTS, workspace: `/${ACTS}` }),
+      { type: "event", at, event: { ...event, type: "run-started", model: ACTS, tools: [], depth: 1, limits: {} } },
+      { type: "event", at, event: { ...event, type: "tool-called", step: 1, tool: ACTS, input: { [ACTS]: ACTS } } },
+      { type: "event", at, event: { ...event, type: "run-warned", code: ACTS, message: ACTS, fix: ACTS } },
+      {
+        type: "ask",
+        at,
+        name: "approval:1.1",
+        effect: { ...effect, where: ACTS, amount: ACTS, reason: ACTS, input: ACTS },
+      },
+    );
+    const { home } = homeWith({ [ODD]: text });
+    const commands = [["runs"], ["runs", "show", ODD, "--full"], ["approve"], ["approve", ODD, "--deny", "no"]];
+    for (const args of [...commands, ["runs", "--json"], ["runs", "show", ODD, "--json"]]) {
+      const { stdout, stderr } = await skillet(args, { env: { HOME: home } });
+      expect(stdout + stderr).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]/);
+    }
+  });
+
+  it("of a hundred thousand lines is listed and shown", async () => {
+    const event = {
+      type: "tool-called",
+      run: ODD,
+      skill: "mailer",
+      at: "2026-01-02T03:04:05.000Z",
+      step: 1,
+      tool: "x",
+    };
+    const line = forged({ type: "event", at: event.at, event: { ...event, input: {} } });
+    const { home } = homeWith({ [ODD]: forged(...begun(ODD)) + line.repeat(100_000) });
+    expect((await skillet(["runs"], { env: { HOME: home } })).stdout).toContain(GOOD.slice(-8));
+    expect((await skillet(["runs", "show", ODD], { env: { HOME: home } })).code).toBe(0);
+  }, 20_000);
+
+  it("is called off or answered by processes that want it at once, and holds one word at most", async () => {
+    const home = temporaryFolder();
+    const runs = openRuns(home);
+    const journal = runs.begin(newRun());
+    journal.ask("approval:1.1", EFFECT);
+    journal.close();
+    const attempt = (work: string) => elsewhere(home, `try { ${work} } catch (error) { say(error.code); }`);
+    const answer = (isApproved: boolean) => attempt(`runs.answer("${ID}", { isApproved: ${isApproved} });`);
+    const cancel = () => attempt(`runs.cancel("${ID}");`);
+    const take = () => attempt(`runs.open("${ID}").close();`);
+    await Promise.all([answer(true), cancel(), answer(false), take(), answer(true), take()]);
+    const { lines, corrupt } = runs.read(ID);
+    const types = lines.map(({ type }) => type).filter((type) => type === "answer" || type === "cancel");
+    expect(corrupt).toEqual([]);
+    expect([["answer", "cancel"], ["cancel"]]).toContainEqual(types);
+    expect(runs.find(ID).state).toBe("cancelled");
+  }, 20_000);
+});
+
+describe("a command that does not say that it writes", () => {
+  it("cannot change the workspace by any way round", async () => {
+    const ways = [
+      "echo a > one.txt",
+      "cd /proc/self/root/$PWD && echo a > two.txt",
+      "ln README.md three.txt; ln -s /tmp four",
+      "mount -o remount,rw . ; echo a > five.txt",
+      "unshare -Ur sh -c 'mount -o remount,rw . && echo a > six.txt'",
+      "git init -q . ; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit",
+      "for f in /proc/*/root$PWD /proc/*/cwd; do echo a > $f/seven.txt; done",
+      "chmod 777 README.md; touch README.md; rm -f README.md; mv README.md eight",
+      "setsid sh -c 'sleep 0.3; echo a > nine.txt' & disown",
+      "sleep 0.6",
+    ];
+    const { use, found } = await useScene({ skills: { x: {} }, turns: () => "" });
+    const before = readFileSync(join(found.workspace, "README.md"), "utf8");
+    const asked: string[] = [];
+    const { result } = await use(
+      { skill: "x" },
+      {
+        models: { default: caller(...ways.map((command) => ({ tool: "bash", input: { command } }))) },
+        approve: async ({ what }) => {
+          asked.push(what);
+          return { isApproved: false };
+        },
+      },
+    );
+    expect([result.stop, asked]).toEqual(["answer", []]);
+    expect(readdirSync(found.workspace)).toEqual(["README.md"]);
+    expect(readFileSync(join(found.workspace, "README.md"), "utf8")).toBe(before);
+  }, 30_000);
+
+  it("nor can a program that a skill's tool starts", async () => {
+    const body = "return JSON.stringify(await ctx.sandbox.run(['sh', '-c', 'echo a > one.txt']))";
+    const files = { "toolsets/index.ts": toolsetOf({ start: body }) };
+    const { use, found } = await useScene({
+      skills: { x: { more: 'toolsets: ["toolsets/index:Tools"]\n', files } },
+      turns: () => "",
+    });
+    const { result } = await use({ skill: "x" }, { models: { default: caller({ tool: "x.start" }) } });
+    expect(result.stop).toBe("answer");
+    expect(existsSync(join(found.workspace, "one.txt"))).toBe(false);
+  }, 20_000);
+});
+
+describe("a toolset in an odd file", () => {
+  const NAMES = ["a b", "a#b", "a?b", "a%2eb", "ünï", "a'b"];
+  it("[T-11] is found under whatever name it has", async () => {
+    const files = NAMES.map((name, index) => [
+      `toolsets/${name}.ts`,
+      toolsetOf({ [`t${index}`]: `return "${index}"` }),
+    ]);
+    const references = NAMES.map((name) => `toolsets/${name}:Tools`);
+    const { tools, problems } = await opened(ownSkill(Object.fromEntries(files), references));
+    expect(problems).toEqual([]);
+    expect(tools.map(({ name }) => name)).toEqual(NAMES.map((_, index) => `x.t${index}`));
+  });
+
+  it("[T-11] is read with a mark, other line ends, a first line for the shell, and what TypeScript alone has", async () => {
+    const one = (name: string, more = "") => toolsetOf({ [name]: "return '1'" }, more);
+    const { tools, problems } = await opened(
+      ownSkill(
+        {
+          "mark.ts": `\uFEFF${one("mark")}`,
+          "ends.ts": one("ends").replaceAll("\n", "\r\n"),
+          "shell.ts": `#!/usr/bin/env node\n${one("shell")}`,
+          "types.ts": one(
+            "types",
+            "enum E { A = 4 } namespace N { export const x = E.A } export const n: number = N.x;",
+          ),
+          "cycle.ts": one("cycle", 'import "./round.ts";'),
+          "round.ts": 'import "./cycle.ts"; export const round = 1;',
+        },
+        ["mark", "ends", "shell", "types", "cycle"].map((name) => `${name}:Tools`),
+      ),
+    );
+    expect(problems).toEqual([]);
+    expect(tools).toHaveLength(5);
+  });
+
+  it("[Q-09] that is a link is followed inside of the folder, and never out of it", async () => {
+    const body = 'try { await import("./more/helper.ts"); return "out" } catch { return "in" }';
+    const scene = await discoverIn({
+      ...ownSkill({ "lib/real.ts": toolsetOf({ one: body }) }, ["inside:Tools"]),
+      "home/elsewhere.ts": "export const elsewhere = 1;",
+    });
+    const folder = join(scene.root, "home/.agent/skills/x");
+    symlinkSync("lib/real.ts", join(folder, "inside.ts"));
+    mkdirSync(join(folder, "more"));
+    symlinkSync(join(scene.root, "home/elsewhere.ts"), join(folder, "more/helper.ts"));
+    const { call } = await openIn(await scene.again());
+    expect(await call("one")).toMatchObject({ isError: false, content: expect.stringMatching(/^in$/m) });
+  });
+});
+
+describe("a toolset that gives odd things", () => {
+  it("[T-13] brings no tools when a look at it throws, and says so", async () => {
+    for (const text of [
+      "export const Tools = [{ get name() { throw new Error('looked') } }];",
+      "export const Tools = new Proxy([], { get() { throw new Error('looked') } });",
+      "export class Tools { get tools() { throw new Error('looked') } }",
+    ]) {
+      const { problems, tools } = await opened(ownSkill({ "toolsets/index.ts": text }));
+      expect([problems[0]?.message, tools]).toEqual([expect.stringContaining("looked"), []]);
+    }
+  });
+
+  it("gives results that go round in circles, that are none yet, or that throw when they are looked at", async () => {
+    const { call } = await opened(
+      ownSkill({
+        "toolsets/index.ts": toolsetOf({
+          round: "const m: any = {}; m.m = m; return { output: 'o', metadata: m }",
+          large: "return { output: 'o', metadata: { n: 5n } } as any",
+          later: "return { then(done: any) { done({ output: 'later' }) } } as any",
+          thrown: "return { get output() { throw new Error('looked') } } as any",
+        }),
+      }),
+    );
+    expect(await call("round")).toMatchObject({ isError: false, content: expect.stringContaining("o") });
+    expect(await call("large")).not.toHaveProperty("metadata");
+    expect(await call("later")).toMatchObject({ content: expect.stringContaining("later") });
+    expect(await call("thrown")).toMatchObject({ isError: true, content: expect.stringContaining("looked") });
+  });
+
+  it("[Q-24] leaves nothing behind, however often it is loaded and unloaded", async () => {
+    const scene = await discoverIn(ownSkill({ "toolsets/index.ts": toolsetOf({ one: "return '1'" }) }));
+    const session = openSession(scene.catalog, scene);
+    const once = async () => {
+      await session.load("x");
+      session.unload("x");
+    };
+    const threads = () => readdirSync("/proc/self/task").length;
+    const files = () => readdirSync("/proc/self/fd").length;
+    await once();
+    const before = { threads: threads(), files: files() };
+    for (let times = 0; times < 10; times++) await once();
+    await expect.poll(threads, { timeout: 5000 }).toBeLessThanOrEqual(before.threads);
+    await expect.poll(files, { timeout: 5000 }).toBeLessThanOrEqual(before.files);
+  }, 30_000);
+});
+
+describe("a server of MCP that is odd", () => {
+  afterEach(closeMcpServers);
+
+  const CALLS: Record<string, object> = {
+    other: { isError: true, code: "mcp-timeout" },
+    bytes: { isError: false, content: "a\ufffd\ufffd\ufffdb" },
+    nothings: { isError: true, code: "mcp-failed" },
+    asks: { isError: false, content: '["an error","an error","an error"]' },
+  };
+  for (const [kind, result] of Object.entries(CALLS)) {
+    it(`is a result like any other: ${kind}`, async () => {
+      const { tools, problems } = await mcpTools(serverHost(kind, { seconds: 2 }));
+      expect(problems).toEqual([]);
+      expect(await tools.find(({ name }) => name === "web.echo")?.execute({})).toMatchObject(result);
+    });
+  }
+
+  it("[Q-24] has no pages without end, and no tools that are none", async () => {
+    expect(await mcpTools(serverHost("pages"))).toEqual({ tools: [], problems: [] });
+    const { tools } = await mcpTools(serverHost("nothings"));
+    expect(tools.map(({ name }) => name)).toEqual(["web.__proto__", "web.echo"]);
+  });
+
+  it("[Q-22] gets nobody else the token that it is asked with", async () => {
+    const heard: string[] = [];
+    const other = await listening((request, response) => {
+      heard.push(String(request.headers.authorization));
+      response.writeHead(404).end();
+    });
+    const first = await listening((_, response) => response.writeHead(307, { location: other }).end());
+    const { problems } = await mcpTools(serverHost("", { url: first, token: TOKEN }));
+    expect(problems).toMatchObject([{ code: "mcp-failed" }]);
+    expect(JSON.stringify(problems)).not.toContain(TOKEN);
+    expect(heard.filter((header) => header.includes(TOKEN))).toEqual([]);
+  });
+});
+
+async function listening(answer: RequestListener): Promise<string> {
+  const server = createServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+describe("statistics", () => {
+  it("[Q-23] take any name for one, and show none that acts on a terminal", async () => {
+    const home = temporaryFolder();
+    const names = ["a'b\"c", "😀", "__proto__", "'; DROP TABLE uses; --", ACTS, "x".repeat(10_000)];
+    const statistics = openStatistics(join(home, ".skillet"));
+    for (const name of names) statistics.take(ended(name));
+    expect(new Set(statistics.perSkill().map(({ skill }) => skill))).toEqual(new Set(names));
+    for (const args of [["stats"], ["stats", "--json"]]) {
+      const { code, stdout } = await skillet(args, { env: { HOME: home } });
+      expect(code).toBe(0);
+      expect(stdout).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]/);
+    }
+  });
+});
