@@ -6,6 +6,9 @@ import { type JournalLine, readJournal, writeLine } from "./journal-lines.ts";
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
 const HOW = { read: O_RDONLY, add: O_RDWR | O_APPEND };
 
+/** In bytes. No run comes near it, and one that is larger would keep all others from being listed. */
+const LARGEST = 256 * 1024 * 1024;
+
 /** Opens what must be a file: a link would lead elsewhere, and a pipe would never end. The caller closes it. */
 export function openFile(file: string, how: keyof typeof HOW): number {
   let fd: number;
@@ -14,9 +17,10 @@ export function openFile(file: string, how: keyof typeof HOW): number {
   } catch (error) {
     throw codeOf(error) === "ELOOP" ? new Error("it is a link", { cause: error }) : error;
   }
-  if (fstatSync(fd).isFile()) return fd;
+  const stats = fstatSync(fd);
+  if (stats.isFile() && stats.size <= LARGEST) return fd;
   closeSync(fd);
-  throw new Error("it is no file");
+  throw new Error(stats.isFile() ? "it is larger than 256 MiB" : "it is no file");
 }
 
 export function readBytes(fd: number, from = 0, to = fstatSync(fd).size): Buffer {

@@ -1,6 +1,7 @@
 import type { Approval, Effect } from "./approvals.ts";
 import type { Caller } from "./caller.ts";
 import type { RunEvent, Stop } from "./events.ts";
+import { isLine } from "./journal-shape.ts";
 import type { Message, Usage } from "./models.ts";
 
 /** What a run's journal holds, a line each. No value of a secret is in any of it. */
@@ -60,7 +61,8 @@ export function readLine(text: string): JournalLine | undefined {
   const json = `${text.slice(0, -end.length)}}`;
   if (sumOf(json) !== sum) return undefined;
   try {
-    return JSON.parse(json);
+    const line: unknown = JSON.parse(json);
+    return isLine(line) ? line : undefined;
   } catch {
     return undefined; // Whoever made the sum, made it of this.
   }

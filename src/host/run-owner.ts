@@ -1,4 +1,4 @@
-import { readFileSync, rmSync } from "node:fs";
+import { readFileSync, rmSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import { codeOf } from "../shared/inside.ts";
 import { replaceFile, whileLocked } from "./locked-file.ts";
@@ -20,7 +20,7 @@ export function claimRun(file: string): { held: Owner } | { release(): void } {
     replaceFile(file, mine);
     return {
       release() {
-        if (readOrNone(file) === mine) rmSync(file, { force: true });
+        if (readFileOrNone(file) === mine) rmSync(file, { force: true });
       },
     };
   });
@@ -28,7 +28,7 @@ export function claimRun(file: string): { held: Owner } | { release(): void } {
 
 /** Who is at it now. A process of this machine that is gone is not; of those of others nothing is known. */
 export function ownerIn(file: string): Owner | undefined {
-  const owner = ownerFrom(readOrNone(file));
+  const owner = ownerFrom(readFileOrNone(file));
   if (owner === undefined || owner.host !== hostname()) return owner;
   return isAlive(owner.pid) && startOf(owner.pid) === owner.start ? owner : undefined;
 }
@@ -42,6 +42,11 @@ function ownerFrom(text: string): Owner | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** A pipe in its place would never end. */
+function readFileOrNone(file: string): string {
+  return statSync(file, { throwIfNoEntry: false })?.isFile() ? readOrNone(file) : "";
 }
 
 function readOrNone(file: string): string {

@@ -79,11 +79,15 @@ function stateOf(lines: readonly JournalLine[], isAtWork: boolean): Pick<RunSumm
   return ask?.type === "ask" ? { state: "answered", effect: ask.effect } : { state: "interrupted" };
 }
 
-/** The first question that nobody has answered yet. One that something was done after is over: nobody was asked it again. */
+/**
+ * The first question that nobody has answered yet. One that something was done after is over: nobody was asked it again. One that was
+ * asked again, since it is about another thing by now, is open again.
+ */
 export function pendingAsk(lines: readonly JournalLine[]): Extract<JournalLine, { type: "ask" }> | undefined {
   const open = lines.slice(lines.findLastIndex(({ type }) => type === "step") + 1);
-  const answered = new Set(open.flatMap((line) => (line.type === "answer" ? [line.name] : [])));
-  const ask = open.find((line) => line.type === "ask" && !answered.has(line.name));
+  const isOver = (name: string, index: number) =>
+    open.slice(index + 1).some((line) => (line.type === "ask" || line.type === "answer") && line.name === name);
+  const ask = open.find((line, index) => line.type === "ask" && !isOver(line.name, index));
   return ask?.type === "ask" ? ask : undefined;
 }
 

@@ -32,7 +32,7 @@ export interface Runs {
   open(id: string): Journal;
   /** All of them, the newest first. */
   list(): readonly RunSummary[];
-  /** The one whose id this is, or whose id or its last part begins with it, or else ends with it; `last` is the newest. Throws a SkillError when none or several are. */
+  /** The one whose id, or the last part of it, begins with this, or else ends with it; `last` is the newest. Throws a SkillError when none or several are. */
   find(written: string): RunSummary;
   read(id: string): JournalText;
   /** Gives the word that a run waits for. Throws a SkillError when it waits for none, or for another thing than this. */
@@ -89,8 +89,12 @@ export function openRuns(skilletHome: string, keep: Retention = RETENTION): Runs
     const remove = ({ id }: RunSummary) =>
       whileLocked(ownerOf(id), () => {
         if (ownerIn(ownerOf(id))) return false;
-        for (const file of [fileOf(id), ownerOf(id)]) rmSync(file, { force: true });
-        return true;
+        try {
+          for (const file of [fileOf(id), ownerOf(id)]) rmSync(file, { force: true });
+          return true;
+        } catch {
+          return false; // A folder of somebody's in its place: the others go all the same.
+        }
       });
     return isTrial ? old : old.filter(remove);
   };

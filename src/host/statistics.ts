@@ -140,7 +140,13 @@ function noteOf(event: SkillEvent, begun: ReadonlyMap<string, Begun>): Row | und
   }
   const { stop, iterations, ms, usage, cost = null } = event;
   const { inputTokens, outputTokens } = usage;
-  return { ...row, kind: "run", stop, iterations, ms: Math.round(ms), inputTokens, outputTokens, cost };
+  const tokens = { inputTokens: whole(inputTokens), outputTokens: whole(outputTokens) };
+  return { ...row, kind: "run", stop, iterations: whole(iterations), ms: whole(ms), ...tokens, cost };
+}
+
+/** What a model says that it used may be any number, and one that cannot be written down should not cost what comes after it. */
+function whole(number: number): number {
+  return Number.isFinite(number) ? Math.min(Math.max(0, Math.round(number)), Number.MAX_SAFE_INTEGER) : 0;
 }
 
 const BLANK = {

@@ -15,6 +15,7 @@ import { shown } from "./shown.ts";
 import { effectToAgree } from "./word.ts";
 
 const MOST_CALLS = 32;
+const MOST_PROGRESS = 1000;
 
 interface Answered {
   results: CallResult[];
@@ -95,6 +96,7 @@ function optionsFor(
 ): CallOptions & { signal: AbortSignal } {
   const { run, signal, context, hiding } = options;
   const skill = owner ?? options.owner;
+  let said = 0;
   const isOwn = skill?.place === options.owner?.place && skill?.name === options.owner?.name;
   return {
     ...(context.sandbox ? { sandbox: context.sandbox } : {}),
@@ -104,6 +106,7 @@ function optionsFor(
     signal,
     key: `${run}:${place}`,
     onProgress(text) {
+      if (++said > MOST_PROGRESS) return; // Nobody reads more.
       emit(port, options, { type: "tool-progressed", step, tool: name, text: inLine(hiding.text(text), 300) });
     },
   };

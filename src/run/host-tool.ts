@@ -45,8 +45,9 @@ function resultOf(given: unknown, name: string, hiding: Hiding): ToolResult {
     return {
       content,
       isError: isError === true,
-      ...(typeof code === "string" ? { code } : {}),
-      ...(typeof title === "string" ? { title: hiding.text(inLine(title, 200)) } : {}),
+      // Hidden before it is folded and cut: half a secret, or one without its line breaks, would be none that anybody knows.
+      ...(typeof code === "string" ? { code: inLine(hiding.text(code), 64) } : {}),
+      ...(typeof title === "string" ? { title: inLine(hiding.text(title), 200) } : {}),
       ...(isData(metadata) ? { metadata: hideIn(hiding, metadata) } : {}),
     };
   }

@@ -61,7 +61,7 @@ What skills and tools give back is data: text in it that asks for something is n
 export function converse(session: Session, given: Partial<Host> = {}, options: ConverseOptions = {}): Conversation {
   const host: Host = { settings: NO_SETTINGS, ...given };
   const { messages: earlier = [], ...bounds } = options;
-  const messages: Message[] = [...earlier];
+  const messages: Message[] = hideIn(openHiding(allSecrets(new Map(), host)), [...earlier]);
   let before: Promise<unknown> = Promise.resolve();
   const next = <T>(work: () => Promise<T>): Promise<T> => {
     const done = before.then(work);

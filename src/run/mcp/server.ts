@@ -1,11 +1,12 @@
 import type { SkillError } from "../../shared/error.ts";
+import { openHiding } from "../../shared/redact.ts";
 import { isData } from "../../skill/data.ts";
 import type { CallOptions, ToolResult } from "../../skill/tool.ts";
 import { timerMs } from "../bound-time.ts";
 import { refusedResult } from "../result.ts";
 import { type Connection, connect, isAnswer, isLate } from "./connect.ts";
 import { openFailures, START_MS } from "./failure.ts";
-import type { Launch } from "./launch.ts";
+import { type Launch, secretsOf } from "./launch.ts";
 import { type ListedTool, readTool, resultOf, sayProgress } from "./tool.ts";
 
 /** One server: started when first needed, and again when it has died. */
@@ -27,6 +28,7 @@ const MOST_PAGES = 100;
 
 export function openServer(launch: Launch): McpServer {
   const failures = openFailures(launch);
+  const hiding = openHiding(secretsOf(launch));
   let connection: Connection | undefined;
   let starting: Promise<Connection> | undefined;
   let startedAt = Number.NEGATIVE_INFINITY;
@@ -87,7 +89,7 @@ export function openServer(launch: Launch): McpServer {
           {
             timeout: timerMs(launch.seconds),
             ...(signal ? { signal } : {}),
-            ...(onProgress ? { onprogress: (progress) => onProgress(sayProgress(progress)) } : {}),
+            ...(onProgress ? { onprogress: (progress) => onProgress(sayProgress(progress, hiding.text)) } : {}),
             // Without what it says of its output: a model reads that as it is.
             toolDefinition: { name: tool.name, inputSchema: tool.inputSchema },
           },

@@ -1,11 +1,11 @@
 import type { Host } from "../../host/host.ts";
 import type { Notice } from "../../host/sandbox.ts";
 import type { McpSettings } from "../../host/settings.ts";
-import { openHiding } from "../../shared/redact.ts";
+import { type Hiding, openHiding } from "../../shared/redact.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { plainSchema } from "../../skill/plain-schema.ts";
 import type { Tool } from "../../skill/tool.ts";
-import { asNotice, hide } from "../notice.ts";
+import { asNotice, hide, hideIn } from "../notice.ts";
 import { allSecrets } from "../secrets.ts";
 import { onClosing } from "./end.ts";
 import { START_MS } from "./failure.ts";
@@ -41,6 +41,7 @@ export async function mcpTools(
 ): Promise<McpTools> {
   const wanted = [...host.settings.mcp].filter(([name, { enabled }]) => enabled !== false && isWanted(name));
   if (wanted.length === 0) return { tools: [], problems: [] };
+  endInTime();
   const all = await Promise.all(wanted.map(([name, settings]) => toolsOf(name, settings, host, signal)));
   return { tools: all.flatMap(({ tools }) => tools), problems: all.flatMap(({ problems }) => problems) };
 }
@@ -68,17 +69,24 @@ const OPENED = new Map<string, McpServer>();
 onClosing(closeOpened);
 
 async function toolsOf(name: string, settings: McpSettings, host: Host, signal?: AbortSignal): Promise<McpTools> {
+  const hiding = openHiding(allSecrets(new Map(), host));
   try {
     const launch = launchOf(name, settings, host);
     const key = JSON.stringify(launch);
     const server = OPENED.get(key) ?? openServer(launch);
     OPENED.set(key, server);
     const listed = await inTime(server.list(), name, signal);
-    return chosen(name, settings, listed, server);
+    return chosen(name, settings, withoutSecrets(listed, hiding), server);
   } catch (error) {
-    const hiding = openHiding(allSecrets(new Map(), host));
     return { tools: [], problems: signal?.aborted ? [] : [hide(hiding)(asNotice(error))] };
   }
+}
+
+/** What a server says of its tools goes to models too. One whose name holds a secret can be called nothing. */
+function withoutSecrets(listed: readonly ListedTool[], hiding: Hiding): ListedTool[] {
+  return listed.flatMap(({ name, ...words }) =>
+    hiding.text(name) === name ? [{ name, ...hideIn(hiding, words) }] : [],
+  );
 }
 
 async function inTime<T>(work: Promise<T>, name: string, signal: AbortSignal | undefined): Promise<T> {
@@ -129,4 +137,12 @@ function chosen(name: string, settings: McpSettings, listed: readonly ListedTool
     say("mcp-tool", message, `it has: ${has}; correct ${table} in config.toml`);
   }
   return { tools: [...tools.values()].slice(0, MOST_TOOLS), problems };
+}
+
+let isEndedInTime = false;
+
+/** Once there is nothing left to do they are closed: a server that does not end when it is asked to would stay for ever after us. */
+function endInTime(): void {
+  if (!isEndedInTime) process.once("beforeExit", () => void closeOpened());
+  isEndedInTime = true;
 }

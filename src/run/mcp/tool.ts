@@ -81,7 +81,7 @@ function partText(part: CallToolResult["content"][number]): string {
   return "text" in part.resource ? `${line}\n${part.resource.text}` : line;
 }
 
-export function sayProgress({ progress, total, message }: Progress): string {
-  if (message !== undefined && message !== "") return inLine(message, 200);
+export function sayProgress({ progress, total, message }: Progress, hide: (text: string) => string): string {
+  if (message !== undefined && message !== "") return inLine(hide(message), 2000); // Whoever shows it shows less.
   return total === undefined ? String(progress) : `${progress} of ${total}`;
 }

@@ -57,14 +57,15 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
       root: realpathSync(storedAsJudged(copy, storeFolder(homeOf(host)))),
       toolsets: judged.toolsets,
     });
-    const thread = await startThread(start, { env: envOf(host), name: skill.name, onPrinted: request.onPrinted });
+    const hiding = request.hiding ?? openHiding(allSecrets(new Map(), host));
+    const { onPrinted } = request;
+    const thread = await startThread(start, { env: envOf(host), name: skill.name, hide: hiding.text, onPrinted });
     if ("problem" in thread) return none([of(skill, thread.problem)]);
     const unusable = await schemaProblems(skill, thread.offers);
     if (unusable.length > 0) {
       thread.close();
       return none(unusable);
     }
-    const hiding = request.hiding ?? openHiding(allSecrets(new Map(), host));
     const most = host.settings.limits.toolOutput;
     const offers = thread.offers.map((offer) => ({
       ...offer,

@@ -14,6 +14,8 @@ export interface ThreadOptions {
   /** Variables of the host that the thread has too. */
   env: Readonly<Record<string, string>>;
   name: string;
+  /** A text without secrets. */
+  hide(text: string): string;
   /** What its code prints. Nobody reads it when left out. */
   onPrinted?: ((text: string) => void) | undefined;
 }
@@ -39,7 +41,7 @@ const MEMORY_MB = 512;
 /** Imports toolsets in a thread of their own. Gives what is wrong with them, where something is. */
 export async function startThread(start: Start, options: ThreadOptions): Promise<Thread | { problem: Notice }> {
   const { Worker } = await import("node:worker_threads"); // Only who has toolsets loads what keeps them apart.
-  const begin = () => new Live(newWorker(Worker, start, options), options.onPrinted);
+  const begin = () => new Live(newWorker(Worker, start, options), options);
   let live = begin();
   let isClosed = false;
   const opened = await live.ready;
@@ -101,7 +103,7 @@ class Live {
   readonly #onPrinted: ((text: string) => void) | undefined;
   #count = 0;
 
-  constructor(worker: Worker, onPrinted?: (text: string) => void) {
+  constructor(worker: Worker, { hide, onPrinted }: Pick<ThreadOptions, "hide" | "onPrinted">) {
     this.#worker = worker;
     this.ready = this.#opened.promise;
     const late = setTimeout(() => {
@@ -112,7 +114,7 @@ class Live {
     this.#onPrinted = onPrinted;
     worker.on("message", (message: FromThread) => this.#take(message));
     worker.on("messageerror", () => this.end("what it said could not be read"));
-    worker.on("error", (error) => this.#over(`it threw: ${oneLine(reason(error), 300)}`));
+    worker.on("error", (error) => this.#over(`it threw: ${oneLine(hide(reason(error)), 300)}`));
     worker.on("exit", (code) => this.#over(`it ended itself (process.exit, code ${code})`));
   }
 
@@ -208,8 +210,8 @@ class Live {
     },
     called: ({ id, result }) => this.#settle(id, result),
     effect: ({ id, effect }) => this.#settle(id, effect),
-    printed: ({ text }) => this.#onPrinted?.(text),
-    progress: ({ id, text }) => this.#pending.get(id)?.options.onProgress?.(text),
+    printed: ({ text }) => this.#onPrinted?.(String(text)),
+    progress: ({ id, text }) => this.#pending.get(id)?.options.onProgress?.(String(text)),
     run: (message) => void this.#run(message),
     stop: ({ program }) => this.#programs.get(program)?.abort(),
   };

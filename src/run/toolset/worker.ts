@@ -25,7 +25,8 @@ let printed = 0;
 const LONGEST_OUTPUT = 8 * 1024 * 1024;
 const LARGEST_METADATA = 256 * 1024;
 const LONGEST_PRINTED = 1024 * 1024;
-const LONGEST_PROGRESS = 2000;
+/** Of what is said in a line, which whoever called hides secrets in before it is cut to that. */
+const LONGEST_WORDS = 10_000;
 const MOST_PROGRESS = 1000;
 
 async function begin(): Promise<void> {
@@ -95,7 +96,7 @@ function settle(program: number): PromiseWithResolvers<ToolOutcome> | undefined 
 function optionsOf(id: number, { hasSandbox, ...call }: Call, signal: AbortSignal) {
   let said = 0;
   const onProgress = (text: string) => {
-    if (++said <= MOST_PROGRESS) post({ type: "progress", id, text: String(text).slice(0, LONGEST_PROGRESS) });
+    if (++said <= MOST_PROGRESS) post({ type: "progress", id, text: String(text).slice(0, LONGEST_WORDS) });
   };
   return { ...call, signal, onProgress, ...(hasSandbox ? { sandbox: sandboxOf(id) } : {}) };
 }
@@ -135,8 +136,8 @@ async function resultOf(name: string, input: unknown, options: object): Promise<
   return {
     content: bounded(isError === true ? shown(content) : content),
     isError: isError === true,
-    ...(typeof code === "string" ? { code: oneLine(code, 64) } : {}),
-    ...(typeof title === "string" ? { title: oneLine(title, 200) } : {}),
+    ...(typeof code === "string" ? { code: code.slice(0, LONGEST_WORDS) } : {}),
+    ...(typeof title === "string" ? { title: title.slice(0, LONGEST_WORDS) } : {}),
     ...metadataOf(metadata),
   };
 }
@@ -160,7 +161,7 @@ async function effectOf(name: string, input: unknown): Promise<ToolEffect | unde
     const texts = Object.entries({ what, where, amount }).filter(([, text]) => typeof text === "string");
     return {
       on: on === "workspace" ? on : "outside",
-      ...Object.fromEntries(texts.map(([key, text]) => [key, oneLine(String(text), 300)])),
+      ...Object.fromEntries(texts.map(([key, text]) => [key, String(text).slice(0, LONGEST_WORDS)])),
       ...(typeof isReversible === "boolean" ? { isReversible } : {}),
     };
   } catch {

@@ -1,0 +1,93 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Effect } from "../../src/host/approvals.ts";
+import { resumeRun } from "../../src/run/resume.ts";
+import { shown } from "../../src/run/shown.ts";
+import { openHiding } from "../../src/shared/redact.ts";
+import { Tool } from "../../src/skill/tool.ts";
+import { useScene } from "../support/use.ts";
+import { caller } from "./runs-scene.ts";
+
+const ANYTHING = { type: "object" };
+
+describe("somebody's word", () => {
+  it("is for what was shown: what has become another thing meanwhile is asked anew", async () => {
+    const { use, found } = await useScene({ skills: { x: {} }, turns: () => "" });
+    let price = 5;
+    const paid: number[] = [];
+    const pay = Tool.define("pay", {
+      description: "Pays.",
+      parameters: ANYTHING,
+      effect: () => ({ on: "outside", what: `pay ${price}` }),
+      execute: () => String(paid.push(price)),
+    });
+    const host = { ...found, tools: [pay], models: { default: caller({ tool: "pay" }) } };
+    const { result } = await use({ skill: "x" }, host);
+    found.runs.answer(result.run, { isApproved: true });
+    price = 500;
+    const more = await resumeRun(found.catalog, host, result.run);
+    expect([more.stop, more.effect?.what, paid]).toEqual(["waiting", "pay 500", []]);
+    expect(found.runs.find(result.run)).toMatchObject({ state: "waiting", effect: { what: "pay 500" } });
+    price = 700;
+    expect((await resumeRun(found.catalog, host, result.run)).effect?.what).toBe("pay 700");
+    expect(found.runs.find(result.run).effect?.what).toBe("pay 700");
+    found.runs.answer(result.run, { isApproved: true });
+    expect((await resumeRun(found.catalog, host, result.run)).stop).toBe("answer");
+    expect(paid).toEqual([700]);
+  });
+
+  it("for the whole run is for what the tool does by then, and for nothing else", async () => {
+    const { use, found } = await useScene({ skills: { x: {} }, turns: () => "" });
+    let on: "workspace" | "outside" = "workspace";
+    const tool = Tool.define("do", {
+      description: "Does.",
+      parameters: ANYTHING,
+      effect: () => ({ on, what: "it" }),
+      execute: () => "done",
+    });
+    const host = { ...found, tools: [tool], models: { default: caller({ tool: "do" }) } };
+    const { result } = await use({ skill: "x" }, host);
+    found.runs.answer(result.run, { isApproved: true, scope: "run" });
+    on = "outside";
+    expect((await resumeRun(found.catalog, host, result.run)).stop).toBe("waiting");
+  });
+
+  it("is asked for with all that there is of a call, or with how much of it is left out", () => {
+    const input = { ...Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`k${at}`, at])) };
+    const hiding = openHiding(new Map());
+    expect(shown(input, hiding)).toMatchObject({ k99: 99, "…": "1 more" });
+    expect(shown(Array(103).fill(1), hiding)).toMatchObject({ 100: "3 more", length: 101 });
+    expect(shown("x".repeat(3000), hiding)).toMatch(/^x{2000}… \(1,000 more characters\)$/);
+  });
+
+  it("is asked for where a tool says in odd words what it changes", async () => {
+    const { use } = await useScene({ skills: { x: {} }, turns: () => "" });
+    const tool = {
+      ...Tool.define("odd", { description: "d", parameters: ANYTHING, execute: () => "done" }),
+      effect: () => ({ on: "everything", what: { a: 1 }, where: 5 }) as never,
+    };
+    const asked: Effect[] = [];
+    const approve = async (effect: Effect) => {
+      asked.push(effect);
+      return { isApproved: true };
+    };
+    const { result } = await use(
+      { skill: "x" },
+      { tools: [tool], approve, models: { default: caller({ tool: "odd" }) } },
+    );
+    expect([result.stop, asked]).toMatchObject(["answer", [{ on: "outside", where: "5" }]]);
+  });
+
+  it("is asked for before any command where nothing keeps one from writing", async () => {
+    const { use, found } = await useScene({
+      skills: { x: {} },
+      config: '[sandbox]\nlevel = "none"\n',
+      turns: () => "",
+    });
+    const model = caller({ tool: "bash", input: { command: "echo a > planted.txt" } });
+    const approve = async () => ({ isApproved: false });
+    await use({ skill: "x" }, { approve, models: { default: model } });
+    expect(existsSync(join(found.workspace, "planted.txt"))).toBe(false);
+  });
+});

@@ -1,0 +1,80 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, truncateSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { EFFECT } from "../host/run-scene.ts";
+import { skillet } from "../support/command.ts";
+import { AT, begun, forged, GOOD, homeWith, ODD } from "./runs-scene.ts";
+
+const END = { type: "end", at: AT, stop: "answer", isError: false, iterations: 1, ms: 1, usage: {} };
+const event = (more: object) => ({ type: "event", at: AT, event: { run: ODD, skill: "mailer", at: AT, ...more } });
+
+/** Lines whose sum is right, and which are none all the same. */
+const FORGED: Record<string, readonly object[]> = {
+  "no time": begun(ODD, { at: 5 }),
+  "a time that is none": begun(ODD, { at: "then" }),
+  "a skill that is no name": begun(ODD, { skill: { a: 1 } }),
+  "no task": begun(ODD, { task: null }),
+  "a workspace that is no path": begun(ODD, { workspace: 5 }),
+  "no request": [...begun(ODD).slice(0, 1), { type: "request", at: AT, request: null }],
+  "an end without what was used": [...begun(ODD), END],
+  "an end that nobody knows": [...begun(ODD), { ...END, stop: "gone" }],
+  "an event that is none": [...begun(ODD), { type: "event", at: AT }],
+  "a call of nothing": [...begun(ODD), event({ type: "tool-called" })],
+  "a refusal without reasons": [...begun(ODD), event({ type: "run-refused" })],
+  "a run a thousand million deep": [...begun(ODD), event({ type: "run-started", model: "m", depth: 1e9 })],
+  "a question about nothing": [...begun(ODD), { type: "ask", at: AT, name: "approval:1.1" }],
+  "a question that cannot be shown": [
+    ...begun(ODD),
+    { type: "ask", at: AT, name: "approval:1.1", effect: { ...EFFECT, what: { a: 1 }, source: undefined } },
+  ],
+};
+
+describe("a journal with", () => {
+  for (const [what, lines] of Object.entries(FORGED)) {
+    it(`${what} is not what was written, and keeps no other from being listed`, async () => {
+      const { home } = homeWith({ [ODD]: forged(...lines) });
+      const run = (...args: string[]) => skillet(args, { env: { HOME: home } });
+      const { code, stdout } = await run("runs");
+      expect([code, stdout]).toEqual([0, expect.stringContaining(GOOD.slice(-8))]);
+      expect(stdout).toMatch(/00000002 .*corrupt/);
+      for (const args of [
+        ["show", ODD],
+        ["show", ODD, "--json"],
+      ])
+        expect((await run("runs", ...args)).stderr).not.toContain("bug in skillet");
+      for (const command of ["approve", "resume"])
+        expect(await run(command, ODD)).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining("not what was written"),
+        });
+    });
+  }
+});
+
+describe("in the place of a journal", () => {
+  it("[Q-24] a file of ten gigabytes is not read", async () => {
+    const { home, runs } = homeWith({ [ODD]: forged(...begun(ODD)) });
+    truncateSync(join(runs, `${ODD}.jsonl`), 10e9);
+    const { code, stdout } = await skillet(["runs"], { env: { HOME: home } });
+    expect([code, stdout]).toEqual([0, expect.stringContaining(GOOD.slice(-8))]);
+    const { stderr } = await skillet(["runs", "show", ODD], { env: { HOME: home } });
+    expect(stderr).toContain("larger than 256 MiB");
+  });
+
+  it("a folder keeps no other from being removed", async () => {
+    const { home, runs } = homeWith({});
+    mkdirSync(join(runs, `${ODD}.jsonl`));
+    const { code, stdout } = await skillet(["runs", "prune", "--older-than", "0"], { env: { HOME: home } });
+    expect([code, stdout]).toEqual([0, expect.stringContaining(GOOD.slice(-8))]);
+  });
+
+  it("a pipe for its owner is waited for by nobody", async () => {
+    const { home, runs } = homeWith({ [ODD]: forged(...begun(ODD)) });
+    execFileSync("mkfifo", [join(runs, `${ODD}.owner`)]);
+    const list = `import { openRuns } from ${JSON.stringify(join(import.meta.dirname, "../../src/host/runs.ts"))};
+      process.stdout.write(String(openRuns(${JSON.stringify(join(home, ".skillet"))}).list().length));`;
+    const args = ["--input-type=module", "-e", list];
+    expect(execFileSync(process.execPath, args, { encoding: "utf8", timeout: 10_000, stdio: "pipe" })).toBe("2");
+  });
+});

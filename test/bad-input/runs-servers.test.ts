@@ -1,0 +1,34 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { serverHost } from "./runs-scene.ts";
+
+const SOURCE = join(import.meta.dirname, "../../src");
+
+describe("a server of MCP", () => {
+  it("that does not end when it is asked to is gone after the program that started it", async () => {
+    const { home, log, settings } = serverHost("stays");
+    const program = `
+      import { mcpTools } from ${JSON.stringify(join(SOURCE, "run/mcp/servers.ts"))};
+      import { NO_SETTINGS } from ${JSON.stringify(join(SOURCE, "host/settings.ts"))};
+      const [name, { env, ...more }] = ${JSON.stringify([...settings.mcp].map(([name, { env, ...more }]) => [name, { ...more, env: [...env] }])[0])};
+      const mcp = new Map([[name, { ...more, env: new Map(env) }]]);
+      const { tools } = await mcpTools({ home: ${JSON.stringify(home)}, env: {}, settings: { ...NO_SETTINGS, mcp } });
+      process.stdout.write((await tools[0].execute({})).content);`;
+    const run = promisify(execFile)(process.execPath, ["--input-type=module", "-e", program]);
+    expect((await run).stdout).toContain("echo");
+    const pid = Number(readFileSync(log, "utf8"));
+    await expect.poll(() => isRunning(pid), { timeout: 5000 }).toBe(false);
+  }, 20_000);
+});
+
+/** One that nobody has asked about since it ended is none. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+}

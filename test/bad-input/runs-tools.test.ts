@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import { openStatistics } from "../../src/host/statistics.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { ended } from "../support/statistics-events.ts";
+import { opened, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { eventsOf, useScene } from "../support/use.ts";
+import { caller } from "./runs-scene.ts";
+
+describe("a tool that says odd things", () => {
+  it("cannot end the program around it by what it sends past its own thread", async () => {
+    const send = `const { parentPort } = await import("node:worker_threads");
+      for (const type of ["progress", "printed", "run", "stop", "ready"])
+        for (let id = 0; id < 3; id++) parentPort.postMessage({ type, id, text: 5, argv: null, program: {}, offers: 7 });
+      parentPort.postMessage(null);
+      return "still there"`;
+    const { call, printed } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ odd: send }) }));
+    const said: string[] = [];
+    const onProgress = (text: string) => said.push(text.toUpperCase());
+    expect(await call("odd", {}, { onProgress })).toMatchObject({ content: expect.stringContaining("still there") });
+    expect([said, new Set(printed)]).toEqual([["5"], new Set(["5"])]);
+  });
+
+  it("[Q-24] is heard a thousand times a call", async () => {
+    const { use } = await useScene({ skills: { x: {} }, turns: () => "" });
+    const tool = {
+      ...{ name: "talks", description: "d", category: "mine", inputSchema: { type: "object" } },
+      async execute(_: unknown, { onProgress }: { onProgress?(text: string): void } = {}) {
+        for (let times = 0; times < 20_000; times++) onProgress?.("on");
+        return { content: "done", isError: false };
+      },
+    };
+    const { events } = await use({ skill: "x" }, { tools: [tool], models: { default: caller({ tool: "talks" }) } });
+    expect(eventsOf(events, "tool-progressed")).toHaveLength(1000);
+  }, 20_000);
+});
+
+describe("statistics", () => {
+  it("take note of what comes after a run whose numbers are none", () => {
+    const statistics = openStatistics(temporaryFolder());
+    const usage = { inputTokens: Number.NaN, outputTokens: 1e300, cachedTokens: 0 };
+    statistics.take(ended("odd", { usage, iterations: 1.5, ms: Number.POSITIVE_INFINITY }));
+    statistics.take(ended("next"));
+    expect(statistics.perSkill().map(({ skill, runs }) => [skill, runs])).toEqual([
+      ["next", 1],
+      ["odd", 1],
+    ]);
+  });
+});
