@@ -12,19 +12,22 @@ export interface ApprovalOptions {
   wait?: boolean;
 }
 
-/** Asks whoever sits at the terminal what a run has to ask. Nothing where nobody does. */
-export function askApproval(io: Io): Approve | undefined {
+/** `run`: a model wants it. `call`: whoever sits there does. */
+type AskedBy = "run" | "call";
+
+/** Asks whoever sits at the terminal what has to be asked. Nothing where nobody does. */
+export function askApproval(io: Io, by: AskedBy = "run"): Approve | undefined {
   if (!io.ask) return undefined;
-  return (effect, { signal }) => wordOn(io, effect, signal);
+  return (effect, { signal }) => wordOn(io, effect, { signal, by });
 }
 
 /** A host that asks at this terminal, one question at a time; and what to wait for before anything else is written there. */
-export function agreeing(
+export function agreeing<Found extends Discovered>(
   io: Io,
-  found: Discovered,
+  found: Found,
   options: ApprovalOptions,
   progress?: Pick<Progress, "hold" | "release">,
-): { host: Discovered & { approve?: Approve }; asking(): Promise<unknown> } {
+): { host: Found & { approve?: Approve }; asking(): Promise<unknown> } {
   let before: Promise<unknown> = Promise.resolve();
   const ask = askApproval(io);
   const oneByOne: Approve = (effect, { signal }) => {
@@ -58,31 +61,64 @@ interface Choice {
   scope?: WordScope;
 }
 
-const ONCE: Choice = { key: "y", says: "once", scope: "once" };
-const RUN: Choice = { key: "r", says: "this run", scope: "run" };
-const ALWAYS: Choice = { key: "a", says: "always for this skill", scope: "always" };
+/** What can be answered, and how far an answer reaches where its key does not say it. */
+interface Question {
+  choices: readonly Choice[];
+  reach?: string;
+}
+
+const WIDEST = 80;
 const NO: Choice = { key: "n", says: "no" };
 
 /** Changes in the workspace are agreed to for a run: nobody reads the tenth question. */
-export function choicesFor({ on, skill }: Pick<Effect, "on" | "skill">): readonly Choice[] {
-  const yes = on === "workspace" ? [{ ...RUN, key: "y" }] : [ONCE, RUN];
-  return [...yes, ...(skill === "" ? [] : [ALWAYS]), NO];
+function questionOn({ on, skill, tool }: Pick<Effect, "on" | "skill" | "tool">): Question {
+  const always = (says: string): Choice[] => (skill === "" ? [] : [{ key: "a", says, scope: "always" }]);
+  if (on === "workspace") {
+    const by = skill === "" ? "" : `, by ${skill},`;
+    return {
+      choices: [{ key: "y", says: "yes, for this run", scope: "run" }, ...always("always in this folder"), NO],
+      reach: `yes holds for all changes of files here${by} in this run`,
+    };
+  }
+  const choices = (run: string): Choice[] => [
+    { key: "y", says: "once", scope: "once" },
+    { key: "r", says: run, scope: "run" },
+    ...always("always for this skill"),
+    NO,
+  ];
+  const each = `each call of ${tool} in this run`;
+  if (sayChoices(choices(each)).length <= WIDEST) return { choices: choices(each) };
+  return { choices: choices("this run"), reach: `this run: ${each}, whatever its input` };
+}
+
+/** For one call that whoever sits there makes themselves. */
+function questionOnCall({ skill }: Pick<Effect, "skill">): Question {
+  const yes: Choice = { key: "y", says: "yes", scope: "once" };
+  const always: Choice = { key: "a", says: "always for this skill", scope: "always" };
+  return { choices: [yes, ...(skill === "" ? [] : [always]), NO] };
+}
+
+function sayChoices(choices: readonly Choice[]): string {
+  return `${choices.map(({ key, says }) => `[${key}] ${says}`).join("  ")} `;
 }
 
 const MOST_TRIES = 3;
 
-async function wordOn(io: Io, effect: Effect, signal: AbortSignal): Promise<Approval> {
+async function wordOn(io: Io, effect: Effect, { signal, by }: { signal: AbortSignal; by: AskedBy }): Promise<Approval> {
   const out = printer(io.stderr, io.env);
-  const choices = choicesFor(effect);
-  const question = `${choices.map(({ key, says }) => `[${key}] ${says}`).join("  ")} `;
+  const { choices, reach } = by === "call" ? questionOnCall(effect) : questionOn(effect);
   if (signal.aborted) return INTERRUPTED;
   showEffect(out, effect, userHome(io.env));
+  if (reach !== undefined) out.line`${out.dim(reach)}`;
   for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const answer = (await answerTo(io, question, signal)).trim().toLowerCase();
+    const answer = await io.ask?.(sayChoices(choices), signal);
     if (signal.aborted) return INTERRUPTED;
-    const chosen = choices.find(({ key }) => key === (WORDS[answer] ?? answer));
+    if (answer === undefined) return refusal("");
+    const word = answer.trim().toLowerCase();
+    const chosen = choices.find(({ key }) => key === (WORDS[word] ?? word));
     if (chosen?.scope) return { isApproved: true, scope: chosen.scope };
-    if (chosen) return refusal(await answerTo(io, "Why not? (for the model; may be empty) ", signal));
+    if (chosen && by === "call") return refusal("");
+    if (chosen) return refusal((await io.ask?.("Why not? (for the model; may be empty) ", signal)) ?? "");
     if (tries + 1 < MOST_TRIES) out.line`${out.dim(`one of ${choices.map(({ key }) => key).join(", ")}`)}`;
   }
   out.line`${out.dim("no clear answer: that is a no")}`;
@@ -95,9 +131,4 @@ const INTERRUPTED: Approval = { isApproved: false, reason: "the run was interrup
 function refusal(reason: string): Approval {
   const why = reason.trim();
   return { isApproved: false, ...(why === "" ? {} : { reason: why }) };
-}
-
-/** Ends with the signal: whoever is not asked any more has not answered. */
-async function answerTo(io: Io, question: string, signal: AbortSignal): Promise<string> {
-  return (await io.ask?.(question, signal)) ?? "";
 }

@@ -1,7 +1,8 @@
-import { fstatSync, writeSync } from "node:fs";
+import { closeSync, fstatSync, openSync, writeSync } from "node:fs";
+import type { ReadStream } from "node:tty";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
-import type { Complete, Stream } from "./io.ts";
+import type { Complete, Io, Stream } from "./io.ts";
 import { main } from "./main.ts";
 import { AGAIN_MS, type Ending, openDialogue } from "./terminal.ts";
 
@@ -17,13 +18,38 @@ export function run(): void {
     stderr: output(2),
     env: process.env,
     cwd: process.cwd(),
-    ...(isTerminal(0) ? (isTerminal(2) ? { ask, askHidden, dialogue } : {}) : { stdin }),
+    ...(isTerminal(0) ? (isTerminal(2) ? { ask: askHere, askHidden, dialogue } : {}) : piped()),
     interrupted,
   };
   main(process.argv.slice(2), io).then((code) => {
     process.exitCode =
       ending === undefined ? code : 128 + process.getBuiltinModule("node:os").constants.signals[ending];
   });
+}
+
+/** Who pipes something in may sit at a terminal all the same, and is asked there. */
+function piped(): Pick<Io, "stdin" | "ask"> {
+  return isTerminal(2) && isGiven(0) && hasTerminal() ? { stdin, ask: askAtTerminal } : { stdin };
+}
+
+const TERMINAL = "/dev/tty";
+
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync(TERMINAL, "r"));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A pipe or a file. Who gives /dev/null says that nobody is there. */
+function isGiven(fd: number): boolean {
+  try {
+    return !fstatSync(fd).isCharacterDevice();
+  } catch {
+    return false;
+  }
 }
 
 // Only a command that waits asks for it: the others end at a signal as any program does.
@@ -43,13 +69,34 @@ function interrupted(until?: AbortSignal): Promise<void> {
 
 let onReaderGone = () => {};
 
-async function ask(question: string, signal?: AbortSignal): Promise<string> {
+function askHere(question: string, signal?: AbortSignal): Promise<string | undefined> {
+  return ask(process.stdin, question, signal);
+}
+
+async function askAtTerminal(question: string, signal?: AbortSignal): Promise<string | undefined> {
+  const { ReadStream } = process.getBuiltinModule("node:tty");
+  let input: ReadStream;
+  try {
+    input = new ReadStream(openSync(TERMINAL, "r"));
+  } catch {
+    return undefined; // It has gone.
+  }
+  try {
+    return await ask(input, question, signal);
+  } finally {
+    input.destroy(); // The program would wait for what is typed there.
+  }
+}
+
+async function ask(input: ReadStream, question: string, signal?: AbortSignal): Promise<string | undefined> {
   const { createInterface } = process.getBuiltinModule("node:readline/promises");
-  if ((await isInterruptedAhead()) || signal?.aborted) return "";
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
-  // Ctrl-D and Ctrl-C are answers too: no. What goes on meanwhile is stopped by the latter as anywhere else.
-  const gone = new Promise<string>((resolve) => lines.once("close", () => resolve("")));
+  if ((await isInterruptedAhead(input)) || signal?.aborted) return undefined;
+  const lines = createInterface({ input, output: process.stderr });
+  // Ctrl-D and Ctrl-C are no answers. What goes on meanwhile is stopped by the latter as anywhere else.
+  const gone = new Promise<undefined>((resolve) => lines.once("close", resolve));
+  let isLineEnded = false;
   lines.once("SIGINT", () => {
+    isLineEnded = true;
     process.stderr.write("^C\n");
     interrupt();
     lines.close();
@@ -59,6 +106,7 @@ async function ask(question: string, signal?: AbortSignal): Promise<string> {
   const answer = await Promise.race([lines.question(question), gone]);
   signal?.removeEventListener("abort", end);
   lines.close();
+  if (answer === undefined && !isLineEnded) process.stderr.write("\n");
   return answer;
 }
 
@@ -70,18 +118,17 @@ function interrupt(): void {
 const SETTLE_MS = 30;
 
 /** Takes away what was typed before there was a question. Whether Ctrl-C was among it. */
-async function isInterruptedAhead(): Promise<boolean> {
-  const { stdin } = process;
-  if (!stdin.isTTY) return false;
+async function isInterruptedAhead(input: ReadStream): Promise<boolean> {
+  if (!input.isTTY) return false;
   let typed = "";
   const take = (bytes: Buffer | string) => {
     typed += String(bytes);
   };
-  stdin.setRawMode(true);
-  stdin.on("data", take).resume();
+  input.setRawMode(true);
+  input.on("data", take).resume();
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-  stdin.off("data", take).pause();
-  stdin.setRawMode(false);
+  input.off("data", take).pause();
+  input.setRawMode(false);
   const isInterrupted = typed.includes("\u0003");
   if (isInterrupted) interrupt();
   return isInterrupted;

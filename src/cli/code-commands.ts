@@ -39,8 +39,11 @@ export const CALL: Entry = {
   define: (command) =>
     command
       .description("call one tool that a skill or a server brings, as a run would")
-      .argument("<tool>", "the tool, as skillet tools names it: SKILL.TOOL, or SERVER.TOOL")
-      .option("-i, --input <json>", "its input; @file reads it from a file")
+      .argument(
+        "<tool>",
+        "the tool, as skillet tools names it: SKILL.TOOL, or SERVER.TOOL; SKILL alone lists its tools",
+      )
+      .option("-i, --input <json>", "its input; @file reads it from a file, - what is piped in")
       .option("-y, --yes", "agree beforehand to what it changes")
       .addHelpText(
         "after",
@@ -100,6 +103,10 @@ export const TRUST: Entry = {
         ).conflicts(["list", "revoke"]),
       )
       .option("-y, --yes", "trust it without asking; needed where there is no terminal")
+      .addHelpText(
+        "after",
+        "\nScripts and commands of a skill run in a sandbox.\nIts tools (toolsets) run as you, without a sandbox.",
+      )
       .addHelpText(
         "after",
         examples(

@@ -14,8 +14,8 @@ export interface Io {
   stderr: Stream;
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
-  /** Asks whoever sits at the terminal; with the signal the question ends, without an answer. Not there where nobody does. */
-  ask?(question: string, signal?: AbortSignal): Promise<string>;
+  /** Asks whoever sits at the terminal. Nothing where they give no answer: at Ctrl-D, Ctrl-C and the signal. Not there where nobody sits. */
+  ask?(question: string, signal?: AbortSignal): Promise<string | undefined>;
   /** The same, and what is typed is not shown. */
   askHidden?(question: string): Promise<string>;
   /** Opens a dialogue with whoever sits at the terminal. Not there where nobody does. */
@@ -30,8 +30,8 @@ export interface Io {
 export interface Dialogue {
   /** A line, or a text that was pasted; what was typed ahead comes first. Nothing when whoever sits there is done. */
   read(prompt: string): Promise<string | Interrupted | undefined>;
-  /** The answer to a question, until the signal. Nothing that was typed before it was asked is one. */
-  ask(question: string, signal?: AbortSignal): Promise<string>;
+  /** The answer to a question, until the signal. Nothing that was typed before it was asked is one. Nothing where none is given. */
+  ask(question: string, signal?: AbortSignal): Promise<string | undefined>;
   close(): void;
 }
 

@@ -3,6 +3,7 @@ import type { Runs } from "../host/runs.ts";
 import type { RunResult } from "../run/result.ts";
 import { count, oneLine } from "../shared/text.ts";
 import { declaredVariables } from "../skill/needs.ts";
+import { effectLine } from "./effect.ts";
 import { EXIT } from "./exit.ts";
 import { type Io, printer, printJson, printJsonLine } from "./io.ts";
 import { sayUsage } from "./progress.ts";
@@ -81,7 +82,7 @@ export function sayHowToGoOn(
 ): void {
   const out = printer(io.stderr, io.env);
   if (stop === "waiting") {
-    if (effect) out.line`${out.yellow("!")} somebody has to agree: ${effect.tool}: ${oneLine(effect.what, 300)}`;
+    if (effect) out.line`${out.yellow("!")} somebody has to agree: ${oneLine(effectLine(effect), 300)}`;
     out.line`  ${out.cyan(`skillet approve ${run} --resume`)}  agrees, and goes on; --deny REASON does not`;
     out.line`  ${out.cyan(`skillet runs show ${run}`)}  says what was done until now`;
   } else if (!quiet && (stop === "aborted" || stop === "error") && isResumable(runs, run)) {

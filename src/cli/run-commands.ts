@@ -1,6 +1,7 @@
 import { Option } from "commander";
 import { examples } from "./examples.ts";
 import type { Entry } from "./program.ts";
+import { SINCE } from "./since.ts";
 import { seeing } from "./use-commands.ts";
 
 /** `skillet runs` and what stands below it. */
@@ -11,10 +12,10 @@ export const RUNS: Entry = {
       .argument("[command]")
       .option(
         "-s, --state <state>",
-        "only those that are running, interrupted, waiting, answered, ended, cancelled or corrupt",
+        "only those that are running, interrupted, waiting, answered, ended, cancelled or corrupt; of those that ended: done, failed",
       )
       .option("--skill <name>", "only those of this skill; `chat` for conversations")
-      .option("--since <time>", "only those that began within this time, as 7d, 12h or 30m")
+      .option("--since <time>", `only those that began since then: ${SINCE}`)
       .option("-n, --number <number>", "at most so many; 20 when left out")
       .usage("[options]")
       .addHelpText(
@@ -59,8 +60,9 @@ export const RESUME: Entry = {
     seeing(
       command
         .description("go on with a run that was interrupted or waits: what was done is not done again")
-        .argument("<id>", "a run, the beginning or end of its id, or `last`"),
-    ).addHelpText("after", examples("skillet resume last", "skillet resume 3f2a91c0")),
+        .argument("<id>", "a run, the beginning or end of its id, or `last`")
+        .option("-m, --model <alias>", "another model from here on, as skillet run takes it"),
+    ).addHelpText("after", examples("skillet resume last", "skillet resume 3f2a91c0 --model fast")),
   load: async () => (await import("./commands/resume.ts")).resume,
 };
 
@@ -74,7 +76,12 @@ export const APPROVE: Entry = {
       .argument("[id]", "a run, the beginning or end of its id, or `last`")
       .addOption(new Option("--deny <reason>", "refuse it; the model is told why").conflicts(["run", "always"]))
       .option("--run", "agree for the rest of this run")
-      .addOption(new Option("--always", "agree always, for this copy of the skill").conflicts("run"))
+      .addOption(
+        new Option(
+          "--always",
+          "agree always, for this copy of the skill; for changes of files, in this folder",
+        ).conflicts("run"),
+      )
       .option("--resume", "and go on with it at once")
       .option("-y, --yes", "do not ask whether that is meant")
       .addOption(

@@ -7,21 +7,19 @@ import { type ApprovalOptions, agreeing } from "./approval.ts";
 import { type Io, printJsonLine } from "./io.ts";
 import type { OutcomeOptions } from "./outcome.ts";
 import { openProgress } from "./progress.ts";
-import { openTracesFor } from "./traces.ts";
 
 export type SeenOptions = OutcomeOptions & ApprovalOptions;
 
 /** A run that is looked at: what happens is shown, and whoever sits there is asked what somebody has to agree to. */
 export async function seenRun(
   io: Io,
-  found: Discovered,
+  found: Discovered & Pick<Host, "onEvent">,
   options: SeenOptions,
   start: (host: Discovered & Pick<Host, "onEvent">) => Run<RunEvent, RunResult>,
 ): Promise<RunResult> {
   const progress = options.quiet || options.events || options.json ? undefined : openProgress(io);
   const { host, asking } = agreeing(io, found, options, progress);
-  const traces = await openTracesFor(io);
-  const running = start(traces ? { ...host, onEvent: traces.take } : host);
+  const running = start(host);
   try {
     for await (const event of running) {
       if (options.events) printJsonLine(io.stdout, event);
@@ -32,7 +30,6 @@ export async function seenRun(
     }
   } finally {
     progress?.end();
-    await traces?.close();
   }
   return running;
 }

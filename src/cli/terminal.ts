@@ -102,17 +102,17 @@ export function openDialogue(complete: Complete, onEnding: (signal: Ending) => v
     read: (prompt) => wait(prompt, false),
     async ask(question, signal) {
       state.typed = "";
-      if (signal?.aborted) return "";
+      if (signal?.aborted) return undefined;
       const end = () => {
         for (const name of ["e", "u"]) lines.write(null, { ctrl: true, name });
         stderr.write("\n");
-        answer("");
+        answer(undefined);
       };
       signal?.addEventListener("abort", end, { once: true });
       const given = await wait(question, true);
       signal?.removeEventListener("abort", end);
       if (given === INTERRUPTED && isHeardByOthers()) process.emit("SIGINT");
-      return typeof given === "string" ? given : "";
+      return typeof given === "string" ? given : undefined;
     },
     close,
   };

@@ -1,22 +1,33 @@
 import type { Notice } from "../host/sandbox.ts";
 import type { Traces } from "../host/traces.ts";
 import { type Io, printer } from "./io.ts";
+import { sayNotice } from "./say.ts";
 
-/** Traces of what a command does. */
-export interface CommandTraces extends Pick<Traces, "take"> {
-  /** Waits for a collector, two seconds at most, and says when it did not get them. */
-  close(): Promise<void>;
+/** What happens is told to this. */
+export type Tracing = Pick<Traces, "take">;
+
+/**
+ * Work that is traced where the environment names a collector. Contract: that is waited for, two seconds at most, once the work is done and has
+ * said all that it had to say.
+ */
+export async function traced<T>(io: Io, work: (traces: Tracing | undefined) => Promise<T>): Promise<T> {
+  const traces = await openTracesFor(io);
+  try {
+    return await work(traces);
+  } finally {
+    await traces?.close();
+  }
 }
 
-/** Opens them where the environment names a collector; nothing of it is loaded where it does not. */
-export async function openTracesFor(io: Io): Promise<CommandTraces | undefined> {
+/** Nothing of it is loaded where there is no collector. */
+async function openTracesFor(io: Io): Promise<(Tracing & { close(): Promise<void> }) | undefined> {
   if (!NAMED.some((name) => io.env[name])) return undefined;
   const { openTraces } = await import("../host/traces.ts");
   const traces = openTraces(io.env);
   if (!traces) return undefined;
   const out = printer(io.stderr, io.env);
   const say = (notice: Notice | undefined) => {
-    if (notice) out.line`${out.yellow("!")} ${notice.message}: ${notice.fix}`;
+    if (notice) sayNotice(out, out.yellow("!"), notice.message, notice.fix);
   };
   say(traces.notice);
   return { take: traces.take, close: async () => say(await traces.flush()) };

@@ -1,13 +1,14 @@
-import type { Effect } from "../host/approvals.ts";
+import type { Approval, Effect } from "../host/approvals.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import type { Journal } from "../host/journal.ts";
 import { type ModelReply, NO_USAGE, type Usage } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
+import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { plus } from "./loop-options.ts";
 import { asNotice } from "./notice.ts";
-import { openWaits, type Port, wordOn } from "./port.ts";
+import { type Ask, openWaits, type Port, wordOn } from "./port.ts";
 import type { RunResult } from "./result.ts";
 
 export interface Driven {
@@ -27,9 +28,9 @@ export async function drive(
   driven: Driven,
   work: (port: Port, signal: AbortSignal) => Promise<RunResult>,
 ): Promise<RunResult> {
-  const driver = openDriver(driven);
+  const driver = new Driver(driven);
   try {
-    const result = await work(driver.port, driver.signal);
+    const result = await work(driver.port(), driver.signal);
     return driver.halted() ?? (driver.isCancelled() ? { ...result, error: CALLED_OFF } : result);
   } catch (error) {
     const halted = driver.halted();
@@ -45,160 +46,173 @@ const CALLED_OFF: Notice = { code: "run-cancelled", message: "The run was called
 /** Why a run goes no further: it waits for a word, or cannot be written down any more. */
 type Halt = { effect: Effect } | { error: Notice };
 
-interface State {
-  journal: Journal | undefined;
-  /** There is no journal, and there will be none. */
-  isUnwritten: boolean;
-  halt?: Halt;
-  iterations: number;
-  usage: Usage;
-}
-
 /** What leaves a run for another time: it was stopped, or what it needs was not there. */
 const RESUMABLE: ReadonlySet<RunResult["stop"]> = new Set(["aborted", "error"]);
 const LOOK_MS = 500;
 /** What says how far something is, and is nothing once that is over. */
 const UNKEPT: ReadonlySet<RunEvent["type"]> = new Set(["text-said", "tool-progressed"]);
 
-function openDriver({ host, run, skill, journal: earlier, open, emit, signal: outer }: Driven) {
-  const cancel = new AbortController();
-  const signal = AbortSignal.any([outer, cancel.signal]);
-  const state: State = { journal: earlier, isUnwritten: false, iterations: 0, usage: NO_USAGE };
-  const waits = openWaits();
-  const start = performance.now();
-  // Once it is not written down any more nothing is done any more: all that follows unwinds.
-  const kept = <T>(write: () => T): T => {
-    try {
-      return write();
-    } catch (error) {
-      state.halt ??= { error: asNotice(error) };
-      throw error;
+class Driver {
+  readonly signal: AbortSignal;
+  readonly #driven: Driven;
+  readonly #cancel = new AbortController();
+  readonly #waits = openWaits();
+  readonly #start = performance.now();
+  readonly #timer: NodeJS.Timeout;
+  #journal: Journal | undefined;
+  /** There is no journal, and there will be none. */
+  #isUnwritten = false;
+  #halt: Halt | undefined;
+  #iterations = 0;
+  #usage: Usage = NO_USAGE;
+
+  constructor(driven: Driven) {
+    this.#driven = driven;
+    this.#journal = driven.journal;
+    this.signal = AbortSignal.any([driven.signal, this.#cancel.signal]);
+    this.#timer = setInterval(() => this.#look(), LOOK_MS);
+    this.#timer.unref();
+    for (const event of begunIn(driven.journal)) driven.emit({ ...event, isResumed: true });
+  }
+
+  port(prefix = ""): Port {
+    return {
+      step: (name, work) => this.#step(prefix, name, work),
+      done: (name) => this.#done(prefix + name),
+      approval: (name, ask) => this.#approval(prefix + name, ask),
+      waited: this.#waits.waited,
+      emit: (event) => this.#emit(event),
+      within: (name) => this.port(`${prefix}${name}/`),
+    };
+  }
+
+  isCancelled(): boolean {
+    return this.#cancel.signal.aborted;
+  }
+
+  /** What there is of a run that goes no further for now. */
+  halted(): RunResult | undefined {
+    if (!this.#halt) return undefined;
+    const { run, skill, emit } = this.#driven;
+    const ms = Math.round(performance.now() - this.#start + (this.#journal?.elapsedMs ?? 0));
+    const came = { run, skill, isError: true, iterations: this.#iterations, ms, usage: this.#usage };
+    const result: RunResult = { ...came, ...sayHalt(this.#halt), refusals: [], warnings: [] };
+    emit({ type: "run-ended", at: new Date().toISOString(), ...came, stop: result.stop });
+    return result;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#journal?.close();
+  }
+
+  async #step<T>(prefix: string, name: string, work: () => Promise<T>): Promise<T> {
+    this.#check();
+    const isTop = prefix === "";
+    // What is refused before it begins is not written down.
+    const journal = isTop && name === "refused" ? this.#journal : this.#begin();
+    const known = journal?.stepOf(prefix + name);
+    const value = known ? (known.value as T) : await work();
+    this.#check();
+    if (name.startsWith("model:")) this.#count(isTop, (value as ModelReply).usage);
+    if (known || !journal || this.#isLeaving()) return value;
+    if (isTop && (name === "end" || name === "refused")) return this.#end(journal, value as RunResult) as T;
+    return this.#kept(() => journal.step(prefix + name, value)) as T;
+  }
+
+  #done<T>(name: string): { value: T } | undefined {
+    const known = this.#journal?.stepOf(name) as { value: T } | undefined;
+    if (known && name.endsWith("/end")) this.#count(false, (known.value as RunResult).usage);
+    return known;
+  }
+
+  async #approval(name: string, ask: Ask): Promise<Approval> {
+    this.#check();
+    const journal = this.#begin();
+    const known = journal?.answerTo(name);
+    // A word is on what was shown. What is done by now needs none.
+    const isDone = journal?.stepOf(name.replace(/approval:(?=[^/]*$)/, "tool:")) !== undefined;
+    if (known && (isDone || isSame(known.effect, ask.effect))) return known.approval;
+    const word = await this.#waits.during(() => wordOn(this.#driven.host, ask));
+    if (!journal) return word ?? { isApproved: false, reason: "there is nobody to ask" };
+    if (word) {
+      if (!this.#isLeaving()) this.#kept(() => journal.answer(name, word, ask.effect));
+      return word;
     }
-  };
-  const timer = setInterval(() => {
+    ask.onAsked();
+    this.#kept(() => journal.ask(name, ask.effect));
+    this.#halt = { effect: ask.effect };
+    throw haltedError();
+  }
+
+  #emit(event: RunEvent): void {
+    if (this.#halt) return;
+    this.#driven.emit(event);
+    if (UNKEPT.has(event.type) || this.#isLeaving()) return;
     try {
-      if (kept(() => state.journal?.isCancelled())) cancel.abort();
+      this.#kept(() => this.#journal?.event(event));
     } catch {} // The next step says so.
-  }, LOOK_MS);
-  timer.unref();
-  const check = () => {
-    if (state.halt) throw new SkillError("halted", { message: "The run goes no further" });
-  };
-  const begin = (): Journal | undefined => {
-    if (state.journal || state.isUnwritten) return state.journal;
+  }
+
+  #begin(): Journal | undefined {
+    if (this.#journal || this.#isUnwritten) return this.#journal;
+    const { open, emit, run, skill } = this.#driven;
     try {
-      state.journal = open();
+      this.#journal = open();
     } catch (error) {
       // Nothing was promised yet: it is done as if nobody wrote it down.
-      state.isUnwritten = true;
+      this.#isUnwritten = true;
       const { code, message } = asNotice(error);
       const warning = { code, message: `The run is not written down: ${message}`, fix: "it cannot be gone on with" };
       emit({ type: "run-warned", run, skill, at: new Date().toISOString(), ...warning });
     }
-    return state.journal;
-  };
-  for (const event of begunIn(earlier)) emit({ ...event, isResumed: true });
-  // What is done while a run is being stopped is not what it would have come to.
-  const isLeaving = () => outer.aborted;
-  const counted = (name: string, prefix: string, value: unknown) => {
-    if (!name.startsWith("model:")) return;
-    if (prefix === "") state.iterations++;
-    state.usage = plus(state.usage, (value as ModelReply).usage);
-  };
-  const portAt = (prefix: string): Port => ({
-    async step<T>(name: string, work: () => Promise<T>): Promise<T> {
-      check();
-      const isTop = prefix === "";
-      // What is refused before it begins is not written down.
-      const journal = isTop && name === "refused" ? state.journal : begin();
-      const known = journal?.stepOf(prefix + name);
-      const value = known ? (known.value as T) : await work();
-      check();
-      counted(name, prefix, value);
-      if (known) return value;
-      if (!journal || isLeaving()) return value;
-      if (isTop && (name === "end" || name === "refused")) return ended(journal, value as RunResult) as T;
-      return kept(() => journal.step(prefix + name, value)) as T;
-    },
-    done<T>(name: string) {
-      const known = state.journal?.stepOf(prefix + name) as { value: T } | undefined;
-      if (known && name === "end") state.usage = plus(state.usage, (known.value as RunResult).usage);
-      return known;
-    },
-    async approval(name, ask) {
-      check();
-      const journal = begin();
-      const known = journal?.answerTo(prefix + name);
-      // A word is on what was shown. What is done by now needs none.
-      const isDone = journal?.stepOf(prefix + name.replace(/^approval:/, "tool:")) !== undefined;
-      if (known && (isDone || isSame(known.effect, ask.effect))) return known.approval;
-      const word = await waits.during(() => wordOn(host, ask));
-      if (!journal) return word ?? { isApproved: false, reason: "there is nobody to ask" };
-      if (word) {
-        if (!isLeaving()) kept(() => journal.answer(prefix + name, word, ask.effect));
-        return word;
-      }
-      ask.onAsked();
-      kept(() => journal.ask(prefix + name, ask.effect));
-      state.halt = { effect: ask.effect };
-      return check() as never;
-    },
-    waited: waits.waited,
-    emit(event) {
-      if (state.halt) return;
-      emit(event);
-      if (UNKEPT.has(event.type) || !state.journal || isLeaving()) return;
-      try {
-        kept(() => state.journal?.event(event));
-      } catch {} // The next step says so.
-    },
-    within: (name) => portAt(`${prefix}${name}/`),
-  });
-  const ended = (journal: Journal, result: RunResult): RunResult => {
-    // One that was taken up and is refused now may be let later.
-    const isLater = RESUMABLE.has(result.stop) || (journal === earlier && result.stop === "refused");
-    if (isLater && !journal.isCancelled()) return result;
+    return this.#journal;
+  }
+
+  #end(journal: Journal, result: RunResult): RunResult {
     const { stop, isError, iterations, ms, usage, cost, model } = result;
-    const tail = { stop, isError, iterations, ms, usage };
-    kept(() =>
-      journal.end(
-        { ...result },
-        { ...tail, ...(cost === undefined ? {} : { cost }), ...(model === undefined ? {} : { model }) },
-      ),
-    );
+    // One that was taken up and is refused now may be let later.
+    const isLater = RESUMABLE.has(stop) || (journal === this.#driven.journal && stop === "refused");
+    if (isLater && !journal.isCancelled()) return result;
+    const tail = { stop, isError, iterations, ms, usage, ...defined({ cost, model }) };
+    this.#kept(() => journal.end({ ...result }, tail));
     return result;
-  };
-  const haltedResult = (halt: Halt): RunResult => {
-    const { iterations, usage, journal } = state;
-    const ms = Math.round(performance.now() - start + (journal?.elapsedMs ?? 0));
-    return { ...resultOf(halt), run, skill, isError: true, iterations, refusals: [], warnings: [], usage, ms };
-  };
-  return {
-    port: portAt(""),
-    signal,
-    halted(): RunResult | undefined {
-      if (!state.halt) return undefined;
-      const result = haltedResult(state.halt);
-      const { stop, isError, iterations: times, ms, usage } = result;
-      emit({
-        type: "run-ended",
-        run,
-        skill,
-        at: new Date().toISOString(),
-        stop,
-        isError,
-        iterations: times,
-        ms,
-        usage,
-      });
-      return result;
-    },
-    isCancelled: () => cancel.signal.aborted,
-    close() {
-      clearInterval(timer);
-      state.journal?.close();
-    },
-  };
+  }
+
+  /** Once it is not written down any more nothing is done any more: all that follows unwinds. */
+  #kept<T>(write: () => T): T {
+    try {
+      return write();
+    } catch (error) {
+      this.#halt ??= { error: asNotice(error) };
+      throw error;
+    }
+  }
+
+  #check(): void {
+    if (this.#halt) throw haltedError();
+  }
+
+  #count(isTop: boolean, usage: Usage): void {
+    if (isTop) this.#iterations++;
+    this.#usage = plus(this.#usage, usage);
+  }
+
+  /** What is done while a run is being stopped is not what it would have come to. */
+  #isLeaving(): boolean {
+    return this.#driven.signal.aborted;
+  }
+
+  /** Whether somebody has called it off. */
+  #look(): void {
+    try {
+      if (this.#kept(() => this.#journal?.isCancelled())) this.#cancel.abort();
+    } catch {} // The next step says so.
+  }
+}
+
+function haltedError(): SkillError {
+  return new SkillError("halted", { message: "The run goes no further" });
 }
 
 function isSame(a: Effect | undefined, b: Effect): boolean {
@@ -216,8 +230,8 @@ function begunIn(journal: Journal | undefined) {
   return begun.values();
 }
 
-/** What there is to say of a run that goes no further for now. */
-function resultOf(halt: Halt): Pick<RunResult, "stop" | "content" | "error" | "effect"> {
+/** Why it goes no further, and what there is instead of an answer. */
+function sayHalt(halt: Halt): Pick<RunResult, "stop" | "content" | "error" | "effect"> {
   if ("error" in halt) {
     const { message, fix } = halt.error;
     return { stop: "error", error: halt.error, content: `[${message}: ${fix}]` };

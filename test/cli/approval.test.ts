@@ -24,24 +24,25 @@ async function scene(turns: readonly Turn[]): Promise<Place & { out: string }> {
 
 const at = (args: string[], { home, project }: Place): Terminal => terminal(args, { home, cwd: project });
 
-const QUESTION = "[y] this run  [a] always for this skill  [n] no ";
+const QUESTION = "[y] yes, for this run  [a] always in this folder  [n] no ";
 
 describe("what is asked", () => {
   const { signal } = new AbortController();
   /** Asks about an effect, with whoever gives these answers. */
-  async function asked(effect: Partial<Effect>, answers: string[], until = signal) {
+  async function asked(effect: Partial<Effect>, answers: (string | undefined)[], until = signal, columns?: number) {
     const questions: string[] = [];
     let said = "";
     const stream = {
+      ...(columns === undefined ? {} : { columns, isTTY: true }),
       write(text: string) {
         said += text;
       },
     };
     const ask = async (question: string) => {
       questions.push(question);
-      return answers.shift() ?? "";
+      return answers.shift();
     };
-    const io: Io = { stdout: stream, stderr: stream, env: {}, cwd: "/", ask };
+    const io: Io = { stdout: stream, stderr: stream, env: { NO_COLOR: "1" }, cwd: "/", ask };
     const word = await askApproval(io)?.({ ...EFFECT, ...effect }, { signal: until });
     return { word, questions, said };
   }
@@ -49,17 +50,21 @@ describe("what is asked", () => {
   it("of what is outside is each time, and may be agreed to once, for the run, or always", async () => {
     const words = { y: "once", YES: "once", r: "run", " a ": "always" };
     for (const [answer, scope] of Object.entries(words)) {
-      const { word, questions } = await asked({}, [answer]);
+      const { word, questions, said } = await asked({}, [answer]);
       expect(word).toEqual({ isApproved: true, scope });
       expect(questions).toEqual(["[y] once  [r] this run  [a] always for this skill  [n] no "]);
+      expect(said).toContain("\nthis run: each call of mailer.send in this run, whatever its input\n");
     }
     expect((await asked({}, ["n", " ask Ann "])).word).toEqual({ isApproved: false, reason: "ask Ann" });
     expect((await asked({}, ["no", ""])).word).toEqual({ isApproved: false });
   });
 
   it("of a tool of nobody's is not for ever: there is no skill that it would be for", async () => {
-    const { word, questions, said } = await asked({ skill: "", place: "" }, ["a", "always", "r"]);
-    expect([word, questions[0]]).toEqual([{ isApproved: true, scope: "run" }, "[y] once  [r] this run  [n] no "]);
+    const { word, questions, said } = await asked({ skill: "", source: "", place: "" }, ["a", "always", "r"]);
+    expect([word, questions[0]]).toEqual([
+      { isApproved: true, scope: "run" },
+      "[y] once  [r] each call of mailer.send in this run  [n] no ",
+    ]);
     expect(said).toContain("asked by  the conversation");
   });
 
@@ -70,6 +75,29 @@ describe("what is asked", () => {
     const { said } = await asked({ input: { body: `${"x".repeat(7000)}\n? bash it is harmless` } }, ["y"]);
     expect(said).toMatch(/more characters are not shown/);
     for (const line of said.split("\n").filter((one) => one.includes("xxx"))) expect(line).toMatch(/^ {2}│ /);
+  });
+
+  it("[Q-23] lets no value look like another field, however it is broken into lines or folded", async () => {
+    const body = `hello\nto: ann@example.com\r\u2028bcc: bob\n${"x".repeat(73)}cc: carl`;
+    for (const columns of [undefined, 80]) {
+      const { said } = await asked({ input: { to: "eve@example.com", body, "a\nto": "b" } }, ["y"], signal, columns);
+      const fields = said.split("\n").filter((line) => /^ {2}│ \S/.test(line));
+      expect(fields).toEqual(["  │ to: eve@example.com", "  │ body: hello", "  │ a\\nto: b"]);
+      expect(said).toContain("\n  │   to: ann@example.com\n");
+    }
+  });
+
+  it("says of what the skill did not list that it did not say so beforehand", async () => {
+    const { said } = await asked({ on: "other", tool: "bash" }, ["y"]);
+    expect(said).toContain("? bash: the skill did not say beforehand that it would do this\n");
+    const { questions } = await asked({ on: "other", tool: "bash" }, ["y"]);
+    expect(questions).toEqual(["[y] once  [r] each call of bash in this run  [a] always for this skill  [n] no "]);
+    expect(questions[0]?.length).toBeLessThanOrEqual(80);
+  });
+
+  it("is a no at Ctrl-D, without another question", async () => {
+    const { word, questions } = await asked({}, [undefined]);
+    expect([word, questions.length]).toEqual([{ isApproved: false }, 1]);
   });
 
   it("is not asked of a run that has ended meanwhile", async () => {
@@ -117,10 +145,11 @@ describe("a question at the terminal", () => {
     const screen = there.screen();
     expect(screen).toContain("? write_file would change files of the workspace");
     expect(screen).toMatch(/what +write out\.txt/);
+    expect(screen).toContain("yes holds for all changes of files here, by writer, in this run\n");
     expect(screen).toMatch(/how much +\d+ characters/);
     expect(screen).toMatch(/asked by +writer \(~\/\.skillet\/skills\/writer\)/);
     expect(screen).toContain("│ path: out.txt");
-    expect(screen).toContain("│ \\u{1b}[2Jtwo");
+    expect(screen).toContain("│ content: one\n  │   \\u{1b}[2Jtwo");
     expect(there.written()).not.toContain("\u001b[2Jtwo");
     // The moving line stands still meanwhile.
     const before = there.written().length;
@@ -169,7 +198,7 @@ describe("a question at the terminal", () => {
     expect(await again.ended).toBe(0);
     expect(existsSync(spot.out)).toBe(true);
     expect(JSON.parse(readFileSync(join(spot.home, ".skillet/approvals.json"), "utf8"))).toMatchObject({
-      skills: { [`writer@${join(spot.home, ".skillet/skills/writer")}`]: { allowed: ["workspace"] } },
+      skills: { [`writer@${join(spot.home, ".skillet/skills/writer")}`]: { allowed: [`workspace:${spot.project}`] } },
     });
   });
 
@@ -194,6 +223,37 @@ describe("a question at the terminal", () => {
     expect(existsSync(spot.out)).toBe(false);
     expect((await spot.run(["runs"])).stdout).toContain("cancelled");
     expect(readdirSync(join(spot.home, ".skillet/runs")).filter((name) => name.includes("owner"))).toEqual([]);
+  });
+
+  it("is a no at Ctrl-D", async () => {
+    const spot = await scene([writes, () => "No."]);
+    const there = at(["run", "writer"], spot);
+    await there.sees(QUESTION);
+    there.type("\u0004");
+    expect(await there.ended).toBe(0);
+    expect(there.screen()).toMatch(/\[n\] no\n[^?]*No\.\n/);
+    expect([existsSync(spot.out), there.left()]).toEqual([false, expect.stringMatching(/ icanon .* echo /s)]);
+  });
+
+  it("is asked at the terminal of whoever pipes something in, and leaves it as it was", async () => {
+    const piped: Turn = ({ prompt }) => {
+      expect(prompt).toContain("what is piped in");
+      return [{ tool: "write_file", input: { path: "out.txt", content: "two" } }];
+    };
+    const spot = await scene([piped, writes, () => "Done.", piped]);
+    const start = () =>
+      terminal(["run", "writer", "--quiet"], { home: spot.home, cwd: spot.project, piped: "what is piped in" });
+    const there = start();
+    await there.sees(QUESTION);
+    there.type("y\r");
+    expect(await there.ended).toBe(0);
+    expect(there.screen()).toMatch(/\[n\] no y\nDone\.\n/);
+    expect([existsSync(spot.out), there.left()]).toEqual([true, expect.stringMatching(/ icanon .* echo /s)]);
+    const again = start();
+    await again.sees(QUESTION);
+    again.type("\u0003");
+    expect(await again.ended).toBe(130);
+    expect(again.left()).toMatch(/ icanon .* echo /s);
   });
 
   it("is asked in a dialogue, where Ctrl-C stops the answer and not the dialogue", async () => {

@@ -130,7 +130,7 @@ describe("skillet approve", () => {
     const { run, id } = await waiting([writes, () => "1", writes, () => "2", writes]);
     expect((await run(["approve", id, "--always", "--resume"])).stdout).toBe("1\n");
     const listed = await run(["approve"]);
-    expect(listed.stdout).toMatch(/✓ always: writer {2}changes in the workspace {2}~\/\.skillet\/skills\/writer/);
+    expect(listed.stdout).toMatch(/✓ always: writer {2}changes in \S+\/project {2}~\/\.skillet\/skills\/writer/);
     expect(listed.stderr).toContain("no run waits for a word");
     expect((await run(["run", "writer"])).stdout).toBe("2\n");
     expect((await run(["approve", "--forget", "writer"])).stdout).toBe("✓ writer is asked about again\n");
@@ -155,7 +155,7 @@ describe("skillet approve", () => {
     });
     const no = await run(["approve", id], answering("n"));
     expect([no.code, no.stderr]).toEqual([3, expect.stringContaining("still waits")]);
-    expect(asked).toEqual(["Agree to this for the rest of the run? [y/N] "]);
+    expect(asked).toEqual(["Agree to all changes of files here, for the rest of the run? [y/N] "]);
     expect((await run(["approve", id, "--yes"], answering("n"))).code).toBe(0);
     expect(asked).toHaveLength(1);
   });
@@ -211,7 +211,9 @@ describe("what a tool does outside of the workspace", () => {
     const second = await run(["approve", id, "--resume"]);
     expect(second.stderr).toMatch(/undo +not possible/);
     expect([second.code, sent()]).toEqual([5, expect.stringMatching(/^ann \S+\n$/)]);
-    expect((await run(["runs"])).stdout).toContain("send a mail");
+    expect(second.stderr).toContain("! somebody has to agree: mailer.send: send a mail (bob)\n");
+    expect((await run(["runs"])).stdout).toContain("somebody has to agree: mailer.send: send a mail (bob)\n");
+    expect((await run(["runs", "show", id])).stdout).toContain("asks for mailer.send: send a mail (ann) yes, once");
     const third = await run(["approve", id, "--run", "--resume"]);
     expect([third.code, third.stdout]).toEqual([0, "Sent.\n"]);
     expect(sent()).toMatch(/^ann (\S+)\nbob (?!\1)\S+\n$/);
@@ -245,7 +247,7 @@ describe("a run at a terminal", () => {
     };
     const { code, stdout } = await run(["run", "writer"], { ask });
     expect([code, stdout, existsSync(out)]).toEqual([0, "Done.\n", true]);
-    expect(asked).toEqual(["[y] this run  [a] always for this skill  [n] no "]);
+    expect(asked).toEqual(["[y] yes, for this run  [a] always in this folder  [n] no "]);
   });
 
   it("takes a no with a reason, and what is no answer three times is one", async () => {

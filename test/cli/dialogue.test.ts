@@ -267,6 +267,18 @@ describe("the terminal of a dialogue", () => {
 });
 
 describe("the commands of a dialogue", () => {
+  it("say how to go on with a skill that Ctrl-C stopped", async () => {
+    const { type, sees, ended } = await dialogue([() => ({ hangs: true })], { files: own("x") });
+    type("/x go\r");
+    await sees("x with ");
+    type("\u0003");
+    await sees("skillet resume 20");
+    await sees("goes on from here");
+    await sees("> ");
+    type("\u0004");
+    expect(await ended).toBe(0);
+  });
+
   it("list skills, use one by its name, and say how they are used", async () => {
     const { type, sees, ended } = await dialogue([() => "By the skill.", ({ prompt }) => `Again: ${prompt}`], {
       files: own("x"),

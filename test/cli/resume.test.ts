@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openRuns } from "../../src/host/runs.ts";
@@ -90,6 +90,27 @@ describe("skillet resume", () => {
     const shown = (await spot.run(["runs", "show", "last"])).stdout;
     expect(shown).toMatch(/\n +\+\S+ s {4}x with /);
     rmSync(join(spot.project, "out.txt"));
+  });
+
+  it("goes on with another model when told to", async () => {
+    const spot = await withModel([() => ({ status: 400, message: "no" })], own("x"));
+    expect((await spot.run(["run", "x"])).code).toBe(1);
+    const other = modelConfig("openai", await modelServer("openai", [() => "By another."]));
+    appendFileSync(spot.config, `\n${other.replace("[models.default]", "[models.other]")}`);
+    expect(await spot.run(["resume", "last", "-m", "other"])).toMatchObject({ code: 0, stdout: "By another.\n" });
+  });
+
+  it("says what to do when the skill is gone", async () => {
+    const spot = await withModel([() => ({ status: 400, message: "no" })], own("x"));
+    expect((await spot.run(["run", "x"])).code).toBe(1);
+    rmSync(join(spot.home, ".skillet/skills/x"), { recursive: true });
+    const { code, stderr } = await spot.run(["resume", "last"]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^✗ Run \S+ follows skill 'x', which is not found any more\n {2}put it back; .*\n {2}or call the run off: skillet cancel \w{8}\n$/,
+    );
+    const data = await spot.run(["resume", "last", "--json"]);
+    expect(JSON.parse(data.stdout)).toMatchObject({ stop: "refused", refusals: [{ code: "not-found" }] });
   });
 
   it("says what can be done about a run that failed", async () => {

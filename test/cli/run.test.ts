@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { collector } from "../support/collector.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { modelServer, type Turn } from "../support/model-server.ts";
 import { type Place, place } from "../support/place.ts";
@@ -183,6 +184,19 @@ Run: echo "Key: $TEST_API_KEY"
     const { code, stdout } = await run(["run", "x"], { signal: controller.signal });
     expect(code).toBe(130);
     expect(stdout).toMatch(/^So far\./);
+  });
+
+  it("gives its answer before it waits for a collector that is slow", async () => {
+    const { url } = await collector({ hangs: true });
+    const { run } = await withModel([() => "Done."], own("x"));
+    const start = performance.now();
+    let answered = Number.POSITIVE_INFINITY;
+    const onOutput = () => {
+      answered = performance.now() - start;
+    };
+    const { stdout, stderr } = await run(["run", "x"], { env: { OTEL_EXPORTER_OTLP_ENDPOINT: url }, onOutput });
+    expect([stdout, performance.now() - start - answered > 1500]).toEqual(["Done.\n", true]);
+    expect(stderr).toMatch(/✓ done .*\n! Traces could not be sent .*\n {2}\S.*\n$/);
   });
 
   it("says what is meant for a name that is not there", async () => {

@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunEvent } from "../../src/host/events.ts";
@@ -85,8 +85,15 @@ describe("skillet runs", () => {
       JSON.parse((await run(["runs", "--json", ...args])).stdout).runs.map(({ id }: { id: string }) => id.at(-1));
     expect(await ids()).toEqual(["2", "1", "9"]);
     expect(await ids("--state", "ended")).toEqual(["1", "9"]);
+    begun("20260101-000003-00000003", (journal) => journal.end({}, { ...TAIL, stop: "error", isError: true }));
+    expect(await ids("--state", "done")).toEqual(["1", "9"]);
+    expect(await ids("--state", "failed")).toEqual(["3"]);
+    rmSync(join(runs.folder, "20260101-000003-00000003.jsonl"));
     expect(await ids("--skill", "other")).toEqual(["2"]);
     expect(await ids("--since", "2d")).toEqual(["2", "1"]);
+    const yesterday = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+    expect(await ids("--since", yesterday)).toEqual(["2", "1"]);
+    expect(await ids("--since", "2000-01-01")).toHaveLength(3);
     expect(await ids("--since", "100h", "-n", "1")).toEqual(["2"]);
     expect((await run(["runs"])).stdout).toContain("3 days ago");
     expect((await run(["runs", "-n", "1"])).stderr).toContain("and 2 older ones: skillet runs -n 3");
@@ -98,6 +105,31 @@ describe("skillet runs", () => {
     expect((await run(["runs", "--since", "soon"])).code).toBe(2);
     expect((await run(["runs", "-n", "many"])).code).toBe(2);
     expect((await run(["runs", "shwo"])).stderr).toContain("did you mean skillet runs show?");
+  });
+
+  it("are found by any beginning of the id that is listed, which goes before the end of another", async () => {
+    const { begun, runs, run } = written();
+    begun("20260101-000001-3f2a91c0");
+    begun("20260101-000002-77b01c3f");
+    expect((await run(["cancel", "3f2"])).stdout).toBe("✓ called off: 20260101-000001-3f2a91c0\n");
+    expect(runs.find("3f").id).toBe("20260101-000001-3f2a91c0");
+    expect(runs.find("1c3f").id).toBe("20260101-000002-77b01c3f");
+    expect(runs.find("20260101-000002").id).toBe("20260101-000002-77b01c3f");
+    expect(() => runs.find("20260101")).toThrow("2 runs have an id like 20260101");
+    expect(() => runs.find("f2a")).toThrow("There is no run f2a");
+  });
+
+  it("that a process of this machine is at are to be waited for or called off, and no file is to be removed", () => {
+    const { runs } = written();
+    const journal = runs.begin(newRun(ID));
+    expect(() => runs.open(ID)).toThrow(
+      expect.objectContaining({
+        code: "run-busy",
+        message: `Process ${process.pid} is at run ${ID}`,
+        fix: `wait for it to end, or call it off: skillet cancel ${ID}`,
+      }),
+    );
+    journal.close();
   });
 
   it("never writes a line that a terminal of 80 columns would wrap, nor what acts on it", async () => {
@@ -153,6 +185,15 @@ describe("skillet runs show", () => {
     expect(stdout).toContain(
       "  It was not sent.\n  Because.\n✓ done (2 iterations, 1.2 s, 12,345 tokens, $0.02, a-model)\n",
     );
+  });
+
+  it("leaves out of what was asked in a chat what was not given", async () => {
+    const { run, runs } = written();
+    const head = { id: ID, kind: "chat", skill: "", task: "hello" } as const;
+    runs.begin({ head, request: { message: "hello", context: "", active: [] } }).close();
+    const { stdout } = await run(["runs", "show", "0a1"]);
+    expect(stdout).toContain("  hello\n");
+    expect(stdout).not.toMatch(/context|active/);
   });
 
   it("marks what was begun twice, and says who took it up again", async () => {

@@ -257,6 +257,33 @@ describe("the code of a workspace", () => {
     expect(await run(["trust", "--yes"], answer("no"))).toMatchObject({ code: 0 });
   });
 
+  it("[Q-04] is not said to run in a sandbox where it does not: tools run as the user", async () => {
+    const { run } = scene({
+      "project/skills/y/SKILL.md": skillText("y", { more: "toolsets: [toolsets/index:Tools]\n" }),
+      "project/skills/y/toolsets/index.ts": "export const Tools = [];",
+    });
+    const asked: string[] = [];
+    const ask = async (question: string) => {
+      asked.push(question);
+      return "n";
+    };
+    const one = await run(["trust", "y"], { ask });
+    expect(one.stdout).toContain("  toolsets: toolsets/index:Tools\n  ! its tools run as you, without a sandbox\n");
+    expect((await run(["trust", "x"], { ask })).stdout).not.toContain("without a sandbox");
+    await run(["trust"], { ask });
+    expect(asked).toEqual([
+      "Trust this skill, and its tools to run as you, without a sandbox? [y/N] ",
+      "Trust this skill to be followed, and its code to run in a sandbox? [y/N] ",
+      "Trust these 2 skills, and their tools to run as you, without a sandbox? [y/N] ",
+    ]);
+    for (const question of asked) expect(question.length).toBeLessThanOrEqual(80);
+    for (const args of [
+      ["show", "y"],
+      ["trust", "--help"],
+    ])
+      expect((await run(args)).stdout).toContain("run as you, without a sandbox");
+  });
+
   it.each([".claude/skills", ".agents/skills", ".ash/skills"])(
     "[Q-04] waits likewise in the home folder's %s",
     async (folder) => {

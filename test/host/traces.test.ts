@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, it } from "vitest";
-import { openTracesFor } from "../../src/cli/traces.ts";
+import { traced as tracedWork } from "../../src/cli/traces.ts";
 import { openTraces, type Traces } from "../../src/host/traces.ts";
 import { converse } from "../../src/session/converse.ts";
 import { openSession } from "../../src/session/session.ts";
@@ -352,19 +352,21 @@ describe("a collector that does not take them", () => {
     expect((await use({ OTEL_EXPORTER_OTLP_ENDPOINT: sending.url })).notice).toBeDefined();
   });
 
-  it("is told of on one line of a command's stderr", async () => {
+  it("is told of once all is said, with what to do", async () => {
     let stderr = "";
     const write = (text: string) => {
       stderr += text;
     };
     const url = await unheard();
     const io = { stdout: { write }, stderr: { write }, cwd: "/", env: { OTEL_EXPORTER_OTLP_ENDPOINT: url } };
-    const traces = await openTracesFor(io);
-    traces?.take(ended("x"));
-    await traces?.close();
-    expect(stderr).toContain(`! Traces could not be sent to ${url}/v1/traces: ECONNREFUSED: see that it runs`);
-    expect(stderr.split("\n")).toHaveLength(2);
-    expect(await openTracesFor({ ...io, env: {} })).toBeUndefined();
+    await tracedWork(io, async (traces) => {
+      traces?.take(ended("x"));
+      stderr += "The answer.\n";
+    });
+    expect(stderr).toMatch(
+      /^The answer\.\n! Traces could not be sent to \S+\/v1\/traces: ECONNREFUSED\n {2}see that it runs.*\n$/,
+    );
+    expect(await tracedWork({ ...io, env: {} }, async (traces) => traces)).toBeUndefined();
   });
 });
 

@@ -23,6 +23,7 @@ describe("what others depend on", () => {
       "Tool",
       "checkPath",
       "checkText",
+      "closeMcpServers",
       "converse",
       "copySkill",
       "defineSkill",

@@ -34,7 +34,7 @@ export async function approve({ io, options, args: [given] }: Context<ApproveOpt
   const approval = approvalOf(options, effect);
   const out = printer(io.stderr, io.env);
   if (!options.json) showEffect(out, effect, userHome(io.env));
-  if (approval.isApproved && io.ask && !options.yes && !(await isAgreed(io, QUESTIONS[approval.scope ?? "once"]))) {
+  if (approval.isApproved && io.ask && !options.yes && !(await isAgreed(io, questionOf(approval, effect)))) {
     out.line`nothing was written down: ${run.id} still waits`;
     return EXIT.refused;
   }
@@ -58,17 +58,19 @@ function approvalOf({ deny, run, always }: ApproveOptions, { on, skill }: Effect
   return { isApproved: true, scope: always ? "always" : run || on === "workspace" ? "run" : "once" };
 }
 
-const QUESTIONS = {
-  once: "Agree to this, once?",
-  run: "Agree to this for the rest of the run?",
-  always: "Agree to this always, for this skill?",
-};
+function questionOf({ scope = "once" }: Approval, { on, tool }: Effect): string {
+  if (scope === "once") return "Agree to this, once?";
+  const what = on === "workspace" ? "all changes of files here" : `each call of ${tool}`;
+  return `Agree to ${what}, ${scope === "run" ? "for the rest of the run" : "always"}?`;
+}
 
-const SAID = { once: "once", run: "for this run", always: "always for this skill" };
+const SAID = { once: "once", run: "for this run", always: "always" };
 
-function sayWord(io: Io, { id }: RunSummary, { isApproved, scope = "once" }: Approval, isResumed: boolean): void {
+function sayWord(io: Io, { id, effect }: RunSummary, approval: Approval, isResumed: boolean): void {
+  const { isApproved, scope = "once" } = approval;
   const out = printer(io.stderr, io.env);
-  if (isApproved) out.line`${out.green("✓")} agreed ${SAID[scope]}: ${id}`;
+  const reach = scope === "always" ? (effect?.on === "workspace" ? " in this folder" : " for this skill") : "";
+  if (isApproved) out.line`${out.green("✓")} agreed ${SAID[scope]}${reach}: ${id}`;
   else out.line`${out.green("✓")} refused: ${id}; the model is told, and may find another way`;
   if (!isResumed) out.line`  ${out.cyan(`skillet resume ${shortId(id)}`)}  goes on with it`;
 }
@@ -95,7 +97,7 @@ function listWaiting(io: Io, runs: Runs, approvals: Approvals, asJson: boolean):
 }
 
 function sayAllowed(word: string): string {
-  return word === "workspace" ? "changes in the workspace" : word.replace(/^tool:/, "");
+  return word.replace(/^tool:/, "").replace(/^workspace:/, "changes in ");
 }
 
 function forget(io: Io, approvals: Approvals, skill: string, asJson: boolean): number {

@@ -1,8 +1,10 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
+import type { Notice } from "../../host/sandbox.ts";
 import { denials } from "../../policy/policy.ts";
 import { claimSecrets } from "../../policy/secrets.ts";
+import { shownPath } from "../../policy/shown-path.ts";
 import { runId } from "../../run/id.ts";
 import { wordOn } from "../../run/port.ts";
 import { unlabelled } from "../../run/printed.ts";
@@ -23,7 +25,9 @@ import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { forTerminal } from "../say.ts";
+import { takesOf } from "../takes.ts";
 import { openServer, openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
+import { sayProblems, tools } from "./tools.ts";
 import { askForTrust } from "./trust.ts";
 
 interface CallOptions {
@@ -36,18 +40,34 @@ export async function call({ io, options, args }: Context<CallOptions>): Promise
   const [name = ""] = args;
   const found = await discoverFor(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
-  const input = inputOf(io, options.input);
+  if (isWhole(found, name)) return tools({ io, options, args });
+  const input = await inputOf(io, options.input);
   const row = await openFor(io, found, name);
   try {
     const tool = toolIn(row, name);
     const isAgreed = options.yes ?? false;
-    const result = "isError" in tool ? tool : await made(io, found, { row, tool, input, isAgreed });
-    if (options.json) printJson(io.stdout, result);
-    else say(io, result);
-    return exitOf(result);
+    const result = tool ? await made(io, found, { row, tool, input, isAgreed }) : refusedBy(row.problems);
+    if (options.json) printJson(io.stdout, result.result);
+    else say(io, result, tool);
+    return exitOf(result.result);
   } finally {
     row?.close();
   }
+}
+
+/** What a call came to; where it was not made, why not. */
+interface Outcome {
+  result: ToolResult;
+  refusals?: readonly Notice[];
+}
+
+function refusedBy(refusals: readonly Notice[]): Outcome {
+  return { result: refusedResult(refusals), refusals };
+}
+
+/** A skill or a server by its own name: whoever names no tool wants to see which there are. */
+function isWhole(found: Discovered, name: string): boolean {
+  return skillsWithTools(found).some((skill) => skill.name === name) || found.settings.mcp.has(name);
 }
 
 /** Where the tool is: a skill brings it, or a server has it. */
@@ -86,13 +106,14 @@ function unknown(found: Discovered, name: string): SkillError {
   });
 }
 
-function toolIn({ tools, problems }: ToolRow, name: string): Tool | ToolResult {
-  if (problems.length > 0 && tools.length === 0) return refusedResult(problems);
-  const tool = tools.find((candidate) => candidate.name === name || wireName(candidate.name) === name);
+/** Nothing where there are none, and why is known. */
+function toolIn({ tools: there, problems }: ToolRow, name: string): Tool | undefined {
+  if (problems.length > 0 && there.length === 0) return undefined;
+  const tool = there.find((candidate) => candidate.name === name || wireName(candidate.name) === name);
   if (tool) return tool;
   throw new SkillError("usage", {
     message: `There is no tool "${name}"`,
-    fix: `there are: ${tools.map((candidate) => candidate.name).join(", ")}`,
+    fix: `there are: ${there.map((candidate) => candidate.name).join(", ")}`,
   });
 }
 
@@ -104,77 +125,89 @@ interface Made {
   isAgreed: boolean;
 }
 
-async function made(io: Io, found: Discovered, { row, tool, input, isAgreed }: Made): Promise<ToolResult> {
+async function made(io: Io, found: Discovered, { row, tool, input, isAgreed }: Made): Promise<Outcome> {
   const { of } = row;
   const own: OwnSecrets = of ? ownSecrets(of.skill, found) : { secrets: new Map() };
   const hiding = openHiding(allSecrets(own.secrets, found));
   const denied = of ? denials(of.skill, found, "run") : [];
-  if (denied.length > 0) return refusedResult(denied);
+  if (denied.length > 0) return refusedBy(denied);
   if (own.problem !== undefined) throw own.problem;
   const interrupted = interruption(io);
   const { toolSeconds } = found.settings.limits;
   const late = AbortSignal.timeout(Math.min(toolSeconds * 1000, 2 ** 31 - 1));
   const signal = AbortSignal.any([interrupted, late]);
-  const refused = isAgreed ? undefined : await disagreement(io, found, { tool, input, hiding, signal });
-  if (refused) return refused;
+  const refused = isAgreed ? undefined : await disagreement(io, found, { row, tool, input, hiding, signal });
+  if (refused) return refusedBy([refused]);
   if (of) claimSecrets(of.skill, found);
   const { secrets } = own;
+  const run = runId();
   const progress = printer(io.stderr, io.env);
   const result = await tool.execute(input, {
-    ...{ signal, run: runId(), env: Object.fromEntries(secrets) },
+    ...{ signal, run, key: `${run}:1`, env: Object.fromEntries(secrets) },
     ...(of ? { sandbox: lateSandbox(found, { ...of, secrets, hiding, signal }) } : {}),
     onProgress: (text) => progress.line`${progress.dim("·")} ${hiding.text(text)}`,
   });
   const timedOut = { content: `It did not end within ${toolSeconds} seconds.`, isError: true, code: "tool-timeout" };
-  return result.code === "aborted" && late.aborted ? timedOut : { ...result, content: hiding.text(result.content) };
+  if (result.code === "aborted" && late.aborted) return { result: timedOut };
+  return { result: { ...result, content: hiding.text(result.content) } };
+}
+
+interface Asked extends Pick<Made, "row" | "tool" | "input"> {
+  hiding: Hiding;
+  signal: AbortSignal;
 }
 
 /** Why a call that changes something is not made. */
 async function disagreement(
   io: Io,
   found: Discovered,
-  { tool, input, hiding, signal }: { tool: Tool; input: unknown; hiding: Hiding; signal: AbortSignal },
-): Promise<ToolResult | undefined> {
-  const about = { run: "", skill: "", gates: [], agreed: new Set<string>(), hiding };
-  const effect = await effectToAgree(about, tool, { input });
-  if (!effect) return undefined;
-  const approve = askApproval(io);
+  { row, tool, input, hiding, signal }: Asked,
+): Promise<Notice | undefined> {
+  const { workspace: folder } = found;
+  const workspace = folder === undefined ? undefined : shownPath(folder, found);
+  const about = { run: "", skill: "", gates: [], agreed: new Set<string>(), hiding, workspace };
+  const asked = await effectToAgree(about, tool, { input });
+  if (!asked) return undefined;
+  const effect = row.of ? asked : { ...asked, source: `server ${row.name}` };
+  const approve = askApproval(io, "call");
   const host = { approvals: found.approvals, ...(approve ? { approve } : {}) };
   const hide = (text: string) => hiding.text(text);
   const word = await wordOn(host, { effect, signal, hide, onAsked: () => {}, onGiven: () => {} });
   if (word?.isApproved) return undefined;
-  const refusal = { code: "not-approved", message: `${tool.name} was not called: it was not approved`, fix: "" };
-  const needed = {
+  if (word) return { code: "not-approved", message: `${tool.name} was not called: it was not approved`, fix: "" };
+  return {
     code: "approval-needed",
     message: `${tool.name} was not called: ${effect.reason}, and nobody can be asked here`,
     fix: "to agree to it beforehand: --yes",
   };
-  return refusedResult([word ? refusal : needed]);
 }
 
-function inputOf(io: Io, given: string | undefined): unknown {
+async function inputOf(io: Io, given: string | undefined): Promise<unknown> {
   if (given === undefined) return {};
   try {
-    return JSON.parse(given.startsWith("@") ? readFileSync(resolve(io.cwd, given.slice(1)), "utf8") : given);
+    const text = given.startsWith("@") ? readFileSync(resolve(io.cwd, given.slice(1)), "utf8") : given;
+    return JSON.parse(given === "-" ? ((await io.stdin?.()) ?? "") : text);
   } catch (error) {
     throw new SkillError("usage", {
       message: `The input cannot be read: ${reason(error)}`,
-      fix: `as in --input '{"input": "…"}', or --input @file.json`,
+      fix: `as in --input '{"input": "…"}', --input @file.json, or --input - for what is piped in`,
     });
   }
 }
 
-function say(io: Io, { content, isError, title }: ToolResult): void {
+function say(io: Io, { result: { content, isError, title, code }, refusals }: Outcome, tool: Tool | undefined): void {
   const error = printer(io.stderr, io.env);
-  if (isError) {
+  if (refusals) sayProblems(error, refusals);
+  else if (isError) {
     const [first = "", ...more] = unlabelled(content).split("\n");
     error.line`${error.red("✗")} ${first}`;
     for (const line of more) error.line`  ${line}`;
-    return;
+    if (code === "input-invalid" && tool) error.line`  it takes: ${takesOf(tool.inputSchema) || "nothing"}`;
+  } else {
+    if (title !== undefined) error.line`${error.green("✓")} ${title}`;
+    const text = forTerminal(unlabelled(content));
+    io.stdout.write(text.endsWith("\n") ? text : `${text}\n`);
   }
-  if (title !== undefined) error.line`${error.green("✓")} ${title}`;
-  const text = forTerminal(unlabelled(content));
-  io.stdout.write(text.endsWith("\n") ? text : `${text}\n`);
 }
 
 const EXITS: Readonly<Record<string, number>> = {
@@ -182,6 +215,7 @@ const EXITS: Readonly<Record<string, number>> = {
   changed: EXIT.refused,
   "approval-needed": EXIT.refused,
   "not-approved": EXIT.refused,
+  "mcp-disabled": EXIT.refused,
   "tool-timeout": EXIT.limit,
   aborted: EXIT.interrupted,
 };

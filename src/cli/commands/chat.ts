@@ -5,7 +5,7 @@ import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { printJson, printJsonLine } from "../io.ts";
 import { exitOf, sayHowToGoOn, sayOutcome, sayProblems } from "../outcome.ts";
 import type { Context } from "../program.ts";
-import { type CommandTraces, openTracesFor } from "../traces.ts";
+import { type Tracing, traced } from "../traces.ts";
 import { piped } from "./run.ts";
 import { type ChatOptions, openTalk } from "./talk.ts";
 
@@ -14,20 +14,17 @@ export async function chat({ io, options, args }: Context<ChatOptions>): Promise
   const found = await discoverFor(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const isForProgram = options.json === true || options.events === true;
-  const traces = await openTracesFor(io);
-  try {
-    if (args.length > 0 || !io.dialogue || isForProgram) return await answered({ io, options, args }, found, traces);
+  return traced(io, async (traces) => {
+    if (args.length > 0 || !io.dialogue || isForProgram) return answered({ io, options, args }, found, traces);
     const { dialogue } = await import("./dialogue.ts");
-    return await dialogue(io, found, options, traces);
-  } finally {
-    await traces?.close();
-  }
+    return dialogue(io, found, options, traces);
+  });
 }
 
 async function answered(
   { io, options, args }: Context<ChatOptions>,
   found: Discovered,
-  traces: CommandTraces | undefined,
+  traces: Tracing | undefined,
 ): Promise<number> {
   const message = args.length > 0 ? args.join(" ") : ((await io.stdin?.()) ?? "");
   if (message.trim() === "") {

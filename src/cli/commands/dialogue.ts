@@ -9,20 +9,15 @@ import { isFor, type Skill } from "../../skill/skill.ts";
 import { shortPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { INTERRUPTED, type Io, type Printer, printer } from "../io.ts";
-import { sayProblems } from "../outcome.ts";
+import { sayHowToGoOn, sayProblems } from "../outcome.ts";
 import { sayUsage } from "../progress.ts";
 import { sayNotice } from "../say.ts";
-import type { CommandTraces } from "../traces.ts";
+import type { Tracing } from "../traces.ts";
 import { printSkills } from "./list.ts";
 import { type ChatOptions, openTalk, type Talk } from "./talk.ts";
 
 /** Talks with whoever sits at the terminal, until they leave. */
-export async function dialogue(
-  given: Io,
-  found: Discovered,
-  options: ChatOptions,
-  traces?: CommandTraces,
-): Promise<number> {
+export async function dialogue(given: Io, found: Discovered, options: ChatOptions, traces?: Tracing): Promise<number> {
   if (!given.dialogue) return EXIT.usage;
   const io: Io = { ...given, ask: (question, signal) => lines.ask(question, signal) };
   const out = printer(io.stderr, io.env);
@@ -83,7 +78,7 @@ async function take(at: At, said: string): Promise<unknown> {
   const command = COMMANDS[word];
   if (command) return command.run(at, rest);
   const name = word.slice(1);
-  if (at.talk.session.catalog.find(name)) return sayEnd(at, await at.talk.use(name, rest));
+  if (at.talk.session.catalog.find(name)) return useNow(at, name, rest);
   const meant = nearest(word, [...Object.keys(COMMANDS), ...callable(at).map((skill) => `/${skill.name}`)]);
   const fix = meant ? `did you mean ${meant}?` : "/help says which there are, /skills which skills";
   sayNotice(at.out, at.out.red("✗"), `There is no command ${word}, and no skill of that name`, fix);
@@ -159,8 +154,14 @@ async function sayTheSkills(at: At): Promise<void> {
 
 async function use(at: At, given: string): Promise<void> {
   const [, name = "", message = ""] = /^(\S+)\s*([\s\S]*)$/.exec(given) ?? [];
-  if (name !== "") return sayEnd(at, await at.talk.use(name, message));
+  if (name !== "") return useNow(at, name, message);
   at.out.line`/use NAME message hands the task to the skill NAME; /skills lists them`;
+}
+
+async function useNow(at: At, name: string, message: string): Promise<void> {
+  const result = await at.talk.use(name, message);
+  sayEnd(at, result);
+  sayHowToGoOn(at.io, at.found, result, { quiet: at.isQuiet });
 }
 
 function sayHelp({ out }: At): void {

@@ -9,6 +9,7 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { sayServers, serversOf } from "../servers.ts";
 import { usualSandbox } from "./config-defaults.ts";
 
 interface DoctorOptions {
@@ -60,6 +61,7 @@ function factsOf(found: Discovered) {
       skills: catalog.sources.find(({ name, path }) => name === place.name && path === place.path)?.skills ?? 0,
     })),
     code: codeFacts(found),
+    servers: serversOf(found),
     configuration: configuration.files,
     diagnostics: [...configuration.diagnostics, ...undeclaredSettings(found), ...catalog.diagnostics],
   };
@@ -104,10 +106,11 @@ function printModels(out: Printer, models: readonly ModelAlias[], configuration:
 
 function printFacts(
   io: Io,
-  { around }: Discovered,
+  found: Discovered,
   facts: ReturnType<typeof factsOf> & { models: readonly ModelAlias[] },
 ): void {
   const out = printer(io.stdout, io.env);
+  const { around } = found;
   const { folders, diagnostics } = facts;
   out.line`${out.bold("Machine")}`;
   out.line`  skillet ${facts.skillet}, Node ${facts.node} on ${facts.platform}`;
@@ -121,6 +124,10 @@ function printFacts(
   }
   printCode(out, facts.code);
   printModels(out, facts.models, displayPath(facts.configuration[0]?.path ?? "", around));
+  if (facts.servers.length > 0) {
+    out.line`\n${out.bold("Servers of tools")} ${out.dim("`skillet doctor --tools` starts them, and shows what they have")}`;
+    out.line`  ${sayServers(found)}`;
+  }
   out.line`\n${out.bold("Configuration")}`;
   for (const { path, exists } of facts.configuration) {
     out.line`  ${displayPath(path, around)}  ${out.dim(exists ? "read" : "not there")}`;

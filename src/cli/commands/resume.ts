@@ -3,7 +3,7 @@ import type { Discovered } from "../../host/discover.ts";
 import type { RunSummary } from "../../host/runs.ts";
 import { resumeRun } from "../../run/resume.ts";
 import { resumeChat } from "../../session/resume-chat.ts";
-import { openSession } from "../../session/session.ts";
+import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
@@ -13,27 +13,42 @@ import { exitOf, sayResult } from "../outcome.ts";
 import type { CommonOptions, Context } from "../program.ts";
 import { runsFor, shortId, subjectOf } from "../run-words.ts";
 import { type SeenOptions, seenRun } from "../seen-run.ts";
+import { traced } from "../traces.ts";
+
+interface ResumeOptions extends SeenOptions {
+  model?: string;
+}
 
 /** Goes on with a run where it stopped. */
-export async function resume({ io, options, args: [given = ""] }: Context<SeenOptions>): Promise<number> {
+export async function resume({ io, options, args: [given = ""] }: Context<ResumeOptions>): Promise<number> {
   return goOn(io, runsFor(io, options).find(given), options);
 }
 
 /** The same for one that was found already. */
-export async function goOn(io: Io, run: RunSummary, options: SeenOptions & CommonOptions): Promise<number> {
+export async function goOn(io: Io, run: RunSummary, options: ResumeOptions & CommonOptions): Promise<number> {
   refuseEnded(run);
   const found = await discoverThere(io, run, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const isForProgram = options.json === true || options.events === true;
+  if (run.kind === "use" && !isForProgram && !found.catalog.find(run.skill)) throw skillGone(run);
   if (!options.quiet && !isForProgram) sayBeginning(io, run);
   const signal = interruption(io);
-  const result = await seenRun(io, found, options, (host) =>
-    run.kind === "use"
-      ? resumeRun(found.catalog, host, run.id, { signal })
-      : resumeChat(openSession(found.catalog, host), host, run.id, { signal }),
-  );
-  sayResult(io, found, result, options);
-  return result.refusals.some(({ code }) => UNTAKEN.has(code)) ? EXIT.findings : exitOf(result);
+  const how = { signal, ...defined({ model: options.model }) };
+  const goOnWith = run.kind === "use" ? resumeRun : resumeChat;
+  return traced(io, async (traces) => {
+    const host = { ...found, ...(traces ? { onEvent: traces.take } : {}) };
+    const result = await seenRun(io, host, options, (seen) => goOnWith(found.catalog, seen, run.id, how));
+    sayResult(io, found, result, options);
+    return result.refusals.some(({ code }) => UNTAKEN.has(code)) ? EXIT.findings : exitOf(result);
+  });
+}
+
+/** What it follows may be gone by now, or may not load any more. */
+function skillGone({ id, skill }: RunSummary): SkillError {
+  return new SkillError("skill-gone", {
+    message: `Run ${id} follows skill '${skill}', which is not found any more`,
+    fix: `put it back; skillet list --all shows what did not load\nor call the run off: skillet cancel ${shortId(id)}`,
+  });
 }
 
 /** What ended, is under way or cannot be read is said before anything is looked for. */

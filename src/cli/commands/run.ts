@@ -1,5 +1,6 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
+import type { Host } from "../../host/host.ts";
 import { type UseRequest, useSkill } from "../../run/use.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
@@ -9,6 +10,7 @@ import { type Io, interruption, printer } from "../io.ts";
 import { exitOf, sayResult } from "../outcome.ts";
 import type { Context } from "../program.ts";
 import { type SeenOptions, seenRun } from "../seen-run.ts";
+import { traced } from "../traces.ts";
 import { explainMissing } from "./show.ts";
 import { askForTrust } from "./trust.ts";
 
@@ -32,14 +34,17 @@ export async function run({ io, options, args }: Context<UseOptions>): Promise<n
   const request = await requestOf(io, options, name, words);
   if (options.dryRun) return (await import("./dry-run.ts")).dryRun(io, found, request, options.json ?? false);
   const signal = interruption(io);
-  const use = () => seenRun(io, found, options, (host) => useSkill(found.catalog, host, { ...request, signal }));
-  let result = await use();
-  const waitsForTrust = result.refusals.some(({ code }) => code === "untrusted" || code === "changed");
-  if (skill && waitsForTrust && result.refusals.length === 1 && (await askForTrust(io, found, [skill]))) {
-    result = await use();
-  }
-  sayResult(io, found, result, options);
-  return exitOf(result);
+  return traced(io, async (traces) => {
+    const start = (host: Host) => useSkill(found.catalog, host, { ...request, signal });
+    const use = () => seenRun(io, { ...found, ...(traces ? { onEvent: traces.take } : {}) }, options, start);
+    let result = await use();
+    const waitsForTrust = result.refusals.some(({ code }) => code === "untrusted" || code === "changed");
+    if (skill && waitsForTrust && result.refusals.length === 1 && (await askForTrust(io, found, [skill]))) {
+      result = await use();
+    }
+    sayResult(io, found, result, options);
+    return exitOf(result);
+  });
 }
 
 async function requestOf(io: Io, options: UseOptions, name: string, words: readonly string[]): Promise<UseRequest> {

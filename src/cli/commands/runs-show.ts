@@ -3,6 +3,7 @@ import type { JournalLine, JournalText } from "../../host/journal-lines.ts";
 import type { RunSummary } from "../../host/runs.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { shortPath } from "../../source/locations.ts";
+import { effectLine } from "../effect.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
@@ -68,10 +69,14 @@ function printRequest(out: Printer, lines: readonly JournalLine[], isFull: boole
   const { skill: _, by: __, message = "", ...more } = asked.request;
   if (message !== "") printText(out, String(message), { isFull, most: 6 });
   for (const [key, value] of Object.entries(more)) {
-    if (value === undefined) continue;
+    if (isEmpty(value)) continue;
     const text = typeof value === "string" ? value : JSON.stringify(value);
     out.line`  ${out.dim(`${key}:`)} ${isFull ? text : oneLine(text, 200)}`;
   }
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === undefined || value === "" || (Array.isArray(value) && value.length === 0);
 }
 
 interface How {
@@ -148,7 +153,7 @@ const SCOPES = { once: "once", run: "for this run", always: "always" };
 
 function sayAsked(out: Printer, { effect, word }: Asked, room: number) {
   const who = effect.skill === "" ? "" : `${effect.skill} `;
-  const what = oneLine(`${who}asks for ${effect.tool}: ${effect.what}`, Math.max(20, room - 16));
+  const what = oneLine(`${who}asks for ${effectLine(effect)}`, Math.max(20, room - 16));
   if (!word) return out.text`  ${out.yellow("?")} ${what} ${out.yellow("waits")}`;
   if (word.isApproved)
     return out.text`  ${out.yellow("?")} ${what} ${out.green(`yes, ${SCOPES[word.scope ?? "once"]}`)}`;

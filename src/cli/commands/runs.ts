@@ -1,11 +1,13 @@
-import { RUN_STATES, type RunSummary } from "../../host/runs.ts";
+import { RUN_STATES, type RunState, type RunSummary } from "../../host/runs.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, nearest, oneLine } from "../../shared/text.ts";
+import { effectLine } from "../effect.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayUsage } from "../progress.ts";
 import { ago, markOf, nextOf, outcomeOf, paintOutcome, runsFor, shortId, subjectOf, tookOf } from "../run-words.ts";
+import { sinceOf } from "../since.ts";
 
 interface RunsOptions {
   state?: string;
@@ -47,34 +49,22 @@ function sayEmpty(io: Io): void {
   out.line`  begin with: ${out.cyan("skillet run host-report")}`;
 }
 
-function fits({ state, skill, since }: RunsOptions): (run: RunSummary) => boolean {
-  if (state !== undefined && !(RUN_STATES as readonly string[]).includes(state)) {
-    const meant = nearest(state, RUN_STATES);
-    const fix = meant ? `did you mean ${meant}?` : `there are: ${RUN_STATES.join(", ")}`;
-    throw new SkillError("usage", { message: `--state is "${state}", which is none`, fix });
-  }
-  const from = since === undefined ? 0 : Date.now() - msOf(since);
-  return (run) =>
-    (state === undefined || run.state === state) &&
-    (skill === undefined || subjectOf(run) === skill) &&
-    Date.parse(run.at) >= from;
-}
-
-const UNIT_MS: Readonly<Record<string, number>> = {
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 7 * 86_400_000,
+/** What `--state` takes: a state, or how it ended. */
+const CHOICES: Readonly<Record<string, (run: RunSummary) => boolean>> = {
+  ...Object.fromEntries(RUN_STATES.map((state: RunState) => [state, (run: RunSummary) => run.state === state])),
+  done: ({ state, end }) => state === "ended" && end?.isError === false,
+  failed: ({ state, end }) => state === "ended" && end?.isError === true,
 };
 
-function msOf(since: string): number {
-  const [, number, unit = ""] = /^(\d{1,6})([smhdw])$/.exec(since) ?? [];
-  if (number !== undefined) return Number(number) * (UNIT_MS[unit] ?? 0);
-  throw new SkillError("usage", {
-    message: `--since is "${since}", which is no time`,
-    fix: "as in --since 7d, 12h, 30m",
-  });
+function fits({ state, skill, since }: RunsOptions): (run: RunSummary) => boolean {
+  const isChosen = state === undefined ? () => true : CHOICES[state];
+  if (!isChosen) {
+    const meant = nearest(state ?? "", Object.keys(CHOICES));
+    const fix = meant ? `did you mean ${meant}?` : `there are: ${Object.keys(CHOICES).join(", ")}`;
+    throw new SkillError("usage", { message: `--state is "${state}", which is none`, fix });
+  }
+  const from = since === undefined ? 0 : sinceOf(since).getTime();
+  return (run) => isChosen(run) && (skill === undefined || subjectOf(run) === skill) && Date.parse(run.at) >= from;
 }
 
 export function numberOf(option: string, given: string): number {
@@ -105,7 +95,7 @@ export function printRuns(out: Printer, rows: readonly RunSummary[]): void {
     out.line`${markOf(out, run)} ${id.padEnd(ids)}  ${out.dim(when.padEnd(whens))}  ${out.bold(name)}  ${end}`;
     if (run.task !== "") out.line`  ${oneLine(run.task, width - 2)}`;
     if (run.effect && run.state === "waiting")
-      out.line`  ${oneLine(`somebody has to agree: ${run.effect.tool}: ${run.effect.what}`, width - 2)}`;
+      out.line`  ${oneLine(`somebody has to agree: ${effectLine(run.effect)}`, width - 2)}`;
     const next = nextOf(run);
     if (next !== undefined) out.line`  ${out.cyan(next)}`;
   }

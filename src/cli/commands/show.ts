@@ -80,8 +80,10 @@ function printFacts(io: Io, skill: Skill, found: Discovered): void {
       .map(({ path }) => path)
       .join(", "),
   );
-  if (manifest.toolsets.length > 0)
+  if (manifest.toolsets.length > 0) {
     row("toolsets", `${manifest.toolsets.join(", ")}; their tools: skillet tools ${skill.name}`);
+    row("", "its tools run as you, without a sandbox");
+  }
   const values = found.settings.skills.get(skill.name)?.variables;
   row(
     "env",

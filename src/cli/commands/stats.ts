@@ -1,13 +1,13 @@
 import type { Discovered } from "../../host/discover.ts";
 import type { SkillStatistics, Total } from "../../host/statistics.ts";
 import { unavailability } from "../../policy/policy.ts";
-import { SkillError } from "../../shared/error.ts";
 import { byText, count, grouped, oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { money } from "../progress.ts";
+import { sinceOf } from "../since.ts";
 
 interface StatsOptions {
   since?: string;
@@ -15,7 +15,7 @@ interface StatsOptions {
 
 /** What was used, how often, and what came of it. */
 export async function stats({ io, options }: Context<StatsOptions>): Promise<number> {
-  const since = options.since === undefined ? undefined : whenOf(options.since, new Date());
+  const since = options.since === undefined ? undefined : sinceOf(options.since);
   const found = await discoverFor(io, options);
   const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
   const { statistics } = found;
@@ -32,27 +32,6 @@ export async function stats({ io, options }: Context<StatsOptions>): Promise<num
     for (const line of folded(since ? "not used since then: " : "never used: ", neverUsed, out)) out.line`${line}`;
   }
   return code;
-}
-
-const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
-
-/** `7d`, `24h`, or a date: that of a day begins where the user is. */
-function whenOf(written: string, now: Date): Date {
-  const [, number, unit] = /^(\d{1,6})([mhdw])$/.exec(written) ?? [];
-  if (number !== undefined && unit !== undefined) return new Date(now.getTime() - Number(number) * (UNITS[unit] ?? 0));
-  const [, day = ""] = /^(\d{4}-\d\d-\d\d)(?:T[\d:.]{5,12}(?:Z|[+-]\d\d:\d\d)?)?$/.exec(written) ?? [];
-  const date = new Date(written === day ? `${day}T00:00` : written);
-  if (isDay(day) && !Number.isNaN(date.getTime())) return date;
-  throw new SkillError("usage", {
-    message: `--since takes a time, not "${oneLine(written, 40)}"`,
-    fix: "for example --since 7d, --since 24h or --since 2026-11-01",
-  });
-}
-
-/** The language takes the 31st of February for the 3rd of March. */
-function isDay(day: string): boolean {
-  const start = new Date(`${day}T00:00Z`);
-  return !Number.isNaN(start.getTime()) && start.toISOString().startsWith(day);
 }
 
 function namesWithout(skills: readonly SkillStatistics[], found: Discovered): string[] {

@@ -14,7 +14,7 @@ import { openProgress, type Progress } from "../progress.ts";
 import { forTerminal } from "../say.ts";
 import { withSecrets } from "../secrets.ts";
 import type { SeenOptions } from "../seen-run.ts";
-import type { CommandTraces } from "../traces.ts";
+import type { Tracing } from "../traces.ts";
 import { atMost } from "./run.ts";
 import { askForTrust } from "./trust.ts";
 
@@ -41,12 +41,7 @@ export interface Talk {
 
 type Start = (signal: AbortSignal) => PromiseLike<RunResult>;
 
-export function openTalk(
-  io: Io,
-  discovered: Discovered,
-  options: ChatOptions,
-  traces?: Pick<CommandTraces, "take">,
-): Talk {
+export function openTalk(io: Io, discovered: Discovered, options: ChatOptions, traces?: Tracing): Talk {
   const isForProgram = options.json === true || options.events === true;
   const isStreamed = !isForProgram && !options.showSecrets && io.stdout.isTTY === true;
   const voice = openVoice(io);

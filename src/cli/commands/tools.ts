@@ -1,9 +1,13 @@
+import type { Discovered } from "../../host/discover.ts";
+import type { Notice } from "../../host/sandbox.ts";
 import { oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
+import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayNotice } from "../say.ts";
+import { sayServers, serversOf } from "../servers.ts";
+import { takesOf } from "../takes.ts";
 import { openServer, openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
 import { explainMissing } from "./show.ts";
 
@@ -24,11 +28,28 @@ export async function tools({ io, options, args }: Context<object>): Promise<num
     }
   }
   if (options.json) printJson(io.stdout, { skills: rows.map(asData) });
-  else if (rows.every((row) => row.tools.length + row.problems.length === 0)) {
-    const error = printer(io.stderr, io.env);
-    error.line`${name === undefined ? "no skill here brings tools" : `${name} brings no tools`}: a skill lists them under toolsets`;
-  } else for (const row of rows) printRow(io, row);
+  else {
+    for (const row of rows) printRow(io, row);
+    if (rows.every((row) => row.tools.length + row.problems.length === 0)) sayNone(io, name, server !== undefined);
+    if (name === undefined) hintAtServers(io, found);
+  }
   return exitOf(rows, name !== undefined);
+}
+
+function sayNone(io: Io, name: string | undefined, isServer: boolean): void {
+  const out = printer(io.stderr, io.env);
+  if (isServer) out.line`${name ?? ""} has no tools`;
+  else
+    out.line`${name === undefined ? "no skill here brings tools" : `${name} brings no tools`}: a skill lists them under toolsets`;
+}
+
+/** They are not started for a list: that may take long. */
+function hintAtServers(io: Io, found: Discovered): void {
+  const [first] = serversOf(found);
+  if (!first) return;
+  const out = printer(io.stderr, io.env);
+  out.line`${out.dim(`servers of tools: ${sayServers(found)}`)}`;
+  out.line`  ${out.cyan(`skillet tools ${first.name}`)} shows what one has, ${out.cyan("skillet doctor --tools")} tries all`;
 }
 
 /** What waits for the user's word is not broken; who asked for it by name should know. */
@@ -62,8 +83,14 @@ function printRow(io: Io, { name, source, tools, problems }: ToolRow): void {
   for (const tool of tools) {
     const changes = tool.effect ? out.text` ${out.yellow("asks first")}` : "";
     out.line`  ${tool.name.padEnd(widest)}  ${oneLine(tool.description, 200)}${changes}`;
+    const takes = takesOf(tool.inputSchema);
+    if (takes !== "") out.line`    ${out.dim(oneLine(takes, Math.min(out.width - 4, 300)))}`;
   }
-  for (const { code, message, fix } of problems) {
-    sayNotice(error, WAITING.has(code) ? error.yellow("!") : error.red("✗"), message, fix);
-  }
+  sayProblems(error, problems);
+}
+
+/** What is wrong, or waits, each with what to do. */
+export function sayProblems(out: Printer, problems: readonly Notice[]): void {
+  for (const { code, message, fix } of problems)
+    sayNotice(out, WAITING.has(code) ? out.yellow("!") : out.red("✗"), message, fix);
 }

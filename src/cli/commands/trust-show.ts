@@ -27,6 +27,7 @@ export function showSubject(out: Printer, subject: Subject, found: Discovered): 
   const { skill, copy, before, changes } = subject;
   out.line`${out.bold(skill.name)}  ${displayPath(placeOf(skill), found.around)} ${out.dim(`from ${skill.origin.source}`)}`;
   for (const [what, values] of askedBy(skill, found)) if (values.length > 0) out.line`  ${what}: ${values.join(", ")}`;
+  if (skill.manifest.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
   if (!before) showInstructions(out, skill);
   const kinds = new Map(changes.map(({ path, what }) => [path, what]));
   if (!before || kinds.has("SKILL.md")) showCommands(out, skill);

@@ -90,6 +90,10 @@ function grant({ trust: given, home }: Discovered, subjects: readonly Subject[])
 }
 
 function question(subjects: readonly Subject[]): string {
+  if (subjects.some(({ skill }) => skill.manifest.toolsets.length > 0)) {
+    const whose = subjects.length === 1 ? "this skill, and its" : `these ${subjects.length} skills, and their`;
+    return `Trust ${whose} tools to run as you, without a sandbox?`;
+  }
   return subjects.length === 1
     ? "Trust this skill to be followed, and its code to run in a sandbox?"
     : `Trust these ${subjects.length} skills to be followed, and their code to run in a sandbox?`;
