@@ -1,6 +1,7 @@
 import type { Discovered } from "../host/discover.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { firstDenial } from "../policy/policy.ts";
+import { isDisabled } from "../policy/tools.ts";
 import { hostTool } from "../run/host-tool.ts";
 import { asNotice } from "../run/notice.ts";
 import { allSecrets } from "../run/secrets.ts";
@@ -41,10 +42,15 @@ async function rowOf(found: Discovered, skill: Skill, onPrinted: Printed = () =>
   try {
     const copy = copySkill(skill);
     const { tools, problems, close } = await openToolsets(found, { skill, copy, onPrinted });
-    return { ...head, tools, problems, of: { skill, copy }, close };
+    return { ...head, tools: enabled(found, tools), problems, of: { skill, copy }, close };
   } catch (error) {
     return { ...head, tools: [], problems: [asNotice(error)], close: () => {} };
   }
+}
+
+/** Without what the user took away from everybody. */
+function enabled(found: Discovered, tools: readonly Tool[]): readonly Tool[] {
+  return tools.filter(({ name }) => !isDisabled(name, found));
 }
 
 /** The tools of a server that is configured under this name. Nothing where none is. */
@@ -62,7 +68,7 @@ export async function openServer(found: Discovered, server: string): Promise<Too
   const most = found.settings.limits.toolOutput;
   return {
     ...head,
-    tools: tools.map((tool) => hostTool(tool, most, hiding)),
+    tools: enabled(found, tools).map((tool) => hostTool(tool, most, hiding)),
     problems,
     close: () => void closeMcpServers(),
   };

@@ -29,7 +29,8 @@ export function hasTool(entry: string, host: Host, skill: Skill): boolean {
   );
 }
 
-function isDisabled(name: string, { settings }: Host): boolean {
+/** Whether the user took this tool away from everybody. */
+export function isDisabled(name: string, { settings }: Pick<Host, "settings">): boolean {
   return settings.tools.disabled.some((entry) => ourToolName(entry) === name);
 }
 

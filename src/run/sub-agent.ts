@@ -4,6 +4,7 @@ import { placeOf } from "../host/trust.ts";
 import { EFFORTS } from "../model/sdk.ts";
 import { firstDenial } from "../policy/policy.ts";
 import { claimSecrets } from "../policy/secrets.ts";
+import { isDisabled } from "../policy/tools.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
@@ -233,9 +234,8 @@ function toolsOf(
   ];
   const complete = completeTool();
   const taken = new Set([...ours, complete].map(({ name }) => name));
-  const disabled = new Set(host.settings.tools.disabled.map(ourToolName));
   const others = (host.tools ?? []).filter(({ name }) => !taken.has(name)).map((tool) => hostTool(tool, most, hiding));
-  return [...[...ours, ...others, ...brought.tools].filter(({ name }) => !disabled.has(name)), complete];
+  return [...[...ours, ...others, ...brought.tools].filter(({ name }) => !isDisabled(name, host)), complete];
 }
 
 function otherSkill({ name }: Skill): { refusal: ToolResult } {

@@ -6,6 +6,7 @@ import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
+import { isDisabled } from "../policy/tools.ts";
 import { type Chain, TOP } from "../run/chain.ts";
 import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { callInTime } from "../run/in-time.ts";
@@ -24,7 +25,7 @@ import { wireName } from "../skill/wire-name.ts";
 import { openAgreement } from "./agree.ts";
 import { Mounts } from "./mounts.ts";
 import { saysTheSame } from "./same-catalog.ts";
-import { isDisabled, sessionTools, toolLines } from "./tools.ts";
+import { sessionTools, toolLines } from "./tools.ts";
 
 /** What is kept of a loaded skill: enough to go on after a conversation was shortened or stored. */
 export interface ActiveSkill {
@@ -96,7 +97,10 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
   const own = sessionTools(state);
   const agree = openAgreement(state.host);
   const mounted = active.size > 0 ? state.mountedNow() : undefined;
-  const offered = (mounted: readonly Tool[]) => [...own, ...mounted.filter((tool) => !isDisabled(state.host, tool))];
+  const offered = (mounted: readonly Tool[]) => [
+    ...own,
+    ...mounted.filter(({ name }) => !isDisabled(name, state.host)),
+  ];
   return {
     get catalog() {
       return state.catalog;

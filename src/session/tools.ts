@@ -1,7 +1,7 @@
 import { matcherOf } from "../catalog/disclose.ts";
 import { LONGEST_QUERY } from "../catalog/match.ts";
-import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
+import { isDisabled } from "../policy/tools.ts";
 import { makeRunTool } from "../run/run-tool.ts";
 import { listTool, resourceTool, useTool } from "../run/skill-tools.ts";
 import { defined } from "../shared/defined.ts";
@@ -10,7 +10,6 @@ import { grouped } from "../shared/text.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
 import type { Parameters, Values } from "../skill/parameters.ts";
 import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
-import { ourToolName } from "../skill/tool-names.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { judge } from "./judge.ts";
 import type { State } from "./session.ts";
@@ -30,11 +29,7 @@ const PROFILE = {
 
 /** The tools of a session, one row each. */
 export function sessionTools(state: State): readonly Tool[] {
-  return allTools(state).filter((tool) => !isDisabled(state.host, tool));
-}
-
-export function isDisabled({ settings }: Pick<Host, "settings">, { name }: Tool): boolean {
-  return settings.tools.disabled.some((entry) => ourToolName(entry) === name);
+  return allTools(state).filter(({ name }) => !isDisabled(name, state.host));
 }
 
 /** What a skill that was just loaded brings, for the model; or why it brings nothing. */

@@ -1,14 +1,16 @@
 import { type Approval, type Effect, openApprovals } from "../../host/approvals.ts";
 import { userHome } from "../../host/home.ts";
 import { nothingAsked, type RunSummary, type Runs } from "../../host/runs.ts";
+import { allSecrets } from "../../run/secrets.ts";
 import { SkillError } from "../../shared/error.ts";
+import { openHiding } from "../../shared/redact.ts";
 import { count } from "../../shared/text.ts";
 import { shortPath } from "../../source/locations.ts";
 import { showEffect } from "../effect.ts";
 import { EXIT } from "../exit.ts";
-import { surroundingsFor } from "../found.ts";
+import { discoverFor, surroundingsFor } from "../found.ts";
 import { type Io, isAgreed, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
+import type { CommonOptions, Context } from "../program.ts";
 import { runsFor, shortId } from "../run-words.ts";
 import { goOn } from "./resume.ts";
 import { printRuns } from "./runs.ts";
@@ -31,7 +33,7 @@ export async function approve({ io, options, args: [given] }: Context<ApproveOpt
   const run = runs.find(given);
   const { effect } = run;
   if (run.state !== "waiting" || !effect) throw nothingAsked(run);
-  const approval = approvalOf(options, effect);
+  const approval = approvalOf({ ...options, ...(await reasonIn(io, options)) }, effect);
   const out = printer(io.stderr, io.env);
   if (!options.json) showEffect(out, effect, userHome(io.env));
   if (approval.isApproved && io.ask && !options.yes && !(await isAgreed(io, questionOf(approval, effect)))) {
@@ -45,6 +47,12 @@ export async function approve({ io, options, args: [given] }: Context<ApproveOpt
   // What is agreed to with this word is this: what comes next is asked about again.
   const { yes: _, ...rest } = options;
   return options.resume ? goOn(io, runs.find(run.id), rest) : EXIT.fine;
+}
+
+/** Why not, without secrets: it is written down, and told to the model. */
+async function reasonIn(io: Io, { deny, ...options }: ApproveOptions & CommonOptions): Promise<{ deny?: string }> {
+  if (deny === undefined || deny.trim() === "") return {};
+  return { deny: openHiding(allSecrets(new Map(), await discoverFor(io, options))).text(deny) };
 }
 
 type Approvals = ReturnType<typeof openApprovals>;

@@ -6,6 +6,7 @@ import { denials } from "../../policy/policy.ts";
 import { claimSecrets } from "../../policy/secrets.ts";
 import { shownPath } from "../../policy/shown-path.ts";
 import { runId } from "../../run/id.ts";
+import { callInTime } from "../../run/in-time.ts";
 import { wordOn } from "../../run/port.ts";
 import { unlabelled } from "../../run/printed.ts";
 import { refusedResult } from "../../run/result.ts";
@@ -132,23 +133,19 @@ async function made(io: Io, found: Discovered, { row, tool, input, isAgreed }: M
   const denied = of ? denials(of.skill, found, "run") : [];
   if (denied.length > 0) return refusedBy(denied);
   if (own.problem !== undefined) throw own.problem;
-  const interrupted = interruption(io);
-  const { toolSeconds } = found.settings.limits;
-  const late = AbortSignal.timeout(Math.min(toolSeconds * 1000, 2 ** 31 - 1));
-  const signal = AbortSignal.any([interrupted, late]);
+  const signal = interruption(io);
   const refused = isAgreed ? undefined : await disagreement(io, found, { row, tool, input, hiding, signal });
   if (refused) return refusedBy([refused]);
   if (of) claimSecrets(of.skill, found);
   const { secrets } = own;
   const run = runId();
   const progress = printer(io.stderr, io.env);
-  const result = await tool.execute(input, {
+  const options = {
     ...{ signal, run, key: `${run}:1`, env: Object.fromEntries(secrets) },
     ...(of ? { sandbox: lateSandbox(found, { ...of, secrets, hiding, signal }) } : {}),
-    onProgress: (text) => progress.line`${progress.dim("·")} ${hiding.text(text)}`,
-  });
-  const timedOut = { content: `It did not end within ${toolSeconds} seconds.`, isError: true, code: "tool-timeout" };
-  if (result.code === "aborted" && late.aborted) return { result: timedOut };
+    onProgress: (text: string) => progress.line`${progress.dim("·")} ${hiding.text(text)}`,
+  };
+  const result = await callInTime(tool, input, options, found.settings.limits.toolSeconds);
   return { result: { ...result, content: hiding.text(result.content) } };
 }
 
