@@ -19,7 +19,9 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.fine : EXIT.usage;
     const out = printer(io.stderr, io.env);
     const message = error instanceof Error ? error.message : String(error);
-    sayNotice(out, out.red("✗"), message, error instanceof SkillError ? (error.fix ?? "") : BUG);
+    // On one line: it may hold the name of somebody's file.
+    const fix = error instanceof SkillError ? (error.fix ?? "") : BUG;
+    sayNotice(out, out.red("✗"), message, fix.replace(/\s*\n\s*/g, " "));
     return error instanceof SkillError && USAGE.has(error.code) ? EXIT.usage : EXIT.findings;
   } finally {
     await closeMcpServers();
