@@ -107,7 +107,7 @@ describe("skillet resume", () => {
     const { code, stderr } = await spot.run(["resume", "last"]);
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^✗ Run \S+ follows skill 'x', which is not found any more\n {2}put it back; .*\n {2}or call the run off: skillet cancel \w{8}\n$/,
+      /^✗ Run \S+ follows skill 'x', which is not found any more\n {2}put it back .*, or call the run off: skillet cancel \w{8}\n$/,
     );
     const data = await spot.run(["resume", "last", "--json"]);
     expect(JSON.parse(data.stdout)).toMatchObject({ stop: "refused", refusals: [{ code: "not-found" }] });

@@ -47,7 +47,7 @@ export async function goOn(io: Io, run: RunSummary, options: ResumeOptions & Com
 function skillGone({ id, skill }: RunSummary): SkillError {
   return new SkillError("skill-gone", {
     message: `Run ${id} follows skill '${skill}', which is not found any more`,
-    fix: `put it back; skillet list --all shows what did not load\nor call the run off: skillet cancel ${shortId(id)}`,
+    fix: `put it back (skillet list --all shows what did not load), or call the run off: skillet cancel ${shortId(id)}`,
   });
 }
 
