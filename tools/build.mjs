@@ -106,6 +106,7 @@ async function buildApart() {
  * a character. An escape means the same wherever our code can have such a character.
  */
 function escaped(code) {
+  if (/\\[^\0-\x7f]/.test(code)) throw new Error("a character that is not ASCII stands behind a backslash");
   return code.replace(/[^\0-\x7f]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 

@@ -83,7 +83,7 @@ function questionOn({ on, skill, tool }: Pick<Effect, "on" | "skill" | "tool">):
   const choices = (run: string): Choice[] => [
     { key: "y", says: "once", scope: "once" },
     { key: "r", says: run, scope: "run" },
-    ...always("always for this skill"),
+    ...always("always for this tool"),
     NO,
   ];
   const each = `each call of ${tool} in this run`;
@@ -92,9 +92,10 @@ function questionOn({ on, skill, tool }: Pick<Effect, "on" | "skill" | "tool">):
 }
 
 /** For one call that whoever sits there makes themselves. */
-function questionOnCall({ skill }: Pick<Effect, "skill">): Question {
+function questionOnCall({ skill, on }: Pick<Effect, "skill" | "on">): Question {
   const yes: Choice = { key: "y", says: "yes", scope: "once" };
-  const always: Choice = { key: "a", says: "always for this skill", scope: "always" };
+  const says = on === "workspace" ? "always in this folder" : "always for this tool";
+  const always: Choice = { key: "a", says, scope: "always" };
   return { choices: [yes, ...(skill === "" ? [] : [always]), NO] };
 }
 

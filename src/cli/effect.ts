@@ -7,7 +7,7 @@ import { forTerminal } from "./say.ts";
 
 /** All that somebody has to know who is to agree: what, where, how much, for ever or not, whose idea it is, and the input as it is. */
 export function showEffect(out: Printer, effect: Effect, home: string): void {
-  const { skill, source, place, tool, what, where, amount, isReversible, reason, input } = effect;
+  const { skill, source, place, tool, what, where, amount, reason, input } = effect;
   const who = out.bold(skill || source || "the conversation");
   const path = shortPath(place, home);
   const from = skill === "" || path.startsWith(source) ? path : [source, path].filter((part) => part !== "").join(", ");
@@ -15,9 +15,10 @@ export function showEffect(out: Printer, effect: Effect, home: string): void {
     ["what", what],
     ["where", where],
     ["how much", amount],
-    ["undo", undoOf(isReversible)],
+    ["undo", undoOf(effect)],
     ["asked by", out.text`${who}${from === "" ? "" : out.dim(` (${from})`)}`],
-    ["because", reason],
+    // The headline says it already, but where a skill said what it does without asking.
+    ["because", effect.on === "other" ? reason : undefined],
   ];
   out.line`${out.yellow("?")} ${out.bold(tool)}${ON[effect.on]}`;
   for (const [label, says] of rows) if (says !== undefined && says !== "") field(out, label, says);
@@ -42,8 +43,8 @@ function field(out: Printer, label: string, says: string | Safe): void {
   for (const [index, line] of lines.entries()) out.line`  ${out.dim((index === 0 ? label : "").padEnd(LABEL))}${line}`;
 }
 
-function undoOf(isReversible: boolean | undefined): string {
-  if (isReversible === undefined) return "not known whether it is possible";
+function undoOf({ isReversible, on }: Pick<Effect, "isReversible" | "on">): string {
+  if (isReversible === undefined) return on === "workspace" ? "only by hand" : "not known whether it is possible";
   return isReversible ? "possible" : "not possible";
 }
 

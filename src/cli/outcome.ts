@@ -68,7 +68,9 @@ export function sayOutcome(io: Io, result: RunResult): void {
     ...(model === undefined ? [] : [model]),
     ...(isolation === undefined ? [] : [isolation.level === "none" ? "NOT ISOLATED" : `${isolation.level} isolation`]),
   ];
-  error.line`${isError ? error.red("✗") : error.green("✓")} ${SAID[stop]} ${error.dim(`(${details.join(", ")})`)}`;
+  const mark = stop === "waiting" ? error.yellow("?") : isError ? error.red("✗") : error.green("✓");
+  const said = result.error?.code === "run-cancelled" ? "called off" : SAID[stop];
+  error.line`${mark} ${said} ${error.dim(`(${details.join(", ")})`)}`;
   const set = SET_BY[stop];
   if (set !== undefined) error.line`  the least of these holds: ${set}`;
 }

@@ -97,10 +97,10 @@ const LINES: Lines = {
     const who = out.dim(`${indent}${skill === "" ? "·" : `${skill}:`}`);
     out.line`${who} ${tool}${what === "" ? "" : out.text` ${out.dim(what)}`}`;
   },
-  "tool-ended": (out, { tool, isError, code }, indent) =>
+  "tool-ended": (out, { tool, isError, code = "", message = code }, indent) =>
     isError &&
     tool !== "use_skill" &&
-    out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${tool} failed ${out.dim(code ?? "")}`,
+    out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${tool} failed: ${out.dim(oneLine(message, Math.max(40, out.width - indent.length - tool.length - 14)))}`,
   // Of what was asked for itself, the command says why not.
   "run-refused": (out, { parent, refusals }, indent) => {
     for (const { message } of parent === undefined ? [] : refusals)
@@ -111,10 +111,13 @@ const LINES: Lines = {
 };
 
 /** The one thing that says most of a call. */
-function gist(input: unknown, width: number): string {
+export function gist(input: unknown, width: number): string {
   if (input === null || typeof input !== "object") return "";
-  const values = Object.values(input).filter((value) => typeof value === "string");
-  return oneLine(values.join(" "), Math.max(20, Math.min(width, 100) - 30));
+  const parts = Object.entries(input).flatMap(([name, value]) => {
+    if (typeof value === "string") return [value];
+    return typeof value === "number" || typeof value === "boolean" ? [`(${name}: ${value})`] : [];
+  });
+  return oneLine(parts.join(" "), Math.max(20, Math.min(width, 100) - 30));
 }
 
 export function sayUsage(usage: Usage, cost: number | undefined): string[] {

@@ -2,6 +2,7 @@ import type { Approval, Effect } from "../host/approvals.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { JournalLine } from "../host/journal-lines.ts";
 import type { Usage } from "../host/models.ts";
+import { defined } from "../shared/defined.ts";
 
 /** What happened in a run, put together from what was written down of it. */
 export type Entry = {
@@ -28,7 +29,7 @@ export interface Call {
   input: unknown;
   /** It was begun before and not finished. */
   isAgain: boolean;
-  outcome?: { isError: boolean; code?: string; title?: string; ms: number };
+  outcome?: { isError: boolean; code?: string; title?: string; message?: string; ms: number };
 }
 
 export interface Asked {
@@ -103,13 +104,14 @@ class Timeline {
     return this.#before.has(key);
   }
 
-  #endCall({ run, step, tool, isError, code, title, ms }: Of<"tool-ended">): void {
+  #endCall({ run, step, tool, isError, ms, ...said }: Of<"tool-ended">): void {
     const isMeant = (entry: Entry): entry is Entry & Call =>
       entry.type === "call" && entry.run === run && entry.step === step && entry.tool === tool && !entry.outcome;
     // Of those that a process left behind, the last is the one that ended.
     const call = this.entries.filter(isMeant);
     const ended = call.find(({ isAgain }) => isAgain) ?? call[0];
-    if (ended) ended.outcome = { isError, ms, ...(code ? { code } : {}), ...(title ? { title } : {}) };
+    const { code, title, message } = said;
+    if (ended) ended.outcome = { isError, ms, ...defined({ code, title, message }) };
   }
 
   #giveWord({ run, tool, isApproved, scope, reason }: Of<"approval-given">): void {

@@ -4,8 +4,6 @@ import type { DatabaseSync } from "node:sqlite";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
 
-/** How long a program waits for another that writes. */
-const LONGEST_WAIT_MS = 2000;
 const VERSION = 1;
 const DAY_MS = 24 * 60 * 60 * 1000;
 const KEPT_MS = 365 * DAY_MS;
@@ -32,17 +30,18 @@ const TABLES = `
   PRAGMA user_version = ${VERSION};
 `;
 
-/** Opens the file, and begins it where it is not there yet. Throws a SkillError that says why it cannot be used. */
-export function openStatisticsFile(file: string): DatabaseSync {
+/** Opens the file, and begins it where it is not there yet. Waits so long for whoever holds it. Throws a SkillError that says why it cannot be used. */
+export function openStatisticsFile(file: string, waitMs: number): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     closeSync(openSync(file, "a", 0o600)); // SQLite itself would let everybody read it.
     database = new (sqlite().DatabaseSync)(file);
-    database.exec(`PRAGMA busy_timeout = ${LONGEST_WAIT_MS}; PRAGMA synchronous = NORMAL;`);
-    if (versionOf(database) === 0) begin(database);
+    database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA synchronous = NORMAL;`);
+    if (versionOf(database) === 0) begin(database, waitMs);
     if (versionOf(database) !== VERSION) throw foreign(file);
     dropOld(database);
+    database.exec("PRAGMA busy_timeout = 50"); // Who adds a row tries again by itself, and holds nobody up.
     return database;
   } catch (error) {
     database?.close();
@@ -83,8 +82,8 @@ function versionOf(database: DatabaseSync): unknown {
 }
 
 /** Several programs may be at it: the first makes the tables. A file with tables of somebody else's is left as it is. */
-function begin(database: DatabaseSync): void {
-  keepTrying(() => database.exec("PRAGMA journal_mode = WAL"));
+function begin(database: DatabaseSync, waitMs: number): void {
+  keepTrying(waitMs, () => database.exec("PRAGMA journal_mode = WAL"));
   database.exec("BEGIN IMMEDIATE");
   const isEmpty = database.prepare("SELECT count(*) AS tables FROM sqlite_schema").get()?.["tables"] === 0;
   if (isEmpty) database.exec(TABLES);
@@ -92,8 +91,8 @@ function begin(database: DatabaseSync): void {
 }
 
 /** SQLite does not wait by itself for a change of its journal. */
-function keepTrying(work: () => void): void {
-  const end = performance.now() + LONGEST_WAIT_MS;
+function keepTrying(waitMs: number, work: () => void): void {
+  const end = performance.now() + waitMs;
   for (;;) {
     try {
       work();

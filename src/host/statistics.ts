@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { RunEvent, SkillEvent } from "./events.ts";
+import type { RunEvent, SkillEvent, Stop } from "./events.ts";
 import { openStatisticsFile, unusable } from "./statistics-file.ts";
 import { skillsIn, totalIn } from "./statistics-queries.ts";
 
@@ -11,6 +11,8 @@ export interface Statistics {
   take(event: SkillEvent): void;
   /** The skills that were used or loaded, the last one first; at most so many. Empty when nothing is known. */
   recent(most: number): readonly string[];
+  /** Takes note that a run which waited ended so after all. Contract: never throws. */
+  settle(run: string, stop: Stop): void;
   /** One row a skill, by name; with `since`, only what happened from then on. Throws a SkillError when it cannot be read. */
   perSkill(options?: { since?: Date }): readonly SkillStatistics[];
   /** Of all skills together: what a run within a run took is in that one, and counted once. Throws like `perSkill`. */
@@ -48,22 +50,25 @@ export function openStatistics(skilletHome: string): Statistics {
   let opened: Opened | undefined;
   let restUntil = 0;
   const waiting: Row[] = [];
-  const open = (): Opened => {
-    opened ??= prepared(openStatisticsFile(file));
+  let retry: NodeJS.Timeout | undefined;
+  const open = (waitMs = LONGEST_WAIT_MS): Opened => {
+    opened ??= prepared(openStatisticsFile(file, waitMs));
     return opened;
   };
-  // Another process may hold the file: then it is tried again, for as long as it takes, within reason.
+  // Another process may hold the file: then it is tried again for some seconds, and nobody is held up meanwhile.
   const write = (tries = 0): void => {
+    retry = undefined;
     try {
-      for (const note of [...waiting]) {
-        open().insert.run(note);
+      for (let note = waiting[0]; note; note = waiting[0]) {
+        open(tries === 0 ? LONGEST_WAIT_MS : SHORT_WAIT_MS).insert.run(note);
         waiting.shift();
       }
     } catch (error) {
-      const isBusy = (error as { errcode?: number }).errcode === BUSY && tries < MOST_TRIES;
-      waiting.length = isBusy ? Math.min(waiting.length, MOST_WAITING) : 0;
-      if (!isBusy) restUntil = performance.now() + REST_MS;
-      else if (waiting.length === 1 || tries > 0) setTimeout(write, AGAIN_MS, tries + 1);
+      if (errcodeOf(error) === BUSY && tries < MOST_TRIES) retry = setTimeout(write, AGAIN_MS, tries + 1);
+      else {
+        waiting.length = 0;
+        restUntil = performance.now() + REST_MS;
+      }
     }
   };
   const read = <T>(nothing: T, work: (opened: Opened) => T): T => {
@@ -80,20 +85,26 @@ export function openStatistics(skilletHome: string): Statistics {
         if (event.type === "run-started") remember(begun, event);
         const note = noteOf(event, begun);
         if (event.type === "run-ended") begun.delete(event.run);
-        if (note && performance.now() >= restUntil) {
-          waiting.push(note);
-          write();
-        }
+        if (!note || performance.now() < restUntil || waiting.length >= MOST_WAITING) return;
+        waiting.push(note);
+        if (!retry) write();
       } catch {
         restUntil = performance.now() + REST_MS;
       }
+    },
+    settle(run, stop) {
+      try {
+        read(undefined, ({ database }) => {
+          database.prepare("UPDATE uses SET stop = ? WHERE run = ? AND stop = 'waiting'").run(stop, run);
+          return undefined;
+        });
+      } catch {} // It is counted as it was.
     },
     recent(most) {
       if (performance.now() < restUntil) return [];
       try {
         return read([], ({ last }) => firstOf(last, most));
       } catch {
-        restUntil = performance.now() + REST_MS;
         return [];
       }
     },
@@ -104,8 +115,16 @@ export function openStatistics(skilletHome: string): Statistics {
 
 /** What cannot be used is left alone for so long. */
 const REST_MS = 60_000;
+/** What SQLite said, where it was SQLite. */
+function errcodeOf(error: unknown): number | undefined {
+  const { errcode, cause } = Object(error) as { errcode?: number; cause?: { errcode?: number } };
+  return errcode ?? cause?.errcode;
+}
+
 /** What SQLite says of a file that another holds. */
 const BUSY = 5;
+const LONGEST_WAIT_MS = 2000;
+const SHORT_WAIT_MS = 50;
 const AGAIN_MS = 250;
 const MOST_TRIES = 20;
 const MOST_WAITING = 1000;

@@ -169,16 +169,16 @@ async function refusalOf(
   const effect = await effectToAgree(options, tool, call);
   if (!effect) return undefined;
   const about = { step, tool: tool.name };
-  const approval = await port.approval(`approval:${place}`, {
+  const { approval, effect: agreedTo } = await port.approval(`approval:${place}`, {
     effect,
     signal,
     hide: (text) => options.hiding.text(text),
     onAsked: () => emit(port, options, { type: "approval-asked", ...about, effect }),
     onGiven: (given) => emit(port, options, { type: "approval-given", ...about, ...given }),
   });
-  if (isForRun(effect, approval)) agreed.add(wordOf(effect));
+  if (isForRun(agreedTo, approval)) agreed.add(wordOf(agreedTo));
   if (approval.isApproved) return undefined;
-  const said = approval.reason ? `. They said: "${options.hiding.text(approval.reason)}"` : "";
+  const said = approval.reason ? `. Why not: ${options.hiding.text(approval.reason)}` : "";
   return refusal("not-approved", inLine(`Tool '${tool.name}' was not approved: ${effect.reason}${said}`, 512));
 }
 

@@ -1,4 +1,4 @@
-import type { Approval, Effect } from "../host/approvals.ts";
+import type { Effect } from "../host/approvals.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import type { Journal } from "../host/journal.ts";
@@ -8,7 +8,7 @@ import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { plus } from "./loop-options.ts";
 import { asNotice } from "./notice.ts";
-import { type Ask, openWaits, type Port, wordOn } from "./port.ts";
+import { type Answered, type Ask, NOBODY, openWaits, type Port, wordOn } from "./port.ts";
 import type { RunResult } from "./result.ts";
 
 export interface Driven {
@@ -31,7 +31,8 @@ export async function drive(
   const driver = new Driver(driven);
   try {
     const result = await work(driver.port(), driver.signal);
-    return driver.halted() ?? (driver.isCancelled() ? { ...result, error: CALLED_OFF } : result);
+    const isCalledOff = result.stop === "aborted" && driver.isCancelled();
+    return driver.halted() ?? (isCalledOff ? { ...result, error: CALLED_OFF } : result);
   } catch (error) {
     const halted = driver.halted();
     if (halted) return halted;
@@ -126,18 +127,17 @@ class Driver {
     return known;
   }
 
-  async #approval(name: string, ask: Ask): Promise<Approval> {
+  async #approval(name: string, ask: Ask): Promise<Answered> {
     this.#check();
     const journal = this.#begin();
     const known = journal?.answerTo(name);
     // A word is on what was shown. What is done by now needs none.
     const isDone = journal?.stepOf(name.replace(/approval:(?=[^/]*$)/, "tool:")) !== undefined;
-    if (known && (isDone || isSame(known.effect, ask.effect))) return known.approval;
+    if (known && (isDone || isSame(known.effect, ask.effect))) return { effect: ask.effect, ...known };
     const word = await this.#waits.during(() => wordOn(this.#driven.host, ask));
-    if (!journal) return word ?? { isApproved: false, reason: "there is nobody to ask" };
-    if (word) {
-      if (!this.#isLeaving()) this.#kept(() => journal.answer(name, word, ask.effect));
-      return word;
+    if (word || !journal) {
+      if (word && journal && !this.#isLeaving()) this.#kept(() => journal.answer(name, word, ask.effect));
+      return { approval: word ?? NOBODY, effect: ask.effect };
     }
     ask.onAsked();
     this.#kept(() => journal.ask(name, ask.effect));

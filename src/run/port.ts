@@ -16,6 +16,11 @@ export interface Ask {
   onGiven(approval: Approval): void;
 }
 
+export interface Answered {
+  approval: Approval;
+  effect: Effect;
+}
+
 /**
  * What a run is driven by. Everything that happens to the world happens in a step, and what a run does next follows from what its steps
  * gave: so another driver can remember them, and go on after the program was killed.
@@ -25,7 +30,8 @@ export interface Port {
   step<T>(name: string, work: () => Promise<T>): Promise<T>;
   /** What a step gave that was done before. Nothing when it was not. */
   done<T>(name: string): { value: T } | undefined;
-  approval(name: string, ask: Ask): Promise<Approval>;
+  /** The word, and what it was given on: for a call that was made before, that may be another thing than is asked now. */
+  approval(name: string, ask: Ask): Promise<Answered>;
   emit(event: RunEvent): void;
   /** For how many milliseconds somebody was being asked: nobody's time limit is for that. */
   waited(): number;
@@ -33,14 +39,18 @@ export interface Port {
   within(name: string): Port;
 }
 
+export const NOBODY: Approval = { isApproved: false, reason: "there is nobody to ask" };
+
 /** Everything happens now, and nothing is remembered. */
 export function livePort(host: Pick<Host, "approve" | "approvals">, emit: (event: RunEvent) => void): Port {
   const waits = openWaits();
   const port: Port = {
     step: (_, work) => work(),
     done: () => undefined,
-    approval: async (_, ask) =>
-      (await waits.during(() => wordOn(host, ask))) ?? { isApproved: false, reason: "there is nobody to ask" },
+    approval: async (_, ask) => ({
+      approval: (await waits.during(() => wordOn(host, ask))) ?? NOBODY,
+      effect: ask.effect,
+    }),
     waited: waits.waited,
     emit,
     within: () => port,
@@ -78,9 +88,20 @@ export async function wordOn(
   const approval = await untilAborted(given(approve, effect, signal), signal).then((word) =>
     asApproval(word, oneLineOf(hide)),
   );
-  if (approval.isApproved && approval.scope === "always") approvals?.add(effect);
-  onGiven(approval);
-  return approval;
+  const kept = keptFor(approvals, effect, approval);
+  onGiven(kept);
+  return kept;
+}
+
+/** What cannot be written down holds for this run. */
+function keptFor(approvals: Host["approvals"], effect: Effect, approval: Approval): Approval {
+  if (!approval.isApproved || approval.scope !== "always") return approval;
+  try {
+    approvals?.add(effect);
+    return approval;
+  } catch {
+    return { ...approval, scope: "run" };
+  }
 }
 
 /** Who cannot ask has got no yes. */

@@ -1,3 +1,4 @@
+import type { Stop } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import { NO_USAGE } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
@@ -15,11 +16,13 @@ interface Unbegun {
   parent?: string | undefined;
   /** When it was asked for, as `performance.now` counts. */
   start: number;
+  /** What ended it before it began, where that was no refusal. */
+  stop?: Stop;
 }
 
 /** A run that does not begin: says so, and gives the result that it has all the same. */
 export async function refusedRun(
-  { run, skill, host, port, parent, start }: Unbegun,
+  { run, skill, host, port, parent, start, stop = "refused" }: Unbegun,
   refusals: readonly Notice[],
 ): Promise<RunResult> {
   const { caller } = host;
@@ -29,8 +32,8 @@ export async function refusedRun(
     content: sayRefusals(refusals),
     isError: true,
     iterations: 0,
-    stop: "refused",
-    refusals,
+    stop,
+    refusals: stop === "refused" ? refusals : [],
     warnings: [],
     usage: NO_USAGE,
     ms: Math.round(performance.now() - start),

@@ -78,7 +78,7 @@ async function checkSame({ port }: Begun, prepared: Prepared): Promise<void> {
   if (seen.digest === digest) return;
   throw new SkillError("run-changed", {
     message: `Skill '${name}' has changed since this run began`,
-    fix: "start it anew, or put the skill back as it was",
+    fix: "start it anew; or put the skill back as it was, and go on",
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Catalog } from "../catalog/catalog.ts";
-import type { RunEvent } from "../host/events.ts";
+import type { RunEvent, Stop } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import type { Journal } from "../host/journal.ts";
 import { notify } from "../host/notify.ts";
@@ -130,8 +130,7 @@ export async function useWithin(given: Use): Promise<RunResult> {
           if (!bounded.aborted) throw error;
           const stop = stopOf(bounded);
           const content = contentOf({ stop, text: "", iterations, seconds, tokens, error: undefined });
-          const result = await refused(use, [{ code: stop, message: content, fix: "" }]);
-          return { ...result, stop, refusals: [] };
+          return refused({ ...use, stop }, [{ code: stop, message: content, fix: "" }]);
         }
       },
       () => use.port.waited(),
@@ -158,7 +157,10 @@ export interface Taken {
 /** A use that has begun. */
 export type Begun = Use & { id: string; start: number };
 
-function refused({ id, request, chain, ...use }: Begun, refusals: readonly Notice[]): Promise<RunResult> {
+function refused(
+  { id, request, chain, ...use }: Begun & { stop?: Stop },
+  refusals: readonly Notice[],
+): Promise<RunResult> {
   const skill = inLine(openHiding(allSecrets(new Map(), use.host)).text(String(request.skill)), 64);
   return refusedRun({ ...use, run: id, skill, parent: chain.parent }, refusals);
 }

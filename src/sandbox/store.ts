@@ -12,6 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { whileLocked } from "../host/locked-file.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside, reason } from "../shared/inside.ts";
 import type { SkillCopy } from "../source/digest.ts";
@@ -47,8 +48,11 @@ export function storeSkill(copy: SkillCopy, store: string): string {
 export function storedAsJudged(copy: SkillCopy, store: string): string {
   const folder = storeSkill(copy, store);
   if (isAsJudged(folder, copy)) return folder;
-  rmSync(folder, { recursive: true, force: true });
-  return storeSkill(copy, store);
+  return whileLocked(`${folder}.mending`, () => {
+    if (isAsJudged(folder, copy)) return folder;
+    if (existsSync(folder)) renameSync(folder, join(store, `.${randomUUID()}`)); // Whoever reads it goes on; it is swept later.
+    return storeSkill(copy, store);
+  });
 }
 
 function isAsJudged(folder: string, { files }: SkillCopy): boolean {

@@ -20,7 +20,7 @@ import { type Run, startRun } from "../run/start-run.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine, inTag } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
-import type { Session } from "./session.ts";
+import { type Session, tellLoaded } from "./session.ts";
 
 /** An agent that talks with a user and has the tools of a session, and no others. */
 export interface Conversation {
@@ -162,7 +162,7 @@ function newTurn({ session, host, asked, messages, id }: Turn): NewRun {
       task: inLine(hiding.text(asked.message), 200),
       ...defined({ workspace, caller }),
     },
-    request: hideIn(hiding, { ...asked, active: session.active }),
+    request: hideIn(hiding, { ...asked, active: session.active, brought: session.brought }),
     ...(messages.length > 0 ? { messages: hideIn(hiding, [...messages]) } : {}),
   };
 }
@@ -194,22 +194,31 @@ async function answer({
     const resolved = await resolveModel(host, alias);
     const { model, warnings } = alias === undefined ? resolved : known(resolved);
     const { shortlist = true } = settings.disclosure;
+    await session.ready();
     const told = session.disclose(message, { shortlist, toolsets: "there" });
     const brought = await session.bring(told.shown);
     // In a step: what there is to tell may be another thing by the time that it is gone on with.
-    const { instructions } = await port.step("brief", async () => ({
-      instructions: hiding.text(
-        [BRIEF, told.text, brought, session.reminder()].filter((part) => part !== "").join("\n\n"),
-      ),
-    }));
+    const { instructions } = await port.step("brief", async () => {
+      for (const skill of told.shown) tellLoaded(host, skill);
+      const parts = [BRIEF, told.text, brought.text, session.reminder()];
+      return { instructions: hiding.text(parts.filter((part) => part !== "").join("\n\n")) };
+    });
     const { seconds, iterations, tokens } = boundsOf(settings.limits.mostIterations, host, asked);
     const bounds = { seconds, iterations, budget: { used: 0, most: tokens } };
     const tools = () => session.tools;
-    const agent = { run, skill: "", host, port, model, hiding, tools, instructions, messages, bounds, warnings, start };
+    const agent = { run, skill: "", host, port, model, hiding, tools, instructions, messages, bounds, start };
     return await boundTime(
       seconds,
       signal,
-      (bounded) => runAgent({ ...agent, asked: alias, task: { message }, depth: 0, signal: bounded }),
+      (bounded) =>
+        runAgent({
+          ...agent,
+          warnings: [...warnings, ...brought.problems],
+          asked: alias,
+          task: { message },
+          depth: 0,
+          signal: bounded,
+        }),
       port.waited,
     );
   } catch (error) {

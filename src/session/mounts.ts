@@ -43,6 +43,11 @@ export class Mounts {
     return { tools: mount.tools, problems: mount.problems };
   }
 
+  /** Whose tools they are, in order. */
+  get names(): readonly string[] {
+    return [...this.#mounts.keys()];
+  }
+
   has(name: string): boolean {
     return this.#mounts.has(name);
   }

@@ -19,15 +19,22 @@ export function resumeChat(
     const taken = takeUp({ settings: NO_SETTINGS, ...given }, id, "chat");
     if ("refused" in taken) return taken.refused;
     const { journal, asked, host } = taken;
-    const { active = [], ...begun } = asked.request as unknown as Asked & { active?: readonly ActiveSkill[] };
+    const { active = [], brought = [], ...begun } = asked.request as unknown as Begun;
     const request = options.model === undefined ? begun : { ...begun, model: options.model };
     const session = openSession(catalog, host, { active });
     try {
       await session.ready();
+      await session.bring(brought.flatMap((name) => catalog.find(name) ?? []));
       const messages = [...(asked.messages ?? [])];
       return await driveTurn({ session, host, messages, asked: request, id: journal.id, pass, signal, journal });
     } finally {
       session.close();
     }
   }, options.signal);
+}
+
+/** What was asked, and what the conversation had by then. */
+interface Begun extends Asked {
+  active?: readonly ActiveSkill[];
+  brought?: readonly string[];
 }

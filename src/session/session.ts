@@ -4,6 +4,7 @@ import { type DiscloseOptions, type Disclosure, disclose } from "../catalog/disc
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
+import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { isDisabled } from "../policy/tools.ts";
@@ -82,12 +83,21 @@ export interface Session {
   call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
   /** Reads the sources again. */
   reload(): Promise<Catalog>;
-  /** Resolves when the tools of what was loaded before are there. */
+  /** Resolves when the tools of what was loaded are there as they are now. */
   ready(): Promise<void>;
-  /** Brings the tools of skills that were told in full, as loading them does. Gives what to tell of that; empty when they bring none. */
-  bring(skills: readonly Skill[]): Promise<string>;
+  /** Brings the tools of skills that were told in full, as loading them does. */
+  bring(skills: readonly Skill[]): Promise<Bringing>;
+  /** The skills whose tools are there, in order. */
+  readonly brought: readonly string[];
   /** Ends what loaded skills brought. */
   close(): void;
+}
+
+/** What skills brought. */
+export interface Bringing {
+  /** What to tell a model of it; empty when they bring nothing. */
+  text: string;
+  problems: readonly Notice[];
 }
 
 /** Opens a conversation over these skills. What the host leaves out has its default. */
@@ -117,13 +127,18 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     reload: () => state.reload(),
     unload: (name) => state.unload(name),
     close: () => state.mounts.close(),
-    ready: async () => void (await mounted),
+    async ready() {
+      await mounted;
+      await state.mounts.fresh();
+    },
+    get brought() {
+      return state.mounts.names;
+    },
     async bring(skills) {
       const bringing = skills.filter(({ manifest }) => manifest.toolsets.length > 0);
-      const lines = bringing.map(async (skill) =>
-        [`${skill.name}:`, ...toolLines(await state.mounts.mount(skill))].join(" "),
-      );
-      return (await Promise.all(lines)).join("\n");
+      const all = await Promise.all(bringing.map(async (skill) => ({ skill, ...(await state.mounts.mount(skill)) })));
+      const lines = all.map((one) => [`${one.skill.name}:`, ...toolLines(one)].join(" "));
+      return { text: lines.join("\n"), problems: all.flatMap(({ problems }) => problems) };
     },
     disclose: (query, more) => state.disclose(query, more),
     reminder() {
@@ -220,7 +235,7 @@ export class State {
       this.#given.add(skill.name);
       this.#active.delete(skill.name);
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
-      await once("loaded", within, () => this.#tellLoaded(skill));
+      await once("loaded", within, () => tellLoaded(this.host, skill));
       return { content: [content, ...toolLines(await this.mounts.mount(skill))].join("\n"), isError: false };
     });
   }
@@ -275,16 +290,17 @@ export class State {
     return told;
   }
 
-  #tellLoaded({ name, origin }: Skill): void {
-    const { caller } = this.host;
-    notify(this.host, { type: "skill-loaded", skill: name, source: origin.source, ...defined({ caller }) });
-  }
-
   /** What was loaded are the instructions as they are now. */
   #isLoaded(skill: Skill): boolean {
     const known = this.#active.get(skill.name);
     return known !== undefined && known.stamp === stampOf(skill);
   }
+}
+
+/** Says that a skill's instructions are in a conversation. */
+export function tellLoaded(host: Host, { name, origin }: Skill): void {
+  const { caller } = host;
+  notify(host, { type: "skill-loaded", skill: name, source: origin.source, ...defined({ caller }) });
 }
 
 /** In a step, where there are steps: what was told is not told again. */

@@ -52,7 +52,7 @@ describe("what is asked", () => {
     for (const [answer, scope] of Object.entries(words)) {
       const { word, questions, said } = await asked({}, [answer]);
       expect(word).toEqual({ isApproved: true, scope });
-      expect(questions).toEqual(["[y] once  [r] this run  [a] always for this skill  [n] no "]);
+      expect(questions).toEqual(["[y] once  [r] this run  [a] always for this tool  [n] no "]);
       expect(said).toContain("\nthis run: each call of mailer.send in this run, whatever its input\n");
     }
     expect((await asked({}, ["n", " ask Ann "])).word).toEqual({ isApproved: false, reason: "ask Ann" });
@@ -91,7 +91,7 @@ describe("what is asked", () => {
     const { said } = await asked({ on: "other", tool: "bash" }, ["y"]);
     expect(said).toContain("? bash: the skill did not say beforehand that it would do this\n");
     const { questions } = await asked({ on: "other", tool: "bash" }, ["y"]);
-    expect(questions).toEqual(["[y] once  [r] each call of bash in this run  [a] always for this skill  [n] no "]);
+    expect(questions).toEqual(["[y] once  [r] each call of bash in this run  [a] always for this tool  [n] no "]);
     expect(questions[0]?.length).toBeLessThanOrEqual(80);
   });
 

@@ -86,7 +86,7 @@ describe("skillet stats", () => {
   it("says what to do when nothing was used yet", async () => {
     const { code, stdout, stderr } = await place()([]);
     expect([code, stdout]).toEqual([0, ""]);
-    expect(stderr).toBe('nothing was used yet: `skillet run alpha "…"` or `skillet chat` uses a skill\n');
+    expect(stderr).toBe("nothing was used yet: `skillet run alpha` or `skillet chat` uses a skill\n");
   });
 
   it("counts from a time on", async () => {

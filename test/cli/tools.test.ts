@@ -158,7 +158,7 @@ describe("skillet call", () => {
       return "n";
     };
     const { code, stderr } = await skillet(["call", "x.send", "-i", '{"input": "it"}'], { env: { HOME: home }, ask });
-    expect([code, asked]).toEqual([3, ["[y] yes  [a] always for this skill  [n] no "]]);
+    expect([code, asked]).toEqual([3, ["[y] yes  [a] always for this tool  [n] no "]]);
     expect(stderr).toMatch(/✗ x\.send was not called: it was not approved\n$/);
   });
 

@@ -80,7 +80,6 @@ describe("what somebody has to agree to", () => {
         what: "write a.txt",
         where: found.workspace,
         amount: "1 character",
-        isReversible: false,
         reason: "it changes files of the workspace",
       },
     ]);
@@ -98,7 +97,7 @@ describe("what somebody has to agree to", () => {
     expect(existsSync(join(found.workspace, "a.txt"))).toBe(false);
     expect(sent).toEqual([]);
     expect(results).toEqual([
-      "Tool 'write_file' was not approved: it changes files of the workspace. They said: \"not here\"",
+      "Tool 'write_file' was not approved: it changes files of the workspace. Why not: not here",
       expect.stringContaining("Tool 'send_mail' was not approved"),
     ]);
     expect(eventsOf(events, "tool-blocked").map(({ code }) => code)).toEqual(["not-approved", "not-approved"]);
@@ -230,7 +229,7 @@ describe("a run that waits for somebody", () => {
     const third = await resumeRun(found.catalog, { ...found, tools: [tool] }, result.run);
     expect(third).toMatchObject({ stop: "answer", content: "All sent.", iterations: 3, run: result.run });
     expect(server.requests).toHaveLength(3);
-    expect(server.requests[2]?.results.at(-1)?.content).toContain('They said: "Bob has left"');
+    expect(server.requests[2]?.results.at(-1)?.content).toContain("Why not: Bob has left");
     expect(sent).toEqual([`Ada ${result.run}:1.1`]);
     expect(found.runs.find(result.run)).toMatchObject({ state: "ended", end: { stop: "answer", iterations: 3 } });
   });

@@ -39,7 +39,7 @@ function rememberingPort({ steps, events }: Record, life: Life, prefix = ""): Po
       const known = steps.get(prefix + name);
       return known === undefined ? undefined : { value: JSON.parse(known) as T };
     },
-    approval: async () => ({ isApproved: false }),
+    approval: async (_, { effect }) => ({ approval: { isApproved: false }, effect }),
     waited: () => 0,
     emit: (event) => void events.push(event),
     within: (name) => rememberingPort({ steps, events }, life, `${prefix}${name}/`),

@@ -311,3 +311,35 @@ describe("a word", () => {
     expect(existsSync(join(found.workspace, "made.txt"))).toBe(false);
   });
 });
+
+describe("a turn of a conversation with a skill that an earlier message brought", () => {
+  it("[T-11] has its tools when it is gone on with, and counts as used", async () => {
+    const { found } = await useScene({
+      skills: {
+        payer: {
+          more: 'toolsets: ["toolsets/index:Tools"]\ntriggers:\n  keywords: [payday]\n',
+          files: {
+            "toolsets/index.ts": toolsetOf({ pay: 'return "paid " + args.input' }).replace(
+              "execute:",
+              'effect: "outside", execute:',
+            ),
+          },
+        },
+      },
+      turns: [
+        () => "It is payday.",
+        () => [{ tool: "payer__pay", input: { input: "Ada" } }],
+        ({ results }) => (results.at(-1)?.content.includes("paid Ada") ? "Paid." : "not"),
+      ],
+    });
+    const session = openSession(found.catalog, found);
+    const conversation = converse(session, found);
+    await conversation.send("payday");
+    const waiting = await conversation.send("Pay Ada.");
+    expect(waiting.stop).toBe("waiting");
+    session.close();
+    found.runs.answer(waiting.run, { isApproved: true });
+    expect(await resumeChat(found.catalog, found, waiting.run)).toMatchObject({ content: "Paid." });
+    expect(found.statistics.perSkill()).toMatchObject([{ skill: "payer", loads: 1 }]);
+  });
+});

@@ -128,7 +128,6 @@ describe("the bash tool", () => {
     expect(tool("bash").effect?.({ command: "rm README.md", writes: true })).toEqual({
       on: "workspace",
       what: "rm README.md",
-      isReversible: false,
     });
     expect((await call("bash", { command: "echo more >> README.md", writes: true })).isError).toBe(false);
     expect(readFileSync(join(found.workspace, "README.md"), "utf8")).toBe("# Project\nmore\n");

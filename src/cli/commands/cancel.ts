@@ -1,4 +1,6 @@
+import { openStatistics } from "../../host/statistics.ts";
 import { EXIT } from "../exit.ts";
+import { surroundingsFor } from "../found.ts";
 import { printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { runsFor } from "../run-words.ts";
@@ -8,6 +10,7 @@ export async function cancel({ io, options, args: [given = ""] }: Context<object
   const runs = runsFor(io, options);
   const { id, pid } = runs.find(given);
   runs.cancel(id);
+  openStatistics(surroundingsFor(io, options).skilletHome).settle(id, "aborted");
   if (options.json) printJson(io.stdout, { cancelled: id, ...(pid === undefined ? {} : { pid }) });
   else {
     const out = printer(io.stdout, io.env);

@@ -47,6 +47,7 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
   const session = openSession(found.catalog, found);
   const files = options.file ?? [];
   const told: Disclosure = session.disclose(query, {
+    toolsets: "there", // As in a chat.
     files,
     ...(options.maxSkills === undefined ? {} : { maxSkills: wholeNumber(options.maxSkills, "--max-skills") }),
     ...(options.budget === undefined ? {} : { budget: wholeNumber(options.budget, "--budget") }),

@@ -133,7 +133,7 @@ function again(out: Printer, isAgain: boolean): ReturnType<Printer["text"]> {
 function sayCall(out: Printer, { tool, input, outcome, isAgain }: Call, room: number, isFull: boolean) {
   const end = outcome
     ? outcome.isError
-      ? out.text`${out.red(outcome.code ?? "error")} ${out.dim(tookOf(outcome.ms))}`
+      ? out.text`${out.red(outcome.code ?? "error")} ${out.dim(tookOf(outcome.ms))}${why(out, outcome.message, isFull ? 300 : 60)}`
       : out.text`${out.green("ok")} ${out.dim(tookOf(outcome.ms))}`
     : out.yellow("not finished");
   const written = gistOf(input);
@@ -141,11 +141,15 @@ function sayCall(out: Printer, { tool, input, outcome, isAgain }: Call, room: nu
   return out.text`  ${tool}${what === "" ? "" : out.text` ${out.dim(what)}`}  ${end}${again(out, isAgain)}`;
 }
 
-/** The values of what it was called with: the names of few say more. */
+function why(out: Printer, message: string | undefined, most: number): ReturnType<Printer["text"]> {
+  return message === undefined ? out.text`` : out.text` ${oneLine(message, most)}`;
+}
+
+/** What it was called with: a text needs no name, anything else does. */
 function gistOf(input: unknown): string {
   if (input === null || typeof input !== "object") return JSON.stringify(input) ?? "";
-  return Object.values(input)
-    .map((value) => (typeof value === "string" ? value : JSON.stringify(value)))
+  return Object.entries(input)
+    .map(([name, value]) => (typeof value === "string" ? value : `(${name}: ${JSON.stringify(value)})`))
     .join(" ");
 }
 

@@ -44,7 +44,8 @@ function sayNothing(io: Io, since: Date | undefined, there: readonly string[]): 
   const out = printer(io.stderr, io.env);
   if (since) out.line`nothing was used since ${since.toISOString()}: without --since, all is counted`;
   else if (there.length === 0) out.line`nothing was used yet, and no skill is found: \`skillet new NAME\` makes one`;
-  else out.line`nothing was used yet: \`skillet run ${there[0] ?? ""} "…"\` or \`skillet chat\` uses a skill`;
+  else
+    out.line`nothing was used yet: \`skillet run ${there.find((name) => name === "host-report") ?? there[0] ?? ""}\` or \`skillet chat\` uses a skill`;
 }
 
 interface Column {

@@ -71,11 +71,12 @@ async function attempt(launch: Launch, mode: "auto" | "legacy", options: Connect
 
 /** Whether a server said no, rather than nothing. */
 export function isAnswer(error: unknown): boolean {
-  return typeof (error as { code?: unknown } | undefined)?.code === "number";
+  return typeof (error as { code?: unknown } | undefined)?.code === "number" && !isLate(error);
 }
 
 export function isLate(error: unknown): boolean {
-  return (error as { code?: unknown } | undefined)?.code === "REQUEST_TIMEOUT";
+  const { code, name } = Object(error) as { code?: unknown; name?: unknown };
+  return code === "REQUEST_TIMEOUT" || name === "TimeoutError";
 }
 
 interface Opened {

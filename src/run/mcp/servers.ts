@@ -143,6 +143,10 @@ let isEndedInTime = false;
 
 /** Once there is nothing left to do they are closed: a server that does not end when it is asked to would stay for ever after us. */
 function endInTime(): void {
-  if (!isEndedInTime) process.once("beforeExit", () => void closeOpened());
+  if (isEndedInTime) return;
   isEndedInTime = true;
+  process.once("beforeExit", () => {
+    isEndedInTime = false; // One that is started later is closed later.
+    void closeOpened();
+  });
 }

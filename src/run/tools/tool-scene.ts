@@ -12,4 +12,4 @@ export interface ToolScene {
 }
 
 /** A change of the workspace, for whoever is to agree to it. */
-export const CHANGE: ToolEffect = { on: "workspace", isReversible: false };
+export const CHANGE: ToolEffect = { on: "workspace" };
