@@ -255,7 +255,7 @@ describe("a tool that misbehaves", () => {
       setTimeout(() => controller.abort(), 50);
       const start = performance.now();
       expect(await calling).toMatchObject({ isError: true, code: "aborted" });
-      expect(performance.now() - start).toBeLessThan(1000);
+      expect(performance.now() - start).toBeLessThan(3000);
       expect(await call("good")).toMatchObject({ isError: false, content: expect.stringContaining("1") });
     }
   });

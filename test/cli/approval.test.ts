@@ -204,9 +204,9 @@ describe("a question at the terminal", () => {
 
   it("takes none of the run's time, and leaves the terminal as it was", async () => {
     const spot = await scene([writes, () => "done"]);
-    const there = at(["run", "writer", "--timeout", "2"], spot);
+    const there = at(["run", "writer", "--timeout", "5"], spot);
     await there.sees(QUESTION);
-    await new Promise((resolve) => setTimeout(resolve, 2500));
+    await new Promise((resolve) => setTimeout(resolve, 5500));
     there.type("y\r");
     expect(await there.ended).toBe(0);
     expect(there.left()).toMatch(/ icanon .* echo /s);

@@ -177,10 +177,14 @@ Run: echo "Key: $TEST_API_KEY"
   it("stops at Ctrl-C with what there is, and 130", async () => {
     const controller = new AbortController();
     const { run } = await withModel(
-      [() => ({ text: "So far.", calls: [{ tool: "bash", input: { command: "sleep 30" } }] })],
+      [
+        () => {
+          setTimeout(() => controller.abort(), 1000);
+          return { text: "So far.", calls: [{ tool: "bash", input: { command: "sleep 30" } }] };
+        },
+      ],
       own("x"),
     );
-    setTimeout(() => controller.abort(), 800);
     const { code, stdout } = await run(["run", "x"], { signal: controller.signal });
     expect(code).toBe(130);
     expect(stdout).toMatch(/^So far\./);

