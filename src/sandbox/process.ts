@@ -182,7 +182,7 @@ function nothing(): number {
 }
 
 /** Contract: the process leads its group, as every one started here does. */
-export function killGroup({ pid }: ChildProcess): void {
+export function killGroup({ pid }: Pick<ChildProcess, "pid">): void {
   if (pid === undefined) return;
   for (const target of [-pid, pid]) {
     try {

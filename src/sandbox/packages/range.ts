@@ -107,6 +107,7 @@ export async function runInRange(
 async function mapIds(child: ChildProcess, { range, signal }: RunOptions & { range: Range }): Promise<void> {
   const { builder, uids, gids } = range;
   const pid = await childPid(child.stdio[3] as Readable);
+  endsToo(child, pid, signal);
   const go = child.stdio[4] as Writable;
   go.on("error", () => {}); // It died: its own words say why.
   if (builder) {
@@ -121,6 +122,14 @@ async function mapIds(child: ChildProcess, { range, signal }: RunOptions & { ran
     await map("newuidmap", uids);
   }
   go.end("1");
+}
+
+/** Once it has its ids it leaves the group, and for a moment nothing ties it to its parent: who calls it off ends it itself. */
+function endsToo(child: ChildProcess, pid: number, signal: AbortSignal | undefined): void {
+  const end = () => killGroup({ pid });
+  signal?.addEventListener("abort", end, { once: true });
+  child.once("close", () => signal?.removeEventListener("abort", end));
+  if (signal?.aborted) end();
 }
 
 /** Read to its end: bwrap dies of a reader that left. */
