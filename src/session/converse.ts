@@ -20,7 +20,8 @@ import { type Run, startRun } from "../run/start-run.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine, inTag } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
-import { type Session, tellLoaded } from "./session.ts";
+import type { Session } from "./session.ts";
+import { tellLoaded } from "./state.ts";
 
 /** An agent that talks with a user and has the tools of a session, and no others. */
 export interface Conversation {

@@ -1,31 +1,20 @@
 import type { Catalog } from "../catalog/catalog.ts";
-import { skillContent } from "../catalog/content.ts";
-import { type DiscloseOptions, type Disclosure, disclose } from "../catalog/disclose.ts";
+import type { DiscloseOptions, Disclosure } from "../catalog/disclose.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
-import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
-import { denials, firstDenial } from "../policy/policy.ts";
 import { isDisabled } from "../policy/tools.ts";
-import { type Chain, TOP } from "../run/chain.ts";
-import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { callInTime } from "../run/in-time.ts";
-import { invocationDenial, notFound } from "../run/judge-use.ts";
-import type { Within } from "../run/loop-options.ts";
-import { asToolResult, type RunResult, refusedResult } from "../run/result.ts";
+import type { RunResult } from "../run/result.ts";
 import type { Run } from "../run/start-run.ts";
-import { type UseRequest, useSkill, useWithin } from "../run/use.ts";
-import { defined } from "../shared/defined.ts";
-import { shortHash } from "../shared/hash.ts";
+import { type UseRequest, useSkill } from "../run/use.ts";
 import { inLine } from "../shared/prompt.ts";
-import { safely } from "../skill/safely.ts";
-import { isFor, type Skill } from "../skill/skill.ts";
+import type { Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { openAgreement } from "./agree.ts";
-import { Mounts } from "./mounts.ts";
-import { saysTheSame } from "./same-catalog.ts";
+import { State } from "./state.ts";
 import { sessionTools, toolLines } from "./tools.ts";
 
 /** What is kept of a loaded skill: enough to go on after a conversation was shortened or stored. */
@@ -160,189 +149,4 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
       return { content, isError: true, code: "tool-unknown" };
     },
   };
-}
-
-/** What a conversation has come to. */
-export class State {
-  catalog: Catalog;
-  readonly host: Host;
-  readonly #active: Map<string, ActiveSkill>;
-  /** The one used last first. */
-  readonly #recent: string[];
-  /** Whose instructions the conversation was given, by whomever: a model may read their files then. */
-  readonly #given: Set<string>;
-  /** What the loaded skills bring. */
-  readonly mounts: Mounts;
-
-  constructor(catalog: Catalog, host: Host, active: Map<string, ActiveSkill>) {
-    this.catalog = catalog;
-    this.host = host;
-    this.#active = active;
-    this.#recent = [...new Set([...[...active.keys()].reverse(), ...(host.statistics?.recent(MOST_RECENT) ?? [])])];
-    this.#given = new Set(active.keys());
-    this.mounts = new Mounts(host, async (name) => (await this.reload()).find(name));
-  }
-
-  /** Whether sub-agents can be had: a host that says nothing of models has none to give. */
-  get canUse(): boolean {
-    const { models, settings, env } = this.host;
-    return models !== undefined || settings.models.size > 0 || env !== undefined;
-  }
-
-  readonly isVisible = (skill: Skill): boolean => firstDenial(skill, this.host)?.kind !== "access";
-  readonly isForModel = (skill: Skill): boolean => isFor("model", skill) && this.isVisible(skill);
-
-  /** Reads the sources again. A catalog that says the same stays, with all that was made from it. */
-  async reload(): Promise<Catalog> {
-    const next = await this.catalog.reload();
-    if (!saysTheSame(this.catalog, next)) this.catalog = next;
-    return this.catalog;
-  }
-
-  /** What was just made is found too: a name that is not there is looked for once more. */
-  async find(name: string, by: By): Promise<Skill | { refusal: ToolResult }> {
-    const skill = this.catalog.find(name) ?? (await this.reload()).find(name);
-    if (!skill) return { refusal: refusedResult([notFound(name, this.catalog, this.host)]) };
-    const refusal = by === "model" ? this.refusalOf(skill) : denialOf(skill, this.host, by);
-    return refusal ? { refusal } : skill;
-  }
-
-  /** What speaks against giving the skill to the model. */
-  readonly refusalOf = (skill: Skill): ToolResult | undefined =>
-    denialOf(skill, this.host, this.#given.has(skill.name) ? undefined : "model");
-
-  async load(name: string, options: LoadOptions = {}, within?: Within): Promise<ToolResult> {
-    const { by = "model", arguments: written, again, signal } = options;
-    const skill = await this.find(name, by);
-    if ("refusal" in skill) return skill.refusal;
-    moveToFront(this.#recent, skill.name);
-    const given = written === undefined ? {} : { arguments: written };
-    return safely(async () => {
-      if (skill.manifest.context === "fork" && this.canUse) {
-        return this.use({ skill: name, by, ...defined({ message: written, signal }) }, within);
-      }
-      if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
-        return alreadyLoaded(skill, toolLines(await this.mounts.mount(skill)));
-      const dynamic = { skill, host: this.host, arguments: written, signal };
-      // Waited for only where there is something to wait for: of many that load a skill at once, one gets it.
-      const printed = commandsOf(dynamic).length > 0 ? await printedIn(dynamic, within) : undefined;
-      const content = skillContent(skill, {
-        ...given,
-        folder: this.host.folderOf?.(skill),
-        printed,
-        toolsets: "there",
-      });
-      this.#given.add(skill.name);
-      this.#active.delete(skill.name);
-      this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
-      await once("loaded", within, () => tellLoaded(this.host, skill));
-      return { content: [content, ...toolLines(await this.mounts.mount(skill))].join("\n"), isError: false };
-    });
-  }
-
-  unload(name: string): boolean {
-    const known = this.catalog.find(name)?.name ?? name;
-    this.mounts.unmount(known);
-    return this.#active.delete(known);
-  }
-
-  /** The tools of all that is loaded, also of what an earlier session had loaded. */
-  async mountedNow(): Promise<readonly Tool[]> {
-    for (const { name, source } of this.#active.values()) {
-      const skill = this.mounts.has(name) ? undefined : this.catalog.find(name);
-      if (skill?.origin.source === source && !denialOf(skill, this.host, undefined)) await this.mounts.mount(skill);
-    }
-    return this.mounts.fresh();
-  }
-
-  /** Hands a task to a sub-agent that follows the skill. */
-  async use(request: UseRequest, within?: Within): Promise<ToolResult> {
-    const found = await this.find(request.skill, request.by ?? "user");
-    if ("refusal" in found) return found.refusal;
-    moveToFront(this.#recent, found.name);
-    const { catalog, host } = this;
-    const { signal = new AbortController().signal } = request;
-    const result = await (within
-      ? useWithin({ catalog, host, request, chain: chainIn(within), port: within.port, id: within.id, signal })
-      : useSkill(catalog, host, request));
-    return asToolResult(result, host.settings.limits.toolOutput);
-  }
-
-  disclose(query: string, more: TellOptions = {}): Disclosure {
-    const { settings, folderOf } = this.host;
-    const told = disclose(this.catalog, query, {
-      isLoaded: (skill) => this.#isLoaded(skill),
-      toolsets: "on-load",
-      ...settings.disclosure,
-      ...more,
-      ...(folderOf ? { folderOf } : {}),
-      isVisible: this.isVisible,
-      recent: this.#recent,
-      canFork: this.canUse,
-      search: "search_skills",
-    });
-    for (const { name } of [...told.shown, ...told.noted].reverse()) moveToFront(this.#recent, name);
-    for (const { name } of told.shown) this.#given.add(name);
-    if (told.matches.length > 0) {
-      const skills = told.matches.map(({ skill }) => skill.name);
-      notify(this.host, { type: "skill-matched", skills, tier: told.tier, ...defined({ caller: this.host.caller }) });
-    }
-    return told;
-  }
-
-  /** What was loaded are the instructions as they are now. */
-  #isLoaded(skill: Skill): boolean {
-    const known = this.#active.get(skill.name);
-    return known !== undefined && known.stamp === stampOf(skill);
-  }
-}
-
-/** Says that a skill's instructions are in a conversation. */
-export function tellLoaded(host: Host, { name, origin }: Skill): void {
-  const { caller } = host;
-  notify(host, { type: "skill-loaded", skill: name, source: origin.source, ...defined({ caller }) });
-}
-
-/** In a step, where there are steps: what was told is not told again. */
-async function once(name: string, within: Within | undefined, tell: () => void): Promise<void> {
-  const work = async () => {
-    tell();
-    return true;
-  };
-  await (within ? within.port.step(name, work) : work());
-}
-
-/** In a step, where there are steps: what commands print is not the same twice. */
-async function printedIn(dynamic: Dynamic, within: Within | undefined): Promise<string[] | undefined> {
-  const run = async () => (await printedForLoading(dynamic)) ?? null;
-  return (await (within ? within.port.step("commands", run) : run())) ?? undefined;
-}
-
-function chainIn({ parent, budget, asked }: Within): Chain {
-  return { ...TOP, parent, budget, ...defined({ asked, model: asked }) };
-}
-
-function stampOf(skill: Skill): string {
-  return shortHash(skill.body());
-}
-
-function alreadyLoaded({ name }: Skill, tools: readonly string[]): ToolResult {
-  const content = `Skill '${inLine(name, 64)}' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true.`;
-  return { content: [content, ...tools].join("\n"), isError: false, code: "already-loaded" };
-}
-
-/** How many of the skills that were used last are known. */
-export const MOST_RECENT = 100;
-
-function moveToFront(names: string[], name: string): void {
-  const place = names.indexOf(name);
-  if (place !== -1) names.splice(place, 1);
-  names.unshift(name);
-  if (names.length > MOST_RECENT) names.pop();
-}
-
-/** What speaks against giving this skill to whoever asks; nobody in particular, when it was given already. */
-function denialOf(skill: Skill, host: Host, by: By | undefined): ToolResult | undefined {
-  const refusals = [...denials(skill, host), ...invocationDenial(skill, by)];
-  return refusals.length === 0 ? undefined : refusedResult(refusals);
 }

@@ -12,7 +12,7 @@ import type { Parameters, Values } from "../skill/parameters.ts";
 import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { judge } from "./judge.ts";
-import type { State } from "./session.ts";
+import type { State } from "./state.ts";
 
 const CATEGORY = "skills";
 const SKILL = { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } as const;
