@@ -3,6 +3,7 @@ import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
 import { expandToolNames } from "../skill/tool-alias.ts";
 import { isForbidden, isGranted, mayOffer } from "../skill/tool-grant.ts";
+import { gistOf } from "./shown.ts";
 
 /** What one skill says about tools. Those of the skills that called it hold too: none gets more than its caller. */
 export interface Gate {
@@ -86,9 +87,8 @@ export function wordFor(gates: readonly Gate[], tool: string, input: unknown): s
 
 /** Which call it was: of several, the model and the user should know. */
 function shown(input: unknown): string {
-  const { command, path, url, skill } = Object(input) as Record<string, unknown>;
-  const what = [command, path, url, skill].find((value) => typeof value === "string");
-  return typeof what === "string" ? ` (${inLine(what, 120)})` : "";
+  const what = gistOf(input);
+  return what === undefined ? "" : ` (${inLine(what, 120)})`;
 }
 
 function blocked(message: string, fix: string): Notice {

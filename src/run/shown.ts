@@ -5,6 +5,12 @@ const LONGEST = 2000;
 const DEEPEST = 8;
 const MOST = 100;
 
+/** The one thing that says most of a call; nothing where no name tells which it is. */
+export function gistOf(input: unknown): string | undefined {
+  const { command, path, url, skill } = Object(input) as Record<string, unknown>;
+  return [command, path, url, skill].find((value) => typeof value === "string");
+}
+
 /** What a tool was called with, for those who look on: bounded, without secrets. What is left out is said: somebody may be agreeing to it. */
 export function shown(input: unknown, hiding: Hiding, depth = 0): unknown {
   if (typeof input === "string") {

@@ -5,7 +5,7 @@ import type { Tool, ToolEffect } from "../skill/tool.ts";
 import { isGranted } from "../skill/tool-grant.ts";
 import { wordFor } from "./gate.ts";
 import type { LoopOptions } from "./loop-options.ts";
-import { shown } from "./shown.ts";
+import { gistOf, shown } from "./shown.ts";
 
 /** What of a call somebody has to agree to first. Nothing when nobody does, or somebody has for the whole run. */
 export async function effectToAgree(
@@ -29,7 +29,7 @@ export async function effectToAgree(
   const effect: Effect = {
     ...{ run, skill, source, place, tool: tool.name, on },
     input: shown(input, hiding),
-    what: say(what ?? gist(input) ?? tool.description),
+    what: say(what ?? gistOf(input) ?? tool.description),
     ...(where === undefined ? {} : { where: say(where) }),
     ...(amount === undefined ? {} : { amount: say(amount) }),
     ...(isReversible === undefined ? {} : { isReversible: isReversible === true }),
@@ -61,10 +61,3 @@ async function changesOf(tool: Tool, input: unknown): Promise<ToolEffect | undef
 }
 
 const LONGEST_MS = 5000;
-
-/** The one thing that says most of a call. */
-function gist(input: unknown): string | undefined {
-  const { command, path, url, skill } = Object(input) as Record<string, unknown>;
-  const what = [command, path, url, skill].find((value) => typeof value === "string");
-  return typeof what === "string" ? what : undefined;
-}
