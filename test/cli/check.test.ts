@@ -128,9 +128,10 @@ describe("checking", () => {
   it("judges a megabyte of brackets or backticks as fast as any other megabyte", () => {
     for (const body of ["[".repeat(900_000), "`".repeat(900_000), "[a](".repeat(225_000), "TODO ".repeat(180_000)]) {
       const cwd = temporaryFolder({ "a/SKILL.md": skillText("a", { body }) });
-      const start = performance.now();
+      const start = process.cpuUsage(); // Not how busy the machine is with others.
       checkPath(join(cwd, "a"));
-      expect(performance.now() - start).toBeLessThan(3000);
+      const { user, system } = process.cpuUsage(start);
+      expect((user + system) / 1000).toBeLessThan(4000);
     }
   });
 
