@@ -203,8 +203,6 @@ describe("the files of the command", () => {
         readFileSync(join(dist, name)).every((byte) => byte < 0x80),
         name,
       ).toBe(true);
-    expect(run("stats").stderr + run("stats").stdout).toContain("host-report");
-    expect(run("eval", "--help").stdout + run("eval", "skills").stderr).toBeTruthy();
-    expect(run("explain", "x").stdout).not.toContain("â");
+    expect(run().stdout).toContain('skillet chat "…"');
   });
 });
