@@ -60,14 +60,18 @@ export function append(fd: number, file: string, text: string, isKept: boolean):
   }
 }
 
-/** Adds a line for the program that is at it, or that takes it up next. */
-export function addLine(file: string, line: JournalLine, isAtWork: boolean): void {
-  let fd: number;
+/** Throws a SkillError when it cannot be. */
+export function openToAdd(file: string): number {
   try {
-    fd = openFile(file, "add");
+    return openFile(file, "add");
   } catch (error) {
     throw unwritable(file, error);
   }
+}
+
+/** Adds a line for the program that is at it, or that takes it up next. */
+export function addLine(file: string, line: JournalLine, isAtWork: boolean): void {
+  const fd = openToAdd(file);
   try {
     if (!isAtWork) mended(fd, file);
     append(fd, file, writeLine(line), true);

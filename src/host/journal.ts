@@ -2,7 +2,7 @@ import { closeSync, fstatSync } from "node:fs";
 import { defined } from "../shared/defined.ts";
 import { type Approval, asApproval, type Effect } from "./approvals.ts";
 import type { RunEvent } from "./events.ts";
-import { append, corrupt, mended, openFile, readBytes, unwritable } from "./journal-file.ts";
+import { append, corrupt, mended, openToAdd, readBytes } from "./journal-file.ts";
 import { type JournalLine, type RunHead, type RunTail, readJournal, writeLine } from "./journal-lines.ts";
 
 /** A run that is being written down. What is in it is never changed, only added to. */
@@ -44,12 +44,7 @@ export interface JournalOptions {
 
 /** Opens a journal that this process alone adds to. Throws a SkillError for one that is not what was written. */
 export function openJournal({ file, onClose }: JournalOptions): Journal {
-  let fd: number;
-  try {
-    fd = openFile(file, "add");
-  } catch (error) {
-    throw unwritable(file, error);
-  }
+  const fd = openToAdd(file);
   try {
     return journalOn(fd, file, onClose);
   } catch (error) {

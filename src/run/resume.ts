@@ -3,6 +3,7 @@ import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import type { Journal } from "../host/journal.ts";
 import type { JournalLine } from "../host/journal-lines.ts";
+import type { Message } from "../host/models.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
@@ -26,22 +27,48 @@ export function resumeRun(
   id: string,
   options: ResumeOptions = {},
 ): Run<RunEvent, RunResult> {
+  return goOn<UseRequest>({ ...options, kind: "use", given, id }, ({ asked: request, messages: _, ...taken }) =>
+    driveUse({ catalog, request, ...taken }),
+  );
+}
+
+/** A run that was taken up: what was asked, and what it is gone on with. */
+export interface TakenUp<Request> {
+  asked: Request;
+  /** What was said before, in a conversation. */
+  messages: Message[];
+  host: Host;
+  id: string;
+  journal: Journal;
+  pass(event: RunEvent): void;
+  signal: AbortSignal;
+}
+
+interface Resumption extends ResumeOptions {
+  kind: "use" | "chat";
+  given: Partial<Host>;
+  id: string;
+}
+
+/** Takes up a run, and gives it to who goes on with it. */
+export function goOn<Request extends object>(
+  { kind, given, id, model, signal: outer }: Resumption,
+  work: (taken: TakenUp<Request>) => Promise<RunResult>,
+): Run<RunEvent, RunResult> {
   return startRun<RunEvent, RunResult>(async (pass, signal) => {
-    const taken = takeUp({ settings: NO_SETTINGS, ...given }, id, "use");
+    const taken = takeUp({ settings: NO_SETTINGS, ...given }, id, kind);
     if ("refused" in taken) return taken.refused;
-    const { journal, asked, host } = taken;
-    const request = {
-      ...(asked.request as unknown as UseRequest),
-      ...(options.model === undefined ? {} : { model: options.model }),
-    };
-    return driveUse({ catalog, host, request, id: journal.id, pass, signal, journal });
-  }, options.signal);
+    const { journal, host, asked } = taken;
+    const request = { ...(asked.request as Request), ...(model === undefined ? {} : { model }) };
+    const messages = [...(asked.messages ?? [])];
+    return work({ asked: request, messages, host, id: journal.id, journal, pass, signal });
+  }, outer);
 }
 
 type Asked = Extract<JournalLine, { type: "request" }>;
 
-/** Takes up a run of this kind, on behalf of whom it began for; or says why it cannot be. */
-export function takeUp(
+/** On behalf of whom it began for; or says why it cannot be. */
+function takeUp(
   host: Host,
   id: string,
   kind: "use" | "chat",
