@@ -1,7 +1,7 @@
 import type { Host } from "../host/host.ts";
 import { defined } from "../shared/defined.ts";
 import type { Skill } from "../skill/skill.ts";
-import { makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
+import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
 import { COMPLETE } from "./gate.ts";
 import type { RunTool, Within } from "./loop-options.ts";
 import { resourceText } from "./resource.ts";
@@ -25,7 +25,9 @@ export function listTool(list: () => Promise<readonly Skill[]>, host: Pick<Host,
 }
 
 /** How a model hands a task to a skill. */
-export function useTool(use: (request: UseRequest, within: Within | undefined) => Promise<ToolResult>): RunTool {
+export function useTool(
+  use: (request: UseRequest, within: Within | undefined, options: CallOptions) => Promise<ToolResult>,
+): RunTool {
   return makeRunTool(
     {
       name: "use_skill",
@@ -39,8 +41,8 @@ export function useTool(use: (request: UseRequest, within: Within | undefined) =
         input: { type: "object", says: "input for a skill with an input schema" },
       },
     },
-    ({ skill, message, context, input }, { signal }, within) =>
-      use({ skill, by: "model", ...defined({ message, context, input, signal }) }, within),
+    ({ skill, message, context, input }, options, within) =>
+      use({ skill, by: "model", ...defined({ message, context, input, signal: options.signal }) }, within, options),
   );
 }
 

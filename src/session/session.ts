@@ -13,6 +13,7 @@ import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
+import { activate } from "./activate.ts";
 import { openAgreement } from "./agree.ts";
 import { State } from "./state.ts";
 import { sessionTools, toolLines } from "./tools.ts";
@@ -40,6 +41,12 @@ export interface LoadOptions {
 export interface SessionOptions {
   /** What an earlier session of this conversation had loaded. */
   active?: readonly ActiveSkill[];
+  /** What loading a skill brings: the tools of its toolsets; or all that it has, its scripts and `run` as tools of their own too. The former, when left out. */
+  brings?: "toolsets" | "all";
+  /** False: no task is handed to a sub-agent. */
+  uses?: boolean;
+  /** Nothing of a skill is run: it brings no tools, its scripts and the commands in its instructions stay where they are, and nothing is handed to it. */
+  isReadOnly?: boolean;
 }
 
 /** What can be said of one query, over the settings. */
@@ -62,6 +69,8 @@ export interface Session {
   disclose(query: string, options?: TellOptions): Disclosure;
   /** Puts a skill's instructions into the conversation. */
   load(name: string, options?: LoadOptions): Promise<ToolResult>;
+  /** Loads the skills that a topic is about: those it triggers, else those that its words fit best. At most `max_skills`. */
+  activate(topic: string, options?: Pick<LoadOptions, "signal">): Promise<Activation>;
   /** Hands a task to a sub-agent that follows the skill. Contract: the run resolves, also when it was refused. */
   use(request: UseRequest): Run<RunEvent, RunResult>;
   /** Forgets that it is loaded, and takes its tools away. Contract: false when it was not. */
@@ -82,6 +91,14 @@ export interface Session {
   close(): void;
 }
 
+/** What became of a topic. */
+export interface Activation {
+  /** The skills that are loaded for it, the best first. */
+  skills: readonly string[];
+  /** Their instructions, for the model; or that there are none. */
+  result: ToolResult;
+}
+
 /** What skills brought. */
 export interface Bringing {
   /** What to tell a model of it; empty when they bring nothing. */
@@ -92,13 +109,13 @@ export interface Bringing {
 /** Opens a conversation over these skills. What the host leaves out has its default. */
 export function openSession(opened: Catalog, given: Partial<Host> = {}, options: SessionOptions = {}): Session {
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
-  const state = new State(opened, { settings: NO_SETTINGS, ...given }, active);
+  const state = new State(opened, { settings: NO_SETTINGS, ...given }, active, options);
   const own = sessionTools(state);
   const agree = openAgreement(state.host);
-  const mounted = active.size > 0 ? state.mountedNow() : undefined;
+  const mounted = active.size > 0 && !options.isReadOnly ? state.mountedNow() : undefined;
   const offered = (mounted: readonly Tool[]) => [
     ...own,
-    ...mounted.filter(({ name }) => !isDisabled(name, state.host)),
+    ...state.withOwn(mounted).filter(({ name }) => !isDisabled(name, state.host)),
   ];
   return {
     get catalog() {
@@ -112,6 +129,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     },
     visible: () => state.catalog.skills.filter(state.isForModel),
     load: (name, loadOptions) => state.load(name, loadOptions),
+    activate: (topic, { signal } = {}) => activate(state, topic, signal),
     use: (request) => useSkill(state.catalog, state.host, request),
     reload: () => state.reload(),
     unload: (name) => state.unload(name),

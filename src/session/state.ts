@@ -1,24 +1,30 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
 import { type Disclosure, disclose } from "../catalog/disclose.ts";
+import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
+import type { Notice } from "../host/sandbox.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { type Chain, TOP } from "../run/chain.ts";
 import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
 import type { Within } from "../run/loop-options.ts";
-import { asToolResult, refusedResult } from "../run/result.ts";
+import { progressLine } from "../run/progress-line.ts";
+import { asToolResult, type RunResult, refusedResult } from "../run/result.ts";
+import type { ScriptRequest } from "../run/script.ts";
+import type { Run } from "../run/start-run.ts";
 import { type UseRequest, useSkill, useWithin } from "../run/use.ts";
 import { defined } from "../shared/defined.ts";
 import { shortHash } from "../shared/hash.ts";
 import { inLine } from "../shared/prompt.ts";
 import { safely } from "../skill/safely.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
-import type { Tool, ToolResult } from "../skill/tool.ts";
+import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { Mounts } from "./mounts.ts";
+import { joined, ownTools } from "./own-tools.ts";
 import { saysTheSame } from "./same-catalog.ts";
-import type { ActiveSkill, By, LoadOptions, TellOptions } from "./session.ts";
+import type { ActiveSkill, By, LoadOptions, SessionOptions, TellOptions } from "./session.ts";
 import { toolLines } from "./tools.ts";
 
 /** What a conversation has come to. */
@@ -33,8 +39,13 @@ export class State {
   /** What the loaded skills bring. */
   readonly mounts: Mounts;
 
-  constructor(catalog: Catalog, host: Host, active: Map<string, ActiveSkill>) {
+  readonly #options: SessionOptions;
+  /** What a skill is besides its toolsets, as long as it is the same one. */
+  readonly #own = new WeakMap<Skill, readonly Tool[]>();
+
+  constructor(catalog: Catalog, host: Host, active: Map<string, ActiveSkill>, options: SessionOptions = {}) {
     this.catalog = catalog;
+    this.#options = options;
     this.host = host;
     this.#active = active;
     this.#recent = [...new Set([...[...active.keys()].reverse(), ...(host.statistics?.recent(MOST_RECENT) ?? [])])];
@@ -45,7 +56,13 @@ export class State {
   /** Whether sub-agents can be had: a host that says nothing of models has none to give. */
   get canUse(): boolean {
     const { models, settings, env } = this.host;
+    if (this.isReadOnly || this.#options.uses === false) return false;
     return models !== undefined || settings.models.size > 0 || env !== undefined;
+  }
+
+  /** Whether nothing of a skill is run. */
+  get isReadOnly(): boolean {
+    return this.#options.isReadOnly === true;
   }
 
   readonly isVisible = (skill: Skill): boolean => firstDenial(skill, this.host)?.kind !== "access";
@@ -81,10 +98,10 @@ export class State {
         return this.use({ skill: name, by, ...defined({ message: written, signal }) }, within);
       }
       if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
-        return alreadyLoaded(skill, toolLines(await this.mounts.mount(skill)));
+        return alreadyLoaded(skill, toolLines(await this.#bringing(skill)));
       const dynamic = { skill, host: this.host, arguments: written, signal };
       // Waited for only where there is something to wait for: of many that load a skill at once, one gets it.
-      const printed = commandsOf(dynamic).length > 0 ? await printedIn(dynamic, within) : undefined;
+      const printed = !this.isReadOnly && commandsOf(dynamic).length > 0 ? await printedIn(dynamic, within) : undefined;
       const content = skillContent(skill, {
         ...given,
         folder: this.host.folderOf?.(skill),
@@ -95,7 +112,7 @@ export class State {
       this.#active.delete(skill.name);
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
       await once("loaded", within, () => tellLoaded(this.host, skill));
-      return { content: [content, ...toolLines(await this.mounts.mount(skill))].join("\n"), isError: false };
+      return { content: [content, ...toolLines(await this.#bringing(skill))].join("\n"), isError: false };
     });
   }
 
@@ -105,8 +122,47 @@ export class State {
     return this.#active.delete(known);
   }
 
+  /** Opens what a skill brings, and gives it with what is wrong with it. */
+  async #bringing(skill: Skill): Promise<{ tools: readonly Tool[]; problems: readonly Notice[] }> {
+    if (this.isReadOnly) return { tools: [], problems: [] };
+    const { tools, problems } = await this.mounts.mount(skill);
+    return { tools: joined(tools, this.#isWhole ? [this.#ownOf(skill)] : []), problems };
+  }
+
+  get #isWhole(): boolean {
+    return this.#options.brings === "all" && !this.isReadOnly;
+  }
+
+  /** These, and what the loaded skills are besides. */
+  withOwn(toolsets: readonly Tool[]): readonly Tool[] {
+    if (!this.#isWhole) return toolsets;
+    const loaded = [...this.#active.values()].flatMap(({ name, source }) => {
+      const skill = this.catalog.find(name);
+      return skill?.origin.source === source ? [this.#ownOf(skill)] : [];
+    });
+    return joined(toolsets, loaded);
+  }
+
+  #ownOf(skill: Skill): readonly Tool[] {
+    const known = this.#own.get(skill) ?? ownTools(skill, this);
+    this.#own.set(skill, known);
+    return known;
+  }
+
+  /** Runs a script of a skill, for a model. */
+  async script(
+    { skill, ...request }: Omit<ScriptRequest, "skill"> & { skill: string },
+    { signal }: CallOptions,
+  ): Promise<ToolResult> {
+    const found = await this.find(skill, "model");
+    if ("refusal" in found) return found.refusal;
+    const { scriptText } = await import("../run/script-text.ts"); // Only who runs one loads what it needs.
+    return scriptText(this.host, { ...request, skill: found, ...defined({ signal }) });
+  }
+
   /** The tools of all that is loaded, also of what an earlier session had loaded. */
   async mountedNow(): Promise<readonly Tool[]> {
+    if (this.isReadOnly) return [];
     for (const { name, source } of this.#active.values()) {
       const skill = this.mounts.has(name) ? undefined : this.catalog.find(name);
       if (skill?.origin.source === source && !denialOf(skill, this.host, undefined)) await this.mounts.mount(skill);
@@ -115,7 +171,7 @@ export class State {
   }
 
   /** Hands a task to a sub-agent that follows the skill. */
-  async use(request: UseRequest, within?: Within): Promise<ToolResult> {
+  async use(request: UseRequest, within?: Within, { onProgress }: CallOptions = {}): Promise<ToolResult> {
     const found = await this.find(request.skill, request.by ?? "user");
     if ("refusal" in found) return found.refusal;
     moveToFront(this.#recent, found.name);
@@ -123,7 +179,7 @@ export class State {
     const { signal = new AbortController().signal } = request;
     const result = await (within
       ? useWithin({ catalog, host, request, chain: chainIn(within), port: within.port, id: within.id, signal })
-      : useSkill(catalog, host, request));
+      : told(useSkill(catalog, host, request), onProgress));
     return asToolResult(result, host.settings.limits.toolOutput);
   }
 
@@ -154,6 +210,18 @@ export class State {
     const known = this.#active.get(skill.name);
     return known !== undefined && known.stamp === stampOf(skill);
   }
+}
+
+/** A run of which it is told how far it is. */
+function told(run: Run<RunEvent, RunResult>, tell: CallOptions["onProgress"]): Run<RunEvent, RunResult> {
+  const follow = async () => {
+    for await (const event of run) {
+      const line = progressLine(event);
+      if (line !== undefined) tell?.(line);
+    }
+  };
+  if (tell) void follow();
+  return run;
 }
 
 /** Says that a skill's instructions are in a conversation. */

@@ -86,24 +86,9 @@ function allTools(state: State): readonly Tool[] {
       ({ skill, arguments: given, again }, { signal }, within) =>
         state.load(skill, defined({ arguments: given, again, signal }), within),
     ),
-    ...(state.canUse ? [useTool((request, within) => state.use(request, within))] : []),
+    ...(state.canUse ? [useTool((request, within, options) => state.use(request, within, options))] : []),
     resourceTool((name = "") => state.find(name, "model")),
-    tool(
-      "run_skill_script",
-      "Runs a script of a skill in a sandbox of its own, and gives what it printed: one of those that load_skill lists.",
-      {
-        skill: SKILL,
-        script: { type: "string", says: "the script's path or name as it is listed", isRequired: true },
-        args: { type: "strings", says: "its arguments, one each; no shell reads them" },
-        stdin: { type: "string", says: "what it reads from its standard input" },
-      },
-      async ({ skill, script, ...given }, { signal }) => {
-        const found = await state.find(skill, "model");
-        if ("refusal" in found) return found.refusal;
-        const { scriptText } = await import("../run/script-text.ts");
-        return scriptText(state.host, { skill: found, script, ...defined({ ...given, signal }) });
-      },
-    ),
+    ...(state.isReadOnly ? [] : [scriptTool(state)]),
     tool(
       "validate_skill",
       "Checks a skill's structure and metadata, and says what is wrong, where, and how to mend it.",
@@ -118,6 +103,20 @@ function allTools(state: State): readonly Tool[] {
       async (what) => judge("style", { ...what, profile: "agentskills" }, await state.reload(), state),
     ),
   ];
+}
+
+function scriptTool(state: State): Tool {
+  return tool(
+    "run_skill_script",
+    "Runs a script of a skill in a sandbox of its own, and gives what it printed: one of those that load_skill lists.",
+    {
+      skill: SKILL,
+      script: { type: "string", says: "the script's path or name as it is listed", isRequired: true },
+      args: { type: "strings", says: "its arguments, one each; no shell reads them" },
+      stdin: { type: "string", says: "what it reads from its standard input" },
+    },
+    ({ skill, script, ...given }, options) => state.script({ skill, script, ...defined(given) }, options),
+  );
 }
 
 function tool<P extends Parameters>(

@@ -1,0 +1,96 @@
+import { denials } from "../policy/policy.ts";
+import type { UseRequest } from "../run/use.ts";
+import { defined } from "../shared/defined.ts";
+import { inLine } from "../shared/prompt.ts";
+import type { Data } from "../skill/data.ts";
+import { plainSchema } from "../skill/plain-schema.ts";
+import { type SkillScript, scriptsOf } from "../skill/script.ts";
+import type { Skill } from "../skill/skill.ts";
+import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
+import type { State } from "./state.ts";
+
+const CATEGORY = "skills";
+
+/** What a loaded skill is besides its toolsets: a tool for each of its scripts, and one that hands a task to it. */
+export function ownTools(skill: Skill, state: State): readonly Tool[] {
+  const scripts = denials(skill, state.host, "run").length === 0 ? scriptTools(skill, state) : [];
+  const canBeUsed = state.canUse && denials(skill, state.host, "use").length === 0;
+  const run = canBeUsed && !scripts.some(({ name }) => name === runName(skill)) ? [runTool(skill, state)] : [];
+  return [...scripts, ...run];
+}
+
+/** The tools of skills, each skill's together: what its toolsets bring goes before what it is otherwise. */
+export function joined(toolsets: readonly Tool[], own: readonly (readonly Tool[])[]): readonly Tool[] {
+  const isOf = (tool: Tool, [first]: readonly Tool[]) => first !== undefined && tool.owner?.name === first.owner?.name;
+  const grouped = own.flatMap((tools) => {
+    const brought = toolsets.filter((tool) => isOf(tool, tools));
+    return [...brought, ...tools.filter(({ name }) => !brought.some((tool) => tool.name === name))];
+  });
+  return [...toolsets.filter((tool) => !own.some((tools) => isOf(tool, tools))), ...grouped];
+}
+
+function scriptTools(skill: Skill, state: State): Tool[] {
+  const scripts = scriptsOf(skill);
+  const counts = Map.groupBy(scripts, ({ name }) => name);
+  return scripts.map((script) => {
+    const isAlone = counts.get(script.name)?.length === 1;
+    return scriptTool(skill, script, `${skill.name}.${isAlone ? script.name : pathName(script)}`, state);
+  });
+}
+
+/** `scripts/a/x.py` and `scripts/b/x.py` have one name. */
+function pathName({ path }: SkillScript): string {
+  return path.replace(/^scripts\//, "").replace(/[^\w-]/g, "_");
+}
+
+function scriptTool(skill: Skill, { path, description }: SkillScript, name: string, state: State): Tool {
+  const says = `Runs ${inLine(path, 200)} of the skill '${inLine(skill.name, 64)}' in a sandbox, and gives what it printed.`;
+  const tool = makeTool(
+    {
+      name,
+      description: description === undefined ? says : `${inLine(description)} ${says}`,
+      category: CATEGORY,
+      parameters: {
+        args: { type: "strings", says: "its arguments, one each; no shell reads them" },
+        stdin: { type: "string", says: "what it reads from its standard input" },
+      },
+    },
+    ({ args, stdin }, options) =>
+      state.script({ skill: skill.name, script: path, ...defined({ args, stdin }) }, options),
+  );
+  return { ...tool, owner: ownerOf(skill) };
+}
+
+function runTool(skill: Skill, state: State): Tool {
+  const { inputSchema } = skill.manifest;
+  const use = (given: Omit<UseRequest, "skill">, options: CallOptions): Promise<ToolResult> =>
+    state.use({ skill: skill.name, by: "model", ...given, ...defined({ signal: options.signal }) }, undefined, options);
+  const tool = makeTool(
+    {
+      name: runName(skill),
+      description: `Hands a task to the skill '${inLine(skill.name, 64)}', which does it on its own, with its own model, tools and limits, and gives back only the result. It does not see this conversation: pass along what it needs.`,
+      category: CATEGORY,
+      parameters: {
+        message: { type: "string", says: "what it is to do, in whole sentences" },
+        context: { type: "string", says: "what it must know of this conversation to do it" },
+        ...(inputSchema ? { input: { type: "object", says: "its input", isRequired: true } as const } : {}),
+      },
+    },
+    (given, options) => use(defined(given), options),
+  );
+  return { ...tool, inputSchema: withInput(tool.inputSchema, inputSchema), owner: ownerOf(skill) };
+}
+
+/** With the schema that the skill itself gives, where a model may read it. */
+function withInput(schema: Data, input: Data | undefined): Data {
+  const shown = input && plainSchema(input);
+  return shown ? { ...schema, properties: { ...(schema["properties"] as Data), input: shown } } : schema;
+}
+
+function runName({ name }: Skill): string {
+  return `${name}.run`;
+}
+
+function ownerOf({ name, origin: { source, folder, file } }: Skill): NonNullable<Tool["owner"]> {
+  return { name, source, place: folder ?? file ?? "" };
+}
