@@ -145,7 +145,8 @@ function isFileAt(file: string | undefined, place: string): boolean {
   return file !== undefined && (file === place || file.endsWith(`/${place.replace(/^~\//, "")}`));
 }
 
-function notFound(name: string, names: Iterable<string>): SkillError {
+/** There is none of this name; the nearest of these is. */
+export function notFound(name: string, names: Iterable<string>): SkillError {
   const meant = nearest(name, names);
   return new SkillError("not-found", {
     message: `Skill '${name}' not found`,

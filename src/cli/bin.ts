@@ -19,6 +19,7 @@ export function run(): void {
     env: process.env,
     cwd: process.cwd(),
     ...(isTerminal(0) ? (isTerminal(2) ? { ask: askHere, askHidden, dialogue } : {}) : piped()),
+    ...(isTerminal(0) || isTerminal(1) ? {} : { protocol }),
     interrupted,
   };
   main(process.argv.slice(2), io).then((code) => {
@@ -176,6 +177,19 @@ function comes(patienceMs: number): Promise<boolean> {
     };
     process.stdin.once("readable", done).once("end", done).once("error", done);
   });
+}
+
+function protocol(): ReturnType<NonNullable<Io["protocol"]>> {
+  const { Writable } = process.getBuiltinModule("node:stream");
+  const { stdin: input, stdout, stderr } = process;
+  const write = stdout.write.bind(stdout);
+  stdout.write = stderr.write.bind(stderr) as typeof stdout.write;
+  stdout.on("error", () => {}); // Whoever wrote is told.
+  const output = new Writable({
+    decodeStrings: false,
+    write: (part, encoding, done) => void write(part, encoding, done),
+  });
+  return { input, output };
 }
 
 // A terminal gets Node's own stream. For a file or a pipe, loading it would cost a tenth of the start, and a long list would

@@ -1,3 +1,4 @@
+import type { Readable, Writable } from "node:stream";
 import { reveal } from "../shared/hidden.ts";
 
 export interface Stream {
@@ -22,6 +23,11 @@ export interface Io {
   dialogue?(complete: Complete): Dialogue;
   /** All that is piped in. Not there where nothing is. With patience: nothing, when nothing comes for so long. */
   stdin?(patienceMs?: number): Promise<string | undefined>;
+  /**
+   * The streams themselves, for a protocol that is spoken on them. Not there where a terminal is. From then on whatever else is printed goes
+   * to stderr, by whomever: a line on stdout that is none of the protocol's ends the conversation.
+   */
+  protocol?(): { input: Readable; output: Writable };
   /** Resolves when a command that would go on for ever is to end; or never, once nobody cares any more. */
   interrupted?(until?: AbortSignal): Promise<void>;
 }

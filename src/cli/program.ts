@@ -8,6 +8,7 @@ import { CONFIG } from "./config-command.ts";
 import { examples } from "./examples.ts";
 import type { Io } from "./io.ts";
 import { APPROVE, CANCEL, RESUME, RUNS } from "./run-commands.ts";
+import { MCP_CONFIG, SERVE } from "./serve-commands.ts";
 import { STATS } from "./stats-command.ts";
 import { CHAT, RUN } from "./use-commands.ts";
 
@@ -162,6 +163,8 @@ const COMMANDS: Record<string, Entry> = {
   call: CALL,
   packages: PACKAGES,
   trust: TRUST,
+  serve: SERVE,
+  "mcp-config": MCP_CONFIG,
   stats: STATS,
   doctor: {
     define: (command) =>

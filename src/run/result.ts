@@ -57,11 +57,12 @@ const TAGS = /<(?=[\s/]*(?:instruction|output|skill_))/gi;
 
 /** The same as the result of a tool, with at most so much of the answer. */
 export function asToolResult(result: RunResult, most: number): ToolResult {
-  const { skill, isError, iterations, stop, refusals, error, usage, cost } = result;
+  const { run, skill, isError, iterations, stop, refusals, error, usage, cost, model } = result;
   if (refusals.length > 0) return { ...refusedResult(refusals), iterations };
   const content = wrapResult({ skill, content: shortened(result.content, most) });
   const code = error?.code ?? (stop === "answer" || stop === "complete" ? undefined : stop);
-  return { content, isError, iterations, usage, ...defined({ code, cost }) };
+  const metadata = { run, stop, ...defined({ model }) };
+  return { content, isError, iterations, usage, metadata, ...defined({ code, cost }) };
 }
 
 /** Why something was not done, as the result of a tool: the host's own words need no tags, but may hold names of others. */

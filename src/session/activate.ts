@@ -4,11 +4,11 @@ import type { Match } from "../catalog/match.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import type { ToolResult } from "../skill/tool.ts";
-import type { Activation } from "./session.ts";
+import type { Activation, LoadOptions } from "./session.ts";
 import type { State } from "./state.ts";
 
 /** Loads what a topic is about. */
-export async function activate(state: State, topic: string, signal?: AbortSignal): Promise<Activation> {
+export async function activate(state: State, topic: string, options: LoadOptions = {}): Promise<Activation> {
   const { settings } = state.host;
   const most = settings.disclosure.maxSkills ?? DEFAULTS.maxSkills;
   const { isForModel } = state;
@@ -21,7 +21,7 @@ export async function activate(state: State, topic: string, signal?: AbortSignal
     .slice(0, most)
     .map(({ skill }) => skill.name);
   const results: { name: string; result: ToolResult }[] = [];
-  for (const name of names) results.push({ name, result: await state.load(name, defined({ signal })) });
+  for (const name of names) results.push({ name, result: await state.load(name, options) });
   const loaded = results.filter(({ result }) => !result.isError).map(({ name }) => name);
   if (results.length === 0) return { skills: [], result: nothingFits(topic) };
   const content = results.map(({ result }) => result.content).join("\n\n");

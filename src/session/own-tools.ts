@@ -58,7 +58,7 @@ function scriptTool(skill: Skill, { path, description }: SkillScript, name: stri
     ({ args, stdin }, options) =>
       state.script({ skill: skill.name, script: path, ...defined({ args, stdin }) }, options),
   );
-  return { ...tool, owner: ownerOf(skill) };
+  return { ...tool, owner: ownerOf(skill), starts: "script" };
 }
 
 function runTool(skill: Skill, state: State): Tool {
@@ -78,7 +78,7 @@ function runTool(skill: Skill, state: State): Tool {
     },
     (given, options) => use(defined(given), options),
   );
-  return { ...tool, inputSchema: withInput(tool.inputSchema, inputSchema), owner: ownerOf(skill) };
+  return { ...tool, inputSchema: withInput(tool.inputSchema, inputSchema), owner: ownerOf(skill), starts: "use" };
 }
 
 /** With the schema that the skill itself gives, where a model may read it. */

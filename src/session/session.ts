@@ -10,7 +10,7 @@ import type { RunResult } from "../run/result.ts";
 import type { Run } from "../run/start-run.ts";
 import { type UseRequest, useSkill } from "../run/use.ts";
 import { inLine } from "../shared/prompt.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { activate } from "./activate.ts";
@@ -63,14 +63,14 @@ export interface Session {
   readonly tools: readonly Tool[];
   /** What is loaded, in order. Plain data: keep it, and give it to the next session. */
   readonly active: readonly ActiveSkill[];
-  /** The skills that a model may know of. */
-  visible(): readonly Skill[];
+  /** The skills that a model may know of, or a person call by name. */
+  visible(by?: By): readonly Skill[];
   /** What to tell the model for this query. */
   disclose(query: string, options?: TellOptions): Disclosure;
   /** Puts a skill's instructions into the conversation. */
   load(name: string, options?: LoadOptions): Promise<ToolResult>;
   /** Loads the skills that a topic is about: those it triggers, else those that its words fit best. At most `max_skills`. */
-  activate(topic: string, options?: Pick<LoadOptions, "signal">): Promise<Activation>;
+  activate(topic: string, options?: Pick<LoadOptions, "again" | "signal">): Promise<Activation>;
   /** Hands a task to a sub-agent that follows the skill. Contract: the run resolves, also when it was refused. */
   use(request: UseRequest): Run<RunEvent, RunResult>;
   /** Forgets that it is loaded, and takes its tools away. Contract: false when it was not. */
@@ -127,9 +127,9 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     get tools() {
       return offered(state.mounts.tools);
     },
-    visible: () => state.catalog.skills.filter(state.isForModel),
+    visible: (by = "model") => state.catalog.skills.filter((skill) => isFor(by, skill) && state.isVisible(skill)),
     load: (name, loadOptions) => state.load(name, loadOptions),
-    activate: (topic, { signal } = {}) => activate(state, topic, signal),
+    activate: (topic, loadOptions) => activate(state, topic, loadOptions),
     use: (request) => useSkill(state.catalog, state.host, request),
     reload: () => state.reload(),
     unload: (name) => state.unload(name),

@@ -95,6 +95,8 @@ export interface Tool {
   readonly inputSchema: Data;
   /** The skill that brought it, where one did. */
   readonly owner?: ToolOwner;
+  /** What a call starts, where that is more than code of its own: a program in a sandbox, or a sub-agent. */
+  readonly starts?: "script" | "use";
   /** What a call with this input changes. A tool without it only reads, and nobody is asked. Contract: changes nothing itself. */
   effect?(input: unknown): ToolEffect | undefined | Promise<ToolEffect | undefined>;
   /** Contract: never throws. What takes long ends with the signal. */

@@ -1,0 +1,32 @@
+import type { Skill } from "../skill/skill.ts";
+import { type Catalog, notFound } from "./catalog.ts";
+
+/**
+ * The same catalog with these skills alone, also after a reload. A name whose winner is not among them means nothing: no copy that it
+ * hides comes forward.
+ */
+export function narrowCatalog(catalog: Catalog, keeps: (skill: Skill) => boolean): Catalog {
+  const skills = catalog.skills.filter(keeps);
+  const names = new Set(skills.map(({ name }) => name));
+  const find = (name: string) => {
+    const skill = catalog.find(name);
+    return skill && names.has(skill.name) && keeps(skill) ? skill : undefined;
+  };
+  return {
+    ...catalog,
+    skills,
+    shadowed: catalog.shadowed.filter((skill) => names.has(skill.name) && keeps(skill)),
+    find,
+    get(name) {
+      const skill = find(name);
+      if (skill) return skill;
+      throw notFound(name, names);
+    },
+    has: (name) => find(name) !== undefined,
+    names: () => [...names],
+    copies: (name) => (names.has(name) ? catalog.copies(name).filter(keeps) : []),
+    available: (isDenied) => catalog.available(isDenied).filter(({ name }) => names.has(name)),
+    definitions: (isDenied) => catalog.definitions(isDenied).filter(({ name }) => names.has(name)),
+    reload: async () => narrowCatalog(await catalog.reload(), keeps),
+  };
+}

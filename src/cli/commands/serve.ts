@@ -1,0 +1,157 @@
+import type { Discovered } from "../../host/discover.ts";
+import { isReference, resolved } from "../../host/reference.ts";
+import { openServing, type Serving } from "../../mcp/serve.ts";
+import { quoted } from "../../policy/trust.ts";
+import { SkillError } from "../../shared/error.ts";
+import { count, oneLine } from "../../shared/text.ts";
+import type { Watcher } from "../../source/watch.ts";
+import { agreeing } from "../approval.ts";
+import { EXIT } from "../exit.ts";
+import { type CallerOptions, discoverFor, warnOfConfiguration } from "../found.ts";
+import { type Io, interruption, printer, printJsonLine } from "../io.ts";
+import type { Context } from "../program.ts";
+import { sayNotice } from "../say.ts";
+import { type Tracing, traced } from "../traces.ts";
+
+export interface ServeCommandOptions extends CallerOptions {
+  http?: string;
+  token?: string;
+  allowHost?: string[];
+  allowOrigin?: string[];
+  only?: string[];
+  load?: string[];
+  authoring?: boolean;
+  readOnly?: boolean;
+  /** `--no-use`. */
+  use?: boolean;
+  yes?: boolean;
+}
+
+/** Serves the skills that are found here until the client has gone, or the command is interrupted. */
+export async function serve({ io, options }: Context<ServeCommandOptions>): Promise<number> {
+  const found = await discoverFor(io, options);
+  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  return traced(io, (traces) => (options.http === undefined ? overStdio : overHttp)({ io, options, found, traces }));
+}
+
+interface Work extends Omit<Context<ServeCommandOptions>, "args"> {
+  found: Discovered;
+  traces: Tracing | undefined;
+}
+
+async function overStdio({ io, options, found, traces }: Work): Promise<number> {
+  if (!io.protocol) {
+    const fix = "let a client start it (`skillet mcp-config --for claude` prints how), or serve over HTTP with --http";
+    throw new SkillError("usage", { message: "A client speaks on stdin and stdout, and here is a terminal", fix });
+  }
+  const streams = io.protocol();
+  const serving = open({ io, options, found, traces });
+  const { serveStreams } = await import("../../mcp/stdio.ts");
+  const signal = interruption(io);
+  const watching = watch(io, found, () => serving.refresh());
+  await serveStreams(serving, streams, { signal, onNotice: (text) => say(io, text) });
+  await (await watching)?.close();
+  return EXIT.fine;
+}
+
+async function overHttp({ io, options, found: everywhere, traces }: Work): Promise<number> {
+  const { host, port } = addressOf(options.http ?? "");
+  // Who calls over HTTP is not known: on whose behalf it is has to be said.
+  const { caller: _, ...rest } = everywhere;
+  const found: Discovered = options.chatType === undefined ? rest : everywhere;
+  const serving = open({ io, options, found, traces });
+  const { serveHttp } = await import("../../mcp/http.ts");
+  const token = options.token === undefined ? {} : { token: tokenOf(options.token, io) };
+  const signal = interruption(io);
+  const http = await serveHttp((context) => serving.open(context, { isStateless: context.era === "modern" }), {
+    host,
+    port,
+    ...token,
+    allowedHosts: options.allowHost ?? [],
+    allowedOrigins: options.allowOrigin ?? [],
+    onNotice: (text) => say(io, text),
+  });
+  const watching = watch(io, found, async () => {
+    await serving.refresh();
+    http.notify.resourcesChanged();
+    http.notify.promptsChanged();
+    http.notify.toolsChanged();
+  });
+  if (options.json)
+    printJsonLine(io.stdout, { event: "serving", url: http.url, skills: serving.catalog.skills.length });
+  else {
+    const out = printer(io.stdout, io.env);
+    out.line`${http.url}`;
+    say(io, `${count(serving.catalog.skills.length, "skill")} served over MCP; Ctrl-C ends it`);
+  }
+  await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  await http.close();
+  await (await watching)?.close();
+  return EXIT.fine;
+}
+
+function open({ io, options, found, traces }: Work): Serving {
+  // Nobody sits here: what has to be agreed to is asked of the client's user, or waits.
+  const { ask: _, ...nobody } = io;
+  const { host } = agreeing(nobody, found, { yes: options.yes === true });
+  const serving = openServing(found.catalog, traces ? { ...host, onEvent: (event) => traces.take(event) } : host, {
+    ...(options.only ? { only: options.only } : {}),
+    ...(options.load ? { load: options.load } : {}),
+    authoring: options.authoring === true,
+    isReadOnly: options.readOnly === true,
+    uses: options.use !== false,
+    onNotice: (text) => say(io, text),
+  });
+  sayUntrusted(io, serving, found);
+  return serving;
+}
+
+function sayUntrusted(io: Io, { untrusted }: Serving, { workspace }: Discovered): void {
+  if (untrusted.length === 0) return;
+  const out = printer(io.stderr, io.env);
+  const names = oneLine(untrusted.map(({ name }) => name).join(", "), 200);
+  const isHere = untrusted.every(({ origin }) => origin.scope === "workspace");
+  const what = isHere ? quoted(workspace) : untrusted.length === 1 ? quoted(names) : "NAME";
+  const message = `${count(untrusted.length, "skill")} not served until trusted: ${names}`;
+  sayNotice(out, out.yellow("!"), message, `look at what they do, then run: skillet trust ${what}`);
+}
+
+/** Follows the folders. It is not waited for: a client wants its first answer before that. */
+async function watch(io: Io, found: Discovered, onChange: () => Promise<void>): Promise<Watcher | undefined> {
+  await new Promise((resolve) => setTimeout(resolve, START_MS).unref());
+  const { watchCatalog } = await import("../../host/watch.ts");
+  const onError = (error: unknown) => say(io, String(error));
+  return watchCatalog(found.catalog, () => void onChange().catch(onError), { onError });
+}
+
+const START_MS = 500;
+
+function say(io: Io, text: string): void {
+  const out = printer(io.stderr, io.env);
+  out.line`${out.dim("·")} ${oneLine(text, 300)}`;
+}
+
+/** `7400`, `localhost`, `127.0.0.1:7400`, `[::1]:7400`. */
+function addressOf(written: string): { host: string; port: number } {
+  const [, host = "127.0.0.1", port = "7400"] =
+    /^(?:(\[[^\]]+\]|[^:]*[^:\d][^:]*|\d+(?:\.\d+){3}))?:?(\d{1,5})?$/.exec(written) ?? [];
+  if (!/^(?:(\[[^\]]+\]|[^:]+)(?::\d{1,5})?|:?\d{1,5})$/.test(written) || Number(port) > 65_535) {
+    const message = `"${oneLine(written, 100)}" is no address`;
+    throw new SkillError("usage", { message, fix: "give a host and a port: --http 127.0.0.1:7400" });
+  }
+  return { host, port: Number(port) };
+}
+
+/** What stands on a command line is seen by everybody on the machine. */
+function tokenOf(written: string, io: Io): string {
+  const refuse = (why: string): never => {
+    const fix =
+      "keep at least 16 characters that nobody guesses (openssl rand -hex 32) in a variable or a file: --token env:SKILLET_TOKEN";
+    throw new SkillError("usage", { message: `--token cannot be used: ${why}`, fix });
+  };
+  if (!isReference(written)) return refuse("it is to name a variable or a file, not to be the token itself");
+  const token = resolved(written, { env: io.env }, refuse).trim();
+  return token.length < SHORTEST ? refuse("it is too short") : token;
+}
+
+const SHORTEST = 16;

@@ -1,0 +1,64 @@
+import { Option } from "commander";
+import { examples } from "./examples.ts";
+import type { Entry } from "./program.ts";
+
+/** `skillet serve`. */
+export const SERVE: Entry = {
+  define: (command) =>
+    command
+      .description("serve the skills to agents over MCP: on stdin and stdout, or over HTTP")
+      .addOption(
+        new Option("--http [host:port]", "over Streamable HTTP, on this address of this machine").preset(
+          "127.0.0.1:7400",
+        ),
+      )
+      .option("--token <value>", "over HTTP: what clients have to send as their bearer token; env:NAME or file:PATH")
+      .option("--allow-host <name...>", "over HTTP: further names that clients may call this machine by")
+      .option("--allow-origin <name...>", "over HTTP: web pages of these hosts may call too")
+      .option("--only <name...>", "serve these skills and no others")
+      .option(
+        "--load <name...>",
+        "skills that are loaded from the start, for clients that keep their first list of tools",
+      )
+      .option("--authoring", "also the tools that check skills while they are written")
+      .option("--read-only", "run nothing of theirs: no tools, no scripts, no uses")
+      .option("--no-use", "hand no task to a sub-agent")
+      .option("-y, --yes", "agree to changes in the workspace beforehand; to nothing outside of it")
+      .option("--chat-type <type>", "on behalf of a chat of this type; private on stdin and stdout, none over HTTP")
+      .option("--chat-id <id>", "and of this id")
+      .addHelpText(
+        "after",
+        examples(
+          "skillet serve",
+          "skillet serve --only code-review release-notes --no-use",
+          "skillet serve --http",
+          "skillet serve --http 0.0.0.0:7400 --token env:SKILLET_TOKEN",
+        ),
+      ),
+  load: async () => (await import("./commands/serve.ts")).serve,
+};
+
+/** The clients whose configuration is known: spelled out here too, since every command reads this file. */
+export const CLIENT_NAMES = ["claude", "codex", "gemini", "vscode", "cursor", "opencode"];
+
+/** `skillet mcp-config`. */
+export const MCP_CONFIG: Entry = {
+  define: (command) =>
+    command
+      .description("print what makes a client start `skillet serve`, or write it into the client's configuration")
+      .addOption(new Option("--for <client>", "the client").choices(CLIENT_NAMES).makeOptionMandatory())
+      .option("--write", "put it into the client's configuration file, and keep all else that is there")
+      .option("--project", "for this workspace alone, where the client has such a file")
+      .option("--name <name>", "what the client calls the server", "skillet")
+      .option("--url <address>", "connect to a server that runs already: http://127.0.0.1:7400/mcp")
+      .argument("[option...]", "options for `skillet serve`, after --")
+      .addHelpText(
+        "after",
+        examples(
+          "skillet mcp-config --for claude",
+          "skillet mcp-config --for codex --write",
+          "skillet mcp-config --for vscode --project --write -- --only code-review",
+        ),
+      ),
+  load: async () => (await import("./commands/mcp-config.ts")).mcpConfig,
+};

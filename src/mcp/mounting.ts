@@ -1,0 +1,64 @@
+import type { McpServer, RegisteredTool, ServerContext, StandardSchemaWithJSON } from "@modelcontextprotocol/server";
+import type { Session } from "../session/session.ts";
+import type { Data } from "../skill/data.ts";
+import type { Tool } from "../skill/tool.ts";
+import { wireNames } from "../skill/wire-name.ts";
+import { type Envelope, type ListedTool, listedTool } from "./transform.ts";
+
+/** Calls a tool of the session by its own name. */
+export type Call = (tool: string, input: unknown, context: ServerContext) => Promise<Envelope>;
+
+export interface Mounting {
+  /** Lists what the loaded skills bring now, and nothing else of theirs. The client is told where that changed. */
+  sync(): void;
+}
+
+interface Mounted {
+  id: string;
+  registered: RegisteredTool;
+  /** What was said of it. */
+  said: string;
+}
+
+/** Keeps the tools that loaded skills bring on the server's list. */
+export function openMounting(mcp: McpServer, session: Session, own: ReadonlySet<string>, call: Call): Mounting {
+  const mounted = new Map<string, Mounted>();
+  return {
+    sync() {
+      const tools = session.tools.filter(({ owner }) => owner !== undefined);
+      const { toWire } = wireNames([...own, ...tools.map(({ name }) => name)]);
+      const wanted = new Map(tools.map((tool) => [toWire(tool.name), tool]));
+      for (const [wire, { registered, id, said }] of mounted) {
+        const tool = wanted.get(wire);
+        if (tool?.name === id && JSON.stringify(listedTool(tool)) === said) continue;
+        registered.remove();
+        mounted.delete(wire);
+      }
+      for (const [wire, tool] of wanted) if (!mounted.has(wire)) mount(wire, tool);
+    },
+  };
+
+  function mount(wire: string, tool: Tool): void {
+    const listed = listedTool(tool);
+    const registered = register(mcp, wire, listed, (input, context) => call(tool.name, input, context));
+    mounted.set(wire, { id: tool.name, registered, said: JSON.stringify(listed) });
+  }
+}
+
+/** Contract: throws when the server has a tool of this name. */
+export function register(
+  mcp: McpServer,
+  name: string,
+  { inputSchema, outputSchema, ...listed }: ListedTool & { outputSchema?: Data },
+  run: (input: unknown, context: ServerContext) => Promise<Envelope>,
+): RegisteredTool {
+  const output = outputSchema ? { outputSchema: asGiven(outputSchema) } : {};
+  return mcp.registerTool(name, { ...listed, inputSchema: asGiven(inputSchema), ...output }, run as never);
+}
+
+/** A schema that is only shown: the session itself takes other spellings too, and answers wrong input so that a model can mend it. */
+function asGiven(schema: Data): StandardSchemaWithJSON {
+  const shown = () => schema;
+  const props = { version: 1, vendor: "skillet", validate: (value: unknown) => ({ value }) } as const;
+  return { "~standard": { ...props, jsonSchema: { input: shown, output: shown } } };
+}

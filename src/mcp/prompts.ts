@@ -1,0 +1,174 @@
+import {
+  type CompleteResult,
+  type GetPromptResult,
+  type McpServer,
+  type Prompt,
+  ProtocolError,
+  ProtocolErrorCode,
+} from "@modelcontextprotocol/server";
+import type { Session } from "../session/session.ts";
+import { defined } from "../shared/defined.ts";
+import { inLine } from "../shared/prompt.ts";
+import { nearest } from "../shared/text.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
+import { shellQuoted } from "../skill/substitute.ts";
+import { CATEGORY_KEY } from "./transform.ts";
+
+/** The prompt that takes a skill's name, for clients with a long list; a skill of this name is its own prompt. */
+const ANY = "skill";
+/** As the Skills extension registers it. */
+const TEMPLATE = "skill://{+path}";
+const MOST = 100;
+
+type Given = Readonly<Record<string, string>>;
+
+/** Serves each skill that a person may call as a prompt. What is got is loaded: it stands in the conversation then. */
+export function servePrompts(mcp: McpServer, session: Session, onLoaded: () => void): void {
+  const { server } = mcp;
+  server.setRequestHandler("prompts/list", async () => {
+    await session.reload();
+    const skills = session.visible("user");
+    return { prompts: [...skills.map(promptOf), ...(skills.some(isAny) ? [] : [ANY_PROMPT])] };
+  });
+  server.setRequestHandler("prompts/get", async ({ params }, { mcpReq: { signal } }) => {
+    const { name, given } = await meant(session, params.name, params.arguments ?? {});
+    const skill = await found(session, name);
+    const result = await promptFor(session, skill, { given, signal });
+    onLoaded();
+    return result;
+  });
+  server.setRequestHandler("completion/complete", async ({ params: { ref, argument } }) => {
+    const { name = "", value = "" } = argument;
+    if (ref.type === "ref/resource") {
+      if (ref.uri === TEMPLATE) return completed(paths(session, value), value);
+      throw invalid(`There is no resource template ${inLine(ref.uri, 200)}: there is ${TEMPLATE}`);
+    }
+    const isAsked = ref.name === ANY && name === "name" && !session.visible("user").some(isAny);
+    if (isAsked) return completed(namesOf(session), value);
+    await meant(session, ref.name, {});
+    return completed([], value);
+  });
+}
+
+const ANY_PROMPT: Prompt = {
+  name: ANY,
+  title: "Load a skill",
+  description: "Loads a skill by its name",
+  arguments: [
+    { name: "name", description: "the skill's name", required: true },
+    { name: "arguments", description: "what it is to work on" },
+  ],
+};
+
+function isAny({ name }: Skill): boolean {
+  return name === ANY;
+}
+
+function promptOf(skill: Skill): Prompt {
+  const { title, argumentHint, briefDescription, arguments: names } = skill.manifest;
+  const hint = argumentHint === undefined ? "what it is to work on" : inLine(argumentHint, 200);
+  const whole = { name: "arguments", description: hint, required: false };
+  return {
+    name: skill.name,
+    title: inLine(title ?? skill.name, 128),
+    description: inLine(briefDescription),
+    arguments: names.length === 0 ? [whole] : names.map((name) => ({ name: inLine(name, 64), required: false })),
+    _meta: { [CATEGORY_KEY]: "skills" },
+  };
+}
+
+async function meant(session: Session, name: string, given: Given): Promise<{ name: string; given: Given }> {
+  const isKnown = () => session.visible("user").some((skill) => skill.name === name);
+  if (isKnown()) return { name, given };
+  await session.reload();
+  if (isKnown()) return { name, given };
+  if (name !== ANY) throw unknown(session, name);
+  const { name: wanted, ...rest } = given;
+  if (wanted === undefined || wanted === "") throw invalid('"name" is missing: the skill to load');
+  return { name: wanted, given: rest };
+}
+
+async function found(session: Session, name: string): Promise<Skill> {
+  const skill = session.visible("user").find((candidate) => candidate.name === name);
+  if (skill) return skill;
+  throw unknown(session, name);
+}
+
+async function promptFor(
+  session: Session,
+  skill: Skill,
+  { given, signal }: { given: Given; signal: AbortSignal },
+): Promise<GetPromptResult> {
+  const written = asWritten(skill, given);
+  const description = inLine(skill.manifest.briefDescription);
+  if (isHandedOver(skill, session)) return { description, messages: [said(handing(skill, written))] };
+  const result = await session.load(skill.name, {
+    by: "user",
+    again: true,
+    signal,
+    ...defined({ arguments: written }),
+  });
+  if (result.isError) throw invalid(result.content);
+  return { description, messages: [said(result.content)] };
+}
+
+/** One that is followed on its own is not followed while a client waits for a prompt, where the model can hand it the task. */
+function isHandedOver(skill: Skill, session: Session): boolean {
+  const canUse = session.tools.some(({ name }) => name === "use_skill");
+  return skill.manifest.context === "fork" && canUse && isFor("model", skill);
+}
+
+function handing({ name }: Skill, written: string | undefined): string {
+  const task = written === undefined ? "" : `, with this task:\n\n${written}`;
+  return `Hand this to the skill '${inLine(name, 64)}' with use_skill${task}`;
+}
+
+/** As a person would have written it behind the skill's name: the named ones in their order. */
+function asWritten(skill: Skill, given: Given): string | undefined {
+  const names = skill.manifest.arguments;
+  const unknown = Object.keys(given).find((name) => name !== "arguments" && !names.includes(name));
+  if (unknown !== undefined) {
+    const takes = names.length === 0 ? "arguments" : names.map((name) => inLine(name, 64)).join(", ");
+    throw invalid(`Skill '${inLine(skill.name, 64)}' takes no "${inLine(unknown, 64)}"; it takes ${takes}`);
+  }
+  const values = names.map((name) => given[name]);
+  const last = values.findLastIndex((value) => value !== undefined && value !== "");
+  const named = values.slice(0, last + 1).map((value = "") => shellQuoted(value));
+  const written = [...named, ...(given["arguments"] ? [given["arguments"]] : [])].join(" ");
+  return written === "" ? undefined : written;
+}
+
+function said(text: string): GetPromptResult["messages"][number] {
+  return { role: "user", content: { type: "text", text } };
+}
+
+function namesOf(session: Session): string[] {
+  return session.visible("user").map(({ name }) => name);
+}
+
+/** Names first, then the files of the one that was written. */
+function paths(session: Session, value: string): string[] {
+  const visible = session.visible();
+  const skill = visible.find(({ name }) => value.startsWith(`${name}/`));
+  if (!skill) return visible.map(({ name }) => `${name}/SKILL.md`);
+  return ["SKILL.md", ...skill.files().files.map(({ path }) => path)].map((path) => `${skill.name}/${path}`);
+}
+
+/** What begins so, else what has it in it. */
+function completed(all: readonly string[], value: string): CompleteResult {
+  const lower = value.toLowerCase();
+  const beginning = all.filter((name) => name.toLowerCase().startsWith(lower));
+  const values = beginning.length > 0 ? beginning : all.filter((name) => name.toLowerCase().includes(lower));
+  return { completion: { values: values.slice(0, MOST), total: values.length, hasMore: values.length > MOST } };
+}
+
+function unknown(session: Session, name: string): ProtocolError {
+  const near = nearest(name, namesOf(session));
+  return invalid(
+    `There is no prompt "${inLine(name, 64)}"${near === undefined ? "" : `: did you mean "${inLine(near, 64)}"?`}`,
+  );
+}
+
+function invalid(message: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+}

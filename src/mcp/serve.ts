@@ -1,0 +1,79 @@
+import type { McpRequestContext, McpServer } from "@modelcontextprotocol/server";
+import type { Catalog } from "../catalog/catalog.ts";
+import { narrowCatalog } from "../catalog/narrow.ts";
+import type { Host } from "../host/host.ts";
+import { isTrusted } from "../policy/trust.ts";
+import { openSession } from "../session/session.ts";
+import { shareCatalog } from "../session/shared-catalog.ts";
+import type { Skill } from "../skill/skill.ts";
+import { type McpOptions, type OpenServer, openServer } from "./server.ts";
+
+export interface ServeOptions extends Omit<McpOptions, "isStateless"> {
+  /** These skills and no others. */
+  only?: readonly string[];
+  /** What is loaded from the start. */
+  load?: readonly string[];
+  /** False: no task is handed to a sub-agent. */
+  uses?: boolean;
+  /** Nothing of a skill is run. */
+  isReadOnly?: boolean;
+}
+
+/** Skills for any number of clients, each with a session of its own. */
+export interface Serving {
+  /** For `serveStdio` and `serveHttp`. `isStateless`: there is a server a request. */
+  open(context: Pick<McpRequestContext, "era">, options?: { isStateless?: boolean }): Promise<McpServer>;
+  /** What is served, as of now. */
+  readonly catalog: Catalog;
+  /** Reads the sources again, and tells the clients what changed. */
+  refresh(): Promise<void>;
+  /** What is found and not served, since nobody has trusted it. */
+  readonly untrusted: readonly Skill[];
+}
+
+/** Opens what is served. Throws a SkillError when it names a skill that is not there. */
+export function openServing(found: Catalog, host: Host, options: ServeOptions = {}): Serving {
+  const { only, load = [], uses, isReadOnly, ...rest } = options;
+  const all = new Set(only);
+  const isWanted = ({ name }: Skill) => only === undefined || all.has(name);
+  // What came with a folder reaches the model of whoever opened it there: so it waits for a word, its text too.
+  const isServed = (skill: Skill) => isWanted(skill) && isTrusted(skill, host) === undefined;
+  const shared = shareCatalog(found);
+  // One object for all sessions as long as it holds the same: what is made from a catalog, its index for one, is made once.
+  let last = { of: shared, names: "", catalog: shared };
+  const narrow = (of: Catalog): Catalog => {
+    const narrowed = narrowCatalog(of, isServed);
+    const names = narrowed.names().join("\n");
+    if (last.of !== of || last.names !== names || last.catalog === shared) {
+      last = { of, names, catalog: { ...narrowed, reload: async () => narrow(await shared.reload()) } };
+    }
+    return last.catalog;
+  };
+  let catalog = narrow(shared);
+  const untrusted = found.skills.filter((skill) => isWanted(skill) && isTrusted(skill, host) !== undefined);
+  for (const name of only ?? []) if (!untrusted.some((skill) => skill.name === name)) catalog.get(name);
+  for (const name of load) catalog.get(name);
+  const live = new Set<OpenServer>();
+  return {
+    get catalog() {
+      return catalog;
+    },
+    untrusted,
+    async open(_context, { isStateless = false } = {}) {
+      const choices = { uses: uses !== false, isReadOnly: isReadOnly === true };
+      const session = openSession(catalog, host, { brings: "all", ...choices });
+      for (const name of load) await session.load(name, { by: "user" });
+      const server = openServer(session, { ...rest, isStateless });
+      live.add(server);
+      server.mcp.server.onclose = () => {
+        live.delete(server);
+        session.close();
+      };
+      return server.mcp;
+    },
+    async refresh() {
+      catalog = narrow(await shared.reload());
+      await Promise.all([...live].map((server) => server.refresh()));
+    },
+  };
+}

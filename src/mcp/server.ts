@@ -1,0 +1,144 @@
+import { McpServer, type ServerContext } from "@modelcontextprotocol/server";
+import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
+import { listWithin } from "../catalog/budget.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import { packageVersion } from "../package.ts";
+import type { Session } from "../session/session.ts";
+import { defined } from "../shared/defined.ts";
+import type { CallOptions, Tool } from "../skill/tool.ts";
+import { type Call, openMounting, register } from "./mounting.ts";
+import { servePrompts } from "./prompts.ts";
+import { skillSource } from "./skills.ts";
+import { clientTools, ROWS } from "./tools.ts";
+import { envelope, metaOf, objectSchema } from "./transform.ts";
+
+export interface McpOptions {
+  /** Also the tools that check skills while they are written. */
+  authoring?: boolean;
+  /** What is loaded is forgotten with the answer, as where each request has a server of its own. */
+  isStateless?: boolean;
+  /** False: skills are no prompts, and the server is free for yours. */
+  prompts?: boolean;
+  /** What somebody should look at. */
+  onNotice?(text: string): void;
+}
+
+/**
+ * A session as an MCP server, to be connected to a transport of yours; tools and resources of your own can be registered on it. It does
+ * not end the session: whoever opened it does, when the connection is closed.
+ */
+export function createMcpServer(session: Session, options: McpOptions = {}): McpServer {
+  return openServer(session, options).mcp;
+}
+
+export interface OpenServer {
+  mcp: McpServer;
+  /** Looks again at what there is, and tells the client what changed. */
+  refresh(): Promise<void>;
+}
+
+export function openServer(session: Session, options: McpOptions): OpenServer {
+  const hasPrompts = options.prompts !== false;
+  const mcp = new McpServer(
+    { name: "skillet", title: "Skills", version: packageVersion() },
+    {
+      capabilities: {
+        tools: { listChanged: true },
+        resources: { listChanged: true },
+        ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
+      },
+      instructions: instructionsOf(session),
+      // Loading a skill with ten tools is one change.
+      debouncedNotificationMethods: CHANGES.map((what) => `notifications/${what}/list_changed`),
+    },
+  );
+  const tools = ownTools(session, options);
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  const call: Call = async (name, input, context) => {
+    const callOptions = optionsOf(context);
+    const own = byName.get(name);
+    const result = await (own && !isOfSession(own, session)
+      ? own.execute(input, callOptions)
+      : session.call(name, name === "load_skill" ? { ...Object(input), again: true } : input, callOptions));
+    mounting.sync();
+    return envelope(result, ROWS[name]?.output?.of);
+  };
+  const mounting = openMounting(mcp, session, new Set(byName.keys()), call);
+  for (const tool of tools) registerOwn(mcp, tool, (input, context) => call(tool.name, input, context));
+  new SkillsExtension({
+    source: skillSource(session, defined({ onNotice: options.onNotice })),
+    onWarning: ({ path, message }) => options.onNotice?.(`${path}: ${message}`),
+  }).attach(mcp);
+  if (hasPrompts) servePrompts(mcp, session, () => mounting.sync());
+  mounting.sync();
+  return {
+    mcp,
+    async refresh() {
+      const before = session.catalog;
+      await session.reload();
+      await session.ready();
+      mounting.sync();
+      if (session.catalog === before || !mcp.isConnected()) return;
+      mcp.sendResourceListChanged();
+      if (hasPrompts) mcp.sendPromptListChanged();
+    },
+  };
+}
+
+const CHANGES = ["tools", "prompts", "resources"];
+
+/** The session's tools and those that only a client needs, in the order of the table. */
+function ownTools(session: Session, { authoring = false, isStateless }: McpOptions): Tool[] {
+  const there = [...session.tools, ...clientTools(session, { isStateless })];
+  return Object.entries(ROWS).flatMap(([name, { isForAuthors }]) => {
+    const tool = there.find((candidate) => candidate.name === name);
+    return tool && (authoring || !isForAuthors) ? [tool] : [];
+  });
+}
+
+function isOfSession(tool: Tool, session: Session): boolean {
+  return session.tools.some(({ name }) => name === tool.name);
+}
+
+function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register>[3]): void {
+  const row = ROWS[tool.name];
+  if (!row) return;
+  const { title, annotations, output } = row;
+  const { description, inputSchema } = tool;
+  const listed = { title, description, inputSchema: objectSchema(inputSchema), annotations, _meta: metaOf(tool) };
+  register(mcp, tool.name, { ...listed, ...(output ? { outputSchema: output.schema } : {}) }, run);
+}
+
+/** With progress for who asked for it. */
+function optionsOf({ mcpReq }: ServerContext): CallOptions {
+  const { signal } = mcpReq;
+  const progressToken = mcpReq._meta?.progressToken;
+  if (progressToken === undefined) return { signal };
+  let progress = 0;
+  return {
+    signal,
+    onProgress(message) {
+      progress++;
+      const params = { progressToken, progress, message };
+      void mcpReq.notify({ method: "notifications/progress", params }).catch(() => {}); // Who has gone need not know.
+    },
+  };
+}
+
+/** Some clients cut what a server says of itself at two thousand characters. */
+const ROOM = 1400;
+const HEADING =
+  "Skills hold instructions for certain tasks. When one fits the request, load it with load_skill before you answer, and follow it. A loaded skill may bring tools, named skill__tool; where your list of tools does not show them, call them with call_skill_tool.";
+
+function instructionsOf(session: Session): string {
+  const known = INSTRUCTIONS.get(session.catalog);
+  if (known !== undefined) return known;
+  const skills = session.visible();
+  const { text } = listWithin(skills, { room: ROOM, first: () => [], search: "search_skills" });
+  const told = skills.length === 0 ? HEADING : `${HEADING}\n\n${text}`;
+  INSTRUCTIONS.set(session.catalog, told);
+  return told;
+}
+
+/** Of a thousand skills it takes a while to say. Contract: all sessions over a catalog have one host. */
+const INSTRUCTIONS = new WeakMap<Catalog, string>();

@@ -1,0 +1,131 @@
+import type { Session } from "../session/session.ts";
+import { defined } from "../shared/defined.ts";
+import { inLine } from "../shared/prompt.ts";
+import type { Data } from "../skill/data.ts";
+import type { Parameters, Values } from "../skill/parameters.ts";
+import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
+import { CHANGES, type Hints, READS, RUNS } from "./transform.ts";
+
+/** How a tool of ours is listed, and what its result is for programs. */
+export interface Row {
+  title: string;
+  annotations: Hints;
+  output?: { schema: Data; of(result: ToolResult): Data | undefined };
+  /** Only for people who write skills. */
+  isForAuthors?: true;
+}
+
+const TEXT = { type: "string" };
+const SKILL = { skill: { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } } as const;
+
+/** Every tool of ours, in the order in which it is listed. */
+export const ROWS: Readonly<Record<string, Row>> = {
+  list_skills: {
+    title: "List skills",
+    annotations: READS,
+    output: listOf({ name: TEXT, description: TEXT, version: TEXT, tags: { type: "array", items: TEXT } }),
+  },
+  search_skills: {
+    title: "Search skills",
+    annotations: READS,
+    output: listOf({ name: TEXT, description: TEXT, why: TEXT }),
+  },
+  load_skill: { title: "Load a skill", annotations: READS },
+  activate_skills_for: { title: "Load the skills for a topic", annotations: READS },
+  unload_skill: { title: "Unload a skill", annotations: READS },
+  read_skill_resource: { title: "Read a file of a skill", annotations: READS },
+  run_skill_script: { title: "Run a script of a skill", annotations: RUNS },
+  use_skill: { title: "Hand a task to a skill", annotations: CHANGES },
+  call_skill_tool: { title: "Call a tool of a loaded skill", annotations: CHANGES },
+  validate_skill: { title: "Check a skill's structure", annotations: READS, isForAuthors: true },
+  lint_skill: { title: "Check a skill's style", annotations: READS, isForAuthors: true },
+};
+
+/** The skills of a listing that is a JSON array; what stands in it without a name says how many more there are, or what was not looked at. */
+function listOf(properties: Data): NonNullable<Row["output"]> {
+  const item = { type: "object", properties, required: ["name", "description"] };
+  const skills = { type: "array", items: item };
+  return {
+    schema: { type: "object", properties: { skills, note: TEXT, more: { type: "number" } }, required: ["skills"] },
+    of({ content }) {
+      const entries = JSON.parse(content) as Data[];
+      const rest = entries.filter((entry) => entry["name"] === undefined);
+      const skills = entries.filter((entry) => entry["name"] !== undefined);
+      return Object.assign({ skills }, ...rest);
+    },
+  };
+}
+
+export interface OwnOptions {
+  /** Whether what is loaded is forgotten with the answer: then a call says which skill the tool is of. */
+  isStateless?: boolean | undefined;
+}
+
+/** The tools that only make sense to a client: what a conversation of ours does by itself. */
+export function clientTools(session: Session, { isStateless = false }: OwnOptions): readonly Tool[] {
+  return [
+    tool(
+      "activate_skills_for",
+      "Loads the skills that a topic is about: gives their full instructions and the lists of their files. Follow them.",
+      { topic: { type: "string", says: "what is to be done, in a few words", isRequired: true } },
+      async ({ topic }, { signal }) => (await session.activate(topic, { again: true, ...defined({ signal }) })).result,
+    ),
+    ...(isStateless ? [] : [unloadTool(session)]),
+    tool(
+      "call_skill_tool",
+      isStateless
+        ? "Calls a tool that a skill brings: one of those that load_skill named."
+        : "Calls a tool that a loaded skill brought and that is not among your tools: one of those that load_skill named.",
+      {
+        ...(isStateless ? { skill: { ...SKILL.skill, isRequired: false, says: "the skill that brings it" } } : {}),
+        tool: { type: "string", says: "the tool's name, as load_skill gave it", isRequired: true },
+        input: { type: "object", says: "the tool's input" },
+      },
+      (given, options) => (isStateless ? callLoading : call)(session, given as Called, options),
+    ),
+  ];
+}
+
+function unloadTool(session: Session): Tool {
+  const says = "Unloads a skill that is not needed any more: its tools are taken from the list.";
+  return tool("unload_skill", says, SKILL, async ({ skill }) => unloaded(session, skill));
+}
+
+interface Called {
+  tool: string;
+  skill?: string;
+  input?: Data;
+}
+
+function call(session: Session, { tool, input = {} }: Called, options: CallOptions): Promise<ToolResult> {
+  return session.call(tool, input, options);
+}
+
+/** Nothing is loaded in a conversation that ends with this call: so the skill is, first. */
+async function callLoading(session: Session, called: Called, options: CallOptions): Promise<ToolResult> {
+  const [before = ""] = called.tool.split(/__|\./);
+  const name = called.skill ?? before;
+  if (!session.active.some((active) => active.name === name)) {
+    const loaded = await session.load(name, defined({ signal: options.signal }));
+    if (loaded.isError) return loaded;
+  }
+  const isWhole = called.tool !== before;
+  return call(session, { ...called, tool: isWhole ? called.tool : `${name}.${called.tool}` }, options);
+}
+
+function unloaded(session: Session, name: string): ToolResult {
+  const shown = inLine(name, 64);
+  if (session.unload(name)) return { content: `Skill '${shown}' is unloaded.`, isError: false };
+  const loaded = session.active.map((skill) => inLine(skill.name, 64)).join(", ");
+  const content = `Skill '${shown}' is not loaded${loaded === "" ? "" : `; these are: ${loaded}`}.`;
+  return { content, isError: false, code: "not-loaded" };
+}
+
+function tool<P extends Parameters>(
+  name: string,
+  description: string,
+  parameters: P,
+  run: (values: Values<P>, options: CallOptions) => Promise<ToolResult>,
+): Tool {
+  return makeTool({ name, description, category: "skills", parameters }, run);
+}

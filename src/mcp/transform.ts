@@ -1,0 +1,112 @@
+import { inLine } from "../shared/prompt.ts";
+import { type Data, isData } from "../skill/data.ts";
+import type { Tool, ToolResult } from "../skill/tool.ts";
+
+/** What a client may think of a tool before it calls it. */
+export interface Hints {
+  /** It changes nothing. */
+  readOnlyHint: boolean;
+  /** What it changes may be lost. */
+  destructiveHint: boolean;
+  /** Called again with the same, it changes nothing more. */
+  idempotentHint: boolean;
+  /** It reaches what is not here. */
+  openWorldHint: boolean;
+}
+
+export const READS: Hints = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
+/** A program in a sandbox: it leaves nothing behind, but is not the same twice. */
+export const RUNS: Hints = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false };
+export const CHANGES: Hints = {
+  readOnlyHint: false,
+  destructiveHint: true,
+  idempotentHint: false,
+  openWorldHint: true,
+};
+
+/** What a tool carries for clients that sort by it. */
+export const CATEGORY_KEY = "skillet/category";
+
+/** A tool as a client lists it, but for its name, which depends on the others. */
+export interface ListedTool {
+  title: string;
+  description: string;
+  inputSchema: Data;
+  annotations: Hints;
+  _meta: Record<string, unknown>;
+}
+
+/** A tool that a skill brings. */
+export function listedTool(tool: Tool): ListedTool {
+  return {
+    title: inLine(tool.owner ? `${tool.owner.name}: ${shortName(tool)}` : tool.name, 128),
+    description: tool.description,
+    inputSchema: objectSchema(tool.inputSchema),
+    annotations: hintsOf(tool),
+    _meta: metaOf(tool),
+  };
+}
+
+/** One that starts nothing and has no effect only reads. */
+function hintsOf({ starts, effect }: Tool): Hints {
+  if (starts !== undefined) return starts === "use" ? CHANGES : RUNS;
+  return effect ? CHANGES : READS;
+}
+
+/** What a client is told of a tool that means nothing to a model. */
+export function metaOf({ category, owner }: Pick<Tool, "category" | "owner">): Record<string, unknown> {
+  return { [CATEGORY_KEY]: category, ...(owner ? { "skillet/skill": owner.name } : {}) };
+}
+
+/** `run`, of a skill's `skill.run`. */
+function shortName({ name, owner }: Tool): string {
+  return owner && name.startsWith(`${owner.name}.`) ? name.slice(owner.name.length + 1) : name;
+}
+
+/** The schema of an object, as every client wants it at the top; what it lets through of objects stays the same. */
+export function objectSchema(schema: Data): Data {
+  const { $schema: _, $id: _id, type: _type, properties, ...rest } = schema;
+  return { type: "object", ...(isData(properties) ? { properties } : { properties: {} }), ...rest };
+}
+
+/** What a call came to, as a client reads it. */
+export interface Envelope {
+  content: { type: "text"; text: string }[];
+  isError?: true;
+  structuredContent?: Record<string, unknown>;
+  _meta?: Record<string, unknown>;
+}
+
+/** `structured`: the same for programs, where the tool says what it looks like. Of what went wrong there is only the text. */
+export function envelope(result: ToolResult, structured?: (result: ToolResult) => Data | undefined): Envelope {
+  const { content, isError, code } = result;
+  const data = isError ? undefined : structured?.(result);
+  const meta = resultMeta(result);
+  const followed = followedBy(result);
+  return {
+    content: [{ type: "text", text: followed === undefined ? content : `${content}\n${followed}` }],
+    ...(isError ? { isError } : {}),
+    ...(data ? { structuredContent: data } : {}),
+    ...(code !== undefined || meta
+      ? { _meta: { ...meta, ...(code === undefined ? {} : { "skillet/code": code }) } }
+      : {}),
+  };
+}
+
+/** What of a use is worth knowing for whoever looks on. */
+function resultMeta({ iterations, usage, cost, metadata }: ToolResult): Record<string, unknown> | undefined {
+  if (iterations === undefined) return undefined;
+  return {
+    "skillet/use": { ...metadata, iterations, ...(usage ? { usage } : {}), ...(cost === undefined ? {} : { cost }) },
+  };
+}
+
+/** Who did the work of a use: an agent should know whom it quotes. */
+function followedBy({ iterations, metadata }: ToolResult): string | undefined {
+  const model = metadata?.["model"];
+  if (iterations === undefined || typeof model !== "string") return undefined;
+  if (model === "runbook") {
+    return "[Followed by runbook, which is no language model: it did what the skill's instructions spell out, and judged nothing]";
+  }
+  return `[Followed by the model ${inLine(model, 128)}, asked ${iterations === 1 ? "once" : `${iterations} times`}]`;
+}
