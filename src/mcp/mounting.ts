@@ -1,4 +1,10 @@
-import type { McpServer, RegisteredTool, ServerContext, StandardSchemaWithJSON } from "@modelcontextprotocol/server";
+import type {
+  InputRequiredResult,
+  McpServer,
+  RegisteredTool,
+  ServerContext,
+  StandardSchemaWithJSON,
+} from "@modelcontextprotocol/server";
 import type { Session } from "../session/session.ts";
 import type { Data } from "../skill/data.ts";
 import type { Tool } from "../skill/tool.ts";
@@ -6,7 +12,7 @@ import { wireNames } from "../skill/wire-name.ts";
 import { type Envelope, type ListedTool, listedTool } from "./transform.ts";
 
 /** Calls a tool of the session by its own name. */
-export type Call = (tool: string, input: unknown, context: ServerContext) => Promise<Envelope>;
+export type Call = (tool: string, input: unknown, context: ServerContext) => Promise<Envelope | InputRequiredResult>;
 
 export interface Mounting {
   /** Lists what the loaded skills bring now, and nothing else of theirs. The client is told where that changed. */
@@ -50,7 +56,7 @@ export function register(
   mcp: McpServer,
   name: string,
   { inputSchema, outputSchema, ...listed }: ListedTool & { outputSchema?: Data },
-  run: (input: unknown, context: ServerContext) => Promise<Envelope>,
+  run: (input: unknown, context: ServerContext) => ReturnType<Call>,
 ): RegisteredTool {
   const output = outputSchema ? { outputSchema: asGiven(outputSchema) } : {};
   return mcp.registerTool(name, { ...listed, inputSchema: asGiven(inputSchema), ...output }, run as never);

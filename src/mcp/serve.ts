@@ -6,6 +6,7 @@ import { isTrusted } from "../policy/trust.ts";
 import { openSession } from "../session/session.ts";
 import { shareCatalog } from "../session/shared-catalog.ts";
 import type { Skill } from "../skill/skill.ts";
+import { openAsking } from "./asking.ts";
 import { type McpOptions, type OpenServer, openServer } from "./server.ts";
 
 export interface ServeOptions extends Omit<McpOptions, "isStateless"> {
@@ -54,6 +55,7 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   for (const name of only ?? []) if (!untrusted.some((skill) => skill.name === name)) catalog.get(name);
   for (const name of load) catalog.get(name);
   const live = new Set<OpenServer>();
+  const stateless = openAsking();
   return {
     get catalog() {
       return catalog;
@@ -63,10 +65,14 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
       const choices = { uses: uses !== false, isReadOnly: isReadOnly === true };
       const session = openSession(catalog, host, { brings: "all", ...choices });
       for (const name of load) await session.load(name, { by: "user" });
-      const server = openServer(session, { ...rest, isStateless });
+      const asking = isStateless ? stateless : openAsking();
+      const server = openServer(session, { ...rest, isStateless }, { asking });
       live.add(server);
       server.mcp.server.onclose = () => {
         live.delete(server);
+        // What waits for a word there is gone on with by another request, in this session.
+        if (isStateless) return void server.settled().then(() => session.close());
+        asking.close();
         session.close();
       };
       return server.mcp;

@@ -3,14 +3,15 @@ import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
 import { listWithin } from "../catalog/budget.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { packageVersion } from "../package.ts";
-import type { Session } from "../session/session.ts";
+import type { Session, SessionCallOptions } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
 import type { CallOptions, Tool } from "../skill/tool.ts";
+import { type Asking, openAsking } from "./asking.ts";
 import { type Call, openMounting, register } from "./mounting.ts";
 import { servePrompts } from "./prompts.ts";
 import { skillSource } from "./skills.ts";
 import { clientTools, ROWS } from "./tools.ts";
-import { envelope, metaOf, objectSchema } from "./transform.ts";
+import { type Envelope, envelope, metaOf, objectSchema } from "./transform.ts";
 
 export interface McpOptions {
   /** Also the tools that check skills while they are written. */
@@ -21,6 +22,11 @@ export interface McpOptions {
   prompts?: boolean;
   /** What somebody should look at. */
   onNotice?(text: string): void;
+}
+
+/** For servers that only last for a request: what is asked of one is answered to another. */
+interface Shared {
+  asking?: Asking;
 }
 
 /**
@@ -35,9 +41,11 @@ export interface OpenServer {
   mcp: McpServer;
   /** Looks again at what there is, and tells the client what changed. */
   refresh(): Promise<void>;
+  /** Resolves when no call is under way, nor waits for a word. */
+  settled(): Promise<void>;
 }
 
-export function openServer(session: Session, options: McpOptions): OpenServer {
+export function openServer(session: Session, options: McpOptions, { asking = openAsking() }: Shared = {}): OpenServer {
   const hasPrompts = options.prompts !== false;
   const mcp = new McpServer(
     { name: "skillet", title: "Skills", version: packageVersion() },
@@ -48,14 +56,14 @@ export function openServer(session: Session, options: McpOptions): OpenServer {
         ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
       },
       instructions: instructionsOf(session),
+      inputRequired: { maxRounds: MOST_ROUNDS },
       // Loading a skill with ten tools is one change.
       debouncedNotificationMethods: CHANGES.map((what) => `notifications/${what}/list_changed`),
     },
   );
   const tools = ownTools(session, options);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
-  const call: Call = async (name, input, context) => {
-    const callOptions = optionsOf(context);
+  const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
     const own = byName.get(name);
     const result = await (own && !isOfSession(own, session)
       ? own.execute(input, callOptions)
@@ -63,6 +71,13 @@ export function openServer(session: Session, options: McpOptions): OpenServer {
     mounting.sync();
     return envelope(result, ROWS[name]?.output?.of);
   };
+  const underWay = new Set<Promise<unknown>>();
+  const call: Call = (name, input, context) =>
+    asking.call(mcp, context, (asked) => {
+      const work = execute(name, input, { ...asked, ...progressOf(context) });
+      underWay.add(work);
+      return work.finally(() => underWay.delete(work));
+    });
   const mounting = openMounting(mcp, session, new Set(byName.keys()), call);
   for (const tool of tools) registerOwn(mcp, tool, (input, context) => call(tool.name, input, context));
   new SkillsExtension({
@@ -73,6 +88,9 @@ export function openServer(session: Session, options: McpOptions): OpenServer {
   mounting.sync();
   return {
     mcp,
+    async settled() {
+      await Promise.allSettled(underWay);
+    },
     async refresh() {
       const before = session.catalog;
       await session.reload();
@@ -85,6 +103,8 @@ export function openServer(session: Session, options: McpOptions): OpenServer {
   };
 }
 
+/** How often a call may ask. */
+const MOST_ROUNDS = 50;
 const CHANGES = ["tools", "prompts", "resources"];
 
 /** The session's tools and those that only a client needs, in the order of the table. */
@@ -109,14 +129,12 @@ function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register
   register(mcp, tool.name, { ...listed, ...(output ? { outputSchema: output.schema } : {}) }, run);
 }
 
-/** With progress for who asked for it. */
-function optionsOf({ mcpReq }: ServerContext): CallOptions {
-  const { signal } = mcpReq;
+/** For who asked for it. */
+function progressOf({ mcpReq }: ServerContext): Pick<CallOptions, "onProgress"> {
   const progressToken = mcpReq._meta?.progressToken;
-  if (progressToken === undefined) return { signal };
+  if (progressToken === undefined) return {};
   let progress = 0;
   return {
-    signal,
     onProgress(message) {
       progress++;
       const params = { progressToken, progress, message };

@@ -5,19 +5,21 @@ import { runId } from "../run/id.ts";
 import { wordOn } from "../run/port.ts";
 import { allSecrets } from "../run/secrets.ts";
 import { effectToAgree } from "../run/word.ts";
+import { defined } from "../shared/defined.ts";
 import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
-import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
+import type { Tool, ToolResult } from "../skill/tool.ts";
+import type { SessionCallOptions } from "./session.ts";
 
 /** Asks whether a call that changes something may be made. Gives what speaks against it. */
-export type Agree = (tool: Tool, input: unknown, options: CallOptions) => Promise<ToolResult | undefined>;
+export type Agree = (tool: Tool, input: unknown, options: SessionCallOptions) => Promise<ToolResult | undefined>;
 
 /** What somebody agreed to for the whole conversation is not asked again. */
 export function openAgreement(host: Host): Agree {
   const run = runId();
   const agreed = new Set<string>();
-  return async (tool, input, { signal = new AbortController().signal }) => {
+  return async (tool, input, { signal = new AbortController().signal, approve = host.approve }) => {
     if (!tool.effect) return undefined;
     const hiding = openHiding(allSecrets(new Map(), host));
     const workspace = host.workspace === undefined ? undefined : shownPath(host.workspace, host);
@@ -25,7 +27,9 @@ export function openAgreement(host: Host): Agree {
     if (!effect) return undefined;
     const hide = (text: string) => hiding.text(text);
     const ask = { effect, signal, hide, onAsked: () => {}, onGiven: () => {} };
-    const word = await wordOn(host, ask).catch((error): Approval => ({ isApproved: false, reason: reason(error) }));
+    const word = await wordOn({ ...host, ...defined({ approve }) }, ask).catch(
+      (error): Approval => ({ isApproved: false, reason: reason(error) }),
+    );
     if (word && isForRun(effect, word)) agreed.add(wordOf(effect));
     if (word?.isApproved) return undefined;
     const why = word

@@ -1,5 +1,6 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import type { DiscloseOptions, Disclosure } from "../catalog/disclose.ts";
+import type { Approve } from "../host/approvals.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
@@ -49,6 +50,12 @@ export interface SessionOptions {
   isReadOnly?: boolean;
 }
 
+/** What a call in a conversation comes with. */
+export interface SessionCallOptions extends CallOptions {
+  /** Whom to ask about this call, in place of the host's. No skill gets hold of it. */
+  approve?: Approve;
+}
+
 /** What can be said of one query, over the settings. */
 export type TellOptions = Pick<
   DiscloseOptions,
@@ -77,8 +84,8 @@ export interface Session {
   unload(name: string): boolean;
   /** One line that says what is loaded, for a conversation that was shortened; empty when nothing is. */
   reminder(): string;
-  /** Calls a tool, once the host agrees to what it changes. Contract: never throws. */
-  call(tool: string, input: unknown, options?: CallOptions): Promise<ToolResult>;
+  /** Calls a tool, once somebody agrees to what it changes. Contract: never throws. */
+  call(tool: string, input: unknown, options?: SessionCallOptions): Promise<ToolResult>;
   /** Reads the sources again. */
   reload(): Promise<Catalog>;
   /** Resolves when the tools of what was loaded are there as they are now. */
@@ -160,8 +167,10 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
       const known = offered(state.mounts.listed);
       const tools = known.some(isNamed) ? known : offered(await state.mountedNow());
       const tool = tools.find(isNamed);
+      if (tool?.starts !== undefined) return tool.execute(input, options); // And so has what it starts.
+      const { approve, ...given } = options;
       const { toolSeconds } = state.host.settings.limits;
-      if (tool) return (await agree(tool, input, options)) ?? callInTime(tool, input, options, toolSeconds);
+      if (tool) return (await agree(tool, input, options)) ?? callInTime(tool, input, given, toolSeconds);
       const there = tools.map((candidate) => candidate.name).join(", ");
       const content = `There is no tool "${inLine(name, 64)}"; there are ${there}.`;
       return { content, isError: true, code: "tool-unknown" };

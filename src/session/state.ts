@@ -24,7 +24,7 @@ import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { Mounts } from "./mounts.ts";
 import { joined, ownTools } from "./own-tools.ts";
 import { saysTheSame } from "./same-catalog.ts";
-import type { ActiveSkill, By, LoadOptions, SessionOptions, TellOptions } from "./session.ts";
+import type { ActiveSkill, By, LoadOptions, SessionCallOptions, SessionOptions, TellOptions } from "./session.ts";
 import { toolLines } from "./tools.ts";
 
 /** What a conversation has come to. */
@@ -171,11 +171,13 @@ export class State {
   }
 
   /** Hands a task to a sub-agent that follows the skill. */
-  async use(request: UseRequest, within?: Within, { onProgress }: CallOptions = {}): Promise<ToolResult> {
+  async use(request: UseRequest, within?: Within, options: SessionCallOptions = {}): Promise<ToolResult> {
     const found = await this.find(request.skill, request.by ?? "user");
     if ("refusal" in found) return found.refusal;
     moveToFront(this.#recent, found.name);
-    const { catalog, host } = this;
+    const { catalog } = this;
+    const { onProgress, approve } = options;
+    const host = { ...this.host, ...defined({ approve }) };
     const { signal = new AbortController().signal } = request;
     const result = await (within
       ? useWithin({ catalog, host, request, chain: chainIn(within), port: within.port, id: within.id, signal })
