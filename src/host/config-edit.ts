@@ -34,9 +34,8 @@ export async function editConfig(file: string, edit: ConfigEdit): Promise<boolea
         fix: "mend the line first: nothing was written",
       });
     }
-    const wanted = sorted(changed(read.leaves, edit));
-    if (isDeepStrictEqual(sorted(read.leaves), wanted)) return false;
-    const next = candidates(text, edit).find((one) => isDeepStrictEqual(sorted(leavesOf(one) ?? []), wanted));
+    const next = editToml(text, edit, leavesOf);
+    if (next === text) return false;
     if (next === undefined) {
       const line = lineFinder(statementsOf(text))(edit.parts);
       throw new SkillError("config-edit", {
@@ -47,6 +46,18 @@ export async function editConfig(file: string, edit: ConfigEdit): Promise<boolea
     replaceFile(file, next, edit.isSecret ? 0o600 : mode);
     return true;
   });
+}
+
+/** A TOML text with one key changed, and nothing else in it; nothing when that cannot be done line by line. Contract: it parses. */
+export function editToml(
+  text: string,
+  edit: ConfigEdit,
+  leavesOf: (text: string) => readonly Leaf[] | undefined,
+): string | undefined {
+  const leaves = leavesOf(text) ?? [];
+  const wanted = sorted(changed(leaves, edit));
+  if (isDeepStrictEqual(sorted(leaves), wanted)) return text;
+  return candidates(text, edit).find((one) => isDeepStrictEqual(sorted(leavesOf(one) ?? []), wanted));
 }
 
 function readText(file: string): { text: string; mode?: number } {

@@ -52,7 +52,7 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   };
   let catalog = narrow(shared);
   const untrusted = found.skills.filter((skill) => isWanted(skill) && isTrusted(skill, host) !== undefined);
-  for (const name of only ?? []) if (!untrusted.some((skill) => skill.name === name)) catalog.get(name);
+  for (const name of only ?? []) found.get(name);
   for (const name of load) catalog.get(name);
   const live = new Set<OpenServer>();
   const stateless = openAsking();

@@ -101,8 +101,12 @@ function resultMeta({ iterations, usage, cost, metadata }: ToolResult): Record<s
   };
 }
 
-/** Who did the work of a use: an agent should know whom it quotes. */
-function followedBy({ iterations, metadata }: ToolResult): string | undefined {
+/** Who did the work of a use: an agent should know whom it quotes; and how one that waits is gone on with. */
+function followedBy({ iterations, metadata, code }: ToolResult): string | undefined {
+  const run = metadata?.["run"];
+  if (code === "waiting" && typeof run === "string") {
+    return `[It is kept as run ${run}. Tell the user: \`skillet approve ${run}\` shows what it would do and agrees to it, then \`skillet resume ${run}\` goes on]`;
+  }
   const model = metadata?.["model"];
   if (iterations === undefined || typeof model !== "string") return undefined;
   if (model === "runbook") {

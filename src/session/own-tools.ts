@@ -5,7 +5,7 @@ import { inLine } from "../shared/prompt.ts";
 import type { Data } from "../skill/data.ts";
 import { plainSchema } from "../skill/plain-schema.ts";
 import { type SkillScript, scriptsOf } from "../skill/script.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
 import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
 import type { State } from "./state.ts";
 
@@ -14,7 +14,7 @@ const CATEGORY = "skills";
 /** What a loaded skill is besides its toolsets: a tool for each of its scripts, and one that hands a task to it. */
 export function ownTools(skill: Skill, state: State): readonly Tool[] {
   const scripts = denials(skill, state.host, "run").length === 0 ? scriptTools(skill, state) : [];
-  const canBeUsed = state.canUse && denials(skill, state.host, "use").length === 0;
+  const canBeUsed = state.canUse && isFor("model", skill) && denials(skill, state.host, "use").length === 0;
   const run = canBeUsed && !scripts.some(({ name }) => name === runName(skill)) ? [runTool(skill, state)] : [];
   return [...scripts, ...run];
 }

@@ -1,0 +1,81 @@
+import { readFileSync, statSync } from "node:fs";
+import { replaceFile, whileLocked } from "../../host/locked-file.ts";
+import { SkillError } from "../../shared/error.ts";
+import { codeOf, reason } from "../../shared/inside.ts";
+import type { Client } from "./clients.ts";
+import { languageOf, mergeSnippet } from "./merge.ts";
+import type { Snippet } from "./snippet.ts";
+
+const LARGEST_FILE = 8 * 1024 * 1024;
+
+export interface WriteOptions {
+  only: Client["only"];
+  /** The mode of a file that is made; one that is there keeps its own. */
+  mode: number;
+}
+
+/**
+ * Puts a snippet into a client's file: whole or not at all, and nothing else in it changes. Contract: false when it was there already.
+ * Throws a SkillError when the file cannot be read, changed or written.
+ */
+export async function writeSnippet(file: string, snippet: Snippet, { only, mode }: WriteOptions): Promise<boolean> {
+  const language = await languageOf(snippet.format);
+  look(file); // Before anything is made beside it.
+  return whileLocked(file, () => {
+    const there = look(file) ?? { text: "", mark: "", mode };
+    const next = about(file, () => mergeSnippet(there.text, snippet, only, language));
+    if (next === there.text) return false;
+    replaceFile(file, there.mark + next, there.mode);
+    return true;
+  });
+}
+
+/** What a client's file says; nothing when there is none, or none that can be read. */
+export async function readDocument(file: string, format: Client["format"]): Promise<unknown> {
+  const language = await languageOf(format);
+  try {
+    return language.parse(look(file)?.text ?? "");
+  } catch (error) {
+    if (error instanceof SkillError) return undefined;
+    throw error;
+  }
+}
+
+interface There {
+  text: string;
+  /** The mark of byte order before it. */
+  mark: string;
+  mode: number;
+}
+
+function look(file: string): There | undefined {
+  try {
+    const stats = statSync(file);
+    if (!stats.isFile()) throw unusable(file, "is not a file", "move it away");
+    if (stats.size > LARGEST_FILE) throw unusable(file, "is larger than 8 MiB", "put the lines in by hand");
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file));
+    const mark = text.startsWith("\ufeff") ? "\ufeff" : "";
+    return { text: text.slice(mark.length), mark, mode: stats.mode & 0o777 };
+  } catch (error) {
+    if (error instanceof SkillError) throw error;
+    if (codeOf(error) === "ENOENT") return undefined;
+    if (error instanceof TypeError) throw unusable(file, "is not UTF-8", "save it as UTF-8");
+    throw unusable(file, `cannot be read: ${reason(error)}`, "give yourself read permission");
+  }
+}
+
+function unusable(file: string, what: string, fix: string): SkillError {
+  return new SkillError("unreadable", { message: `${file} ${what}`, fix: `${fix}: nothing was written` });
+}
+
+/** Says of which file something is true. */
+function about<T>(file: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof RangeError) throw unusable(file, "is nested too deeply", "put the lines in by hand");
+    if (!(error instanceof SkillError)) throw error;
+    const { code, message, fix } = error;
+    throw new SkillError(code, { message: `${file} ${message}`, ...(fix === undefined ? {} : { fix }), cause: error });
+  }
+}

@@ -1,0 +1,322 @@
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { CLIENTS } from "../../src/mcp/config/clients.ts";
+import { parseJsonc } from "../../src/mcp/config/jsonc.ts";
+import { type RunOptions, skillet } from "../support/command.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+const root = join(import.meta.dirname, "..", "..");
+const BIN = join(root, "bin", "skillet.cjs");
+const NAMES = Object.keys(CLIENTS);
+
+/** A home and a project of their own, and what there is in them. */
+function place(files: Record<string, string | Uint8Array> = {}) {
+  const folder = temporaryFolder({ "home/x": "", "project/x": "", ...files });
+  const home = join(folder, "home");
+  const project = join(folder, "project");
+  return {
+    home,
+    project,
+    text: (file: string) => readFileSync(join(folder, file), "utf8"),
+    run: (name: string, args: readonly string[] = [], options: RunOptions = {}) =>
+      skillet(["mcp-config", "--for", name, ...args], {
+        cwd: project,
+        ...options,
+        env: { HOME: home, ...options.env },
+      }),
+  };
+}
+
+const fileOf = (name: string, { home, project }: { home: string; project: string }, scope: "user" | "project") =>
+  CLIENTS[name]?.[scope]({ home, workspace: project, env: {}, platform: process.platform }) ?? "";
+
+describe("skillet mcp-config", () => {
+  it("prints the snippet alone on stdout, and beside it where it belongs and what to do", async () => {
+    const { run, home } = place();
+    const { stdout, stderr, code } = await run("claude");
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual({
+      mcpServers: { skillet: { type: "stdio", command: process.execPath, args: [BIN, "serve"] } },
+    });
+    expect(stderr).toContain("it belongs into ~/.claude.json: the same with --write puts it there\n");
+    expect(stderr).toContain(
+      `or let Claude Code do it: claude mcp add --scope user skillet -- ${process.execPath} ${BIN} serve\n`,
+    );
+    expect(stderr).toContain("then start Claude Code again; /mcp shows the server\n");
+    expect(readdirSync(home), "nothing is written").toEqual(["x"]);
+  });
+
+  it("prints TOML for Codex", async () => {
+    const { stdout } = await place().run("codex", ["--name", "mine", "--", "--only", 'a"b', "c"]);
+    expect(stdout).toBe(
+      `[mcp_servers.mine]\ncommand = "${process.execPath}"\nargs = ["${BIN}", "serve", "--only", "a\\"b", "c"]\n`,
+    );
+  });
+
+  it("prints for programs what it says to people", async () => {
+    const { run, home } = place();
+    const { stdout, stderr } = await run("codex", ["--json"]);
+    const snippet = { mcp_servers: { skillet: { command: process.execPath, args: [BIN, "serve"] } } };
+    expect(JSON.parse(stdout)).toEqual({
+      client: "codex",
+      file: join(home, ".codex/config.toml"),
+      format: "toml",
+      snippet,
+      written: false,
+      command: ["codex", "mcp", "add", "skillet", "--", process.execPath, BIN, "serve"],
+    });
+    expect(stderr).toBe("");
+    expect(JSON.parse((await run("codex", ["--json", "--write"])).stdout)).toMatchObject({ written: true });
+    expect(JSON.parse((await run("codex", ["--json", "--write"])).stdout)).toMatchObject({ written: false });
+    expect(JSON.parse((await run("cursor", ["--json"])).stdout)).toMatchObject({ command: null });
+  });
+
+  it("names the workspace where it was given, and where the client puts it in", async () => {
+    const { run, project } = place();
+    const argsOf = async (name: string, ...args: string[]) => {
+      const { snippet } = JSON.parse((await run(name, ["--json", ...args])).stdout);
+      return JSON.stringify(snippet);
+    };
+    expect(await argsOf("claude", "--workspace", ".")).toContain(`"serve","--workspace","${project}"]`);
+    expect(await argsOf("claude", "--project")).toContain('"serve"]');
+    for (const name of ["vscode", "cursor"]) {
+      expect(await argsOf(name)).toContain('"serve"]');
+      expect(await argsOf(name, "--project")).toContain(`"serve","--workspace","$` + `{workspaceFolder}"]`);
+      expect(await argsOf(name, "--project", "-C", project)).toContain(`"serve","--workspace","${project}"]`);
+    }
+  });
+
+  it("writes the remote form, with a reference to the token and never the token", async () => {
+    const { run } = place();
+    for (const name of NAMES) {
+      const far = await run(name, ["--url", "https://skills.example/mcp"], { env: { SKILLET_TOKEN: "sesame" } });
+      expect(far.code).toBe(0);
+      expect(far.stdout).toContain("https://skills.example/mcp");
+      expect(far.stdout).toMatch(/SKILLET_TOKEN/);
+      expect(far.stdout + far.stderr).not.toContain("sesame");
+      expect(far.stderr).toContain("has to be started with SKILLET_TOKEN set to the token");
+      for (const here of ["http://127.0.0.1:7400/mcp", "http://localhost:1/mcp", "http://[::1]:1/mcp"]) {
+        expect((await run(name, ["--url", here])).stdout, "a server on this machine needs none").not.toContain("TOKEN");
+        const { stdout } = await run(name, ["--url", here], { env: { SKILLET_TOKEN: "sesame" } });
+        expect(stdout).toContain("SKILLET_TOKEN");
+      }
+    }
+    expect((await run("codex", ["--url", "http://localhost.example/mcp"])).stdout).toContain("SKILLET_TOKEN");
+  });
+
+  it("refuses what cannot be meant, as a mistake of usage", async () => {
+    const { run, home } = place();
+    for (const [args, says] of [
+      [["--name", "a b"], "cannot be a server's name"],
+      [["--name", ""], "cannot be a server's name"],
+      [["--name", "__proto__"], "cannot be a server's name"],
+      [["--name", "a".repeat(65)], "cannot be a server's name"],
+      [["--url", "127.0.0.1:7400"], "begins with http:// or https://"],
+      [["--url", "ftp://a/b"], "begins with http:// or https://"],
+      [["--url", "https://ann:sesame@a.example/mcp"], "holds no password"],
+      [["--url", "https://a.example/mcp", "--", "--only", "a"], "the server runs already"],
+      [["--", "--onyl", "a"], '"--onyl" is no option of `skillet serve`'],
+      [["--", "extra"], '"extra" is no option of `skillet serve`'],
+      [["--", "--only"], "argument missing"],
+      [["--", "--http"], "give its address with --url"],
+      [["--workspace", "missing"], "is not there"],
+    ] as const) {
+      const { code, stdout, stderr } = await run("claude", ["--write", ...args]);
+      expect([code, stdout], args.join(" ")).toEqual([2, ""]);
+      expect(stderr).toContain(says);
+      expect(stderr).not.toContain("sesame");
+    }
+    expect((await run("emacs")).code).toBe(2);
+    expect(readdirSync(home)).toEqual(["x"]);
+  });
+
+  it("writes a file that was not there, with nothing else in it", async () => {
+    for (const name of NAMES) {
+      const at = place();
+      const { code, stdout, stderr } = await at.run(name, ["--write"]);
+      expect([code, stdout], stderr).toEqual([0, expect.stringMatching(/^✓ skillet put into ~\/.+\n$/)]);
+      expect(stderr).toMatch(/^ {2}then /);
+      const file = fileOf(name, at, "user");
+      expect(readFileSync(file, "utf8")).toBe((await at.run(name)).stdout);
+      expect(statSync(file).mode & 0o777).toBe(0o600);
+      expect(readdirSync(dirname(file)).filter((one) => /lock|[0-9a-f-]{36}/.test(one))).toEqual([]);
+    }
+  });
+
+  it("writes into the project alone when asked to", async () => {
+    for (const name of NAMES) {
+      const at = place();
+      const { code, stderr } = await at.run(name, ["--write", "--project"]);
+      expect(code).toBe(0);
+      expect(stderr).toContain("it names folders of this machine");
+      expect(readFileSync(fileOf(name, at, "project"), "utf8")).toBe((await at.run(name, ["--project"])).stdout);
+      expect(readdirSync(at.home)).toEqual(["x"]);
+      expect(statSync(fileOf(name, at, "project")).mode & 0o777).toBe(0o644);
+    }
+  });
+
+  it("says when it is there already, and writes nothing", async () => {
+    for (const name of NAMES) {
+      const at = place();
+      await at.run(name, ["--write"]);
+      const file = fileOf(name, at, "user");
+      const { ino, mtimeMs } = statSync(file);
+      const { code, stdout } = await at.run(name, ["--write"]);
+      expect([code, stdout]).toEqual([0, expect.stringContaining("skillet was there already, the same, in ~/")]);
+      expect(statSync(file)).toMatchObject({ ino, mtimeMs });
+    }
+  });
+
+  it("keeps comments, trailing commas, tabs, line ends, the mark of byte order and no last line end", async () => {
+    const text =
+      '\ufeff// mine\r\n{\r\n\t"theme": "x", // y\r\n\t"mcpServers": {\r\n\t\t"a": { "command": "a" }, /* a */\r\n\t},\r\n}';
+    const { run, text: read } = place({ "home/.gemini/settings.json": text });
+    expect((await run("gemini", ["--write"])).code).toBe(0);
+    const next = read("home/.gemini/settings.json");
+    const ours = `\r\n\t\t"skillet": {\r\n\t\t\t"command": ${JSON.stringify(process.execPath)},\r\n\t\t\t"args": [\r\n\t\t\t\t${JSON.stringify(BIN)},\r\n\t\t\t\t"serve"\r\n\t\t\t]\r\n\t\t},`;
+    expect(next).toBe(text.replace("/* a */", `/* a */${ours}`));
+  });
+
+  it("keeps what else there is in a file of Codex", async () => {
+    const text = '\ufeffmodel = "x" # mine\r\n\r\n[mcp_servers.a]\r\ncommand = "a"';
+    const { run, text: read } = place({ "home/.codex/config.toml": text });
+    expect((await run("codex", ["--write"])).code).toBe(0);
+    expect(read("home/.codex/config.toml")).toBe(
+      `${text}\r\n\r\n[mcp_servers.skillet]\r\ncommand = "${process.execPath}"\r\nargs = ["${BIN}", "serve"]\r\n`,
+    );
+  });
+
+  it("keeps the mode of a file, and the link that it is", async () => {
+    const { run, home, text } = place({ "dotfiles/claude.json": '{"a": 1}\n' });
+    const target = join(home, "..", "dotfiles", "claude.json");
+    chmodSync(target, 0o640);
+    symlinkSync("../dotfiles/claude.json", join(home, ".claude.json"));
+    expect((await run("claude", ["--write"])).code).toBe(0);
+    expect(lstatSync(join(home, ".claude.json")).isSymbolicLink()).toBe(true);
+    expect(statSync(target).mode & 0o777).toBe(0o640);
+    expect(JSON.parse(text("dotfiles/claude.json"))).toMatchObject({ a: 1, mcpServers: { skillet: {} } });
+  });
+
+  it("makes the file that a link leads to", async () => {
+    const { run, home, text } = place({ "dotfiles/x": "" });
+    mkdirSync(join(home, ".codex"));
+    symlinkSync("../../dotfiles/codex.toml", join(home, ".codex/config.toml"));
+    expect((await run("codex", ["--write"])).code).toBe(0);
+    expect(text("dotfiles/codex.toml")).toContain("[mcp_servers.skillet]");
+  });
+
+  it("writes below `servers` in a file of OpenCode 2, and shows that too", async () => {
+    const text = '{\n  // two\n  "mcp": { "servers": { "a": { "type": "local", "command": ["a"] } } }\n}\n';
+    const at = place({ "home/.config/opencode/opencode.jsonc": text });
+    expect(JSON.parse((await at.run("opencode")).stdout).mcp.servers.skillet.type).toBe("local");
+    expect((await at.run("opencode", ["--write"])).code).toBe(0);
+    const next = at.text("home/.config/opencode/opencode.jsonc");
+    expect(next).toContain("// two");
+    expect(parseJsonc(next)).toEqual({
+      mcp: {
+        servers: {
+          a: { type: "local", command: ["a"] },
+          skillet: { type: "local", command: [process.execPath, BIN, "serve"] },
+        },
+      },
+    });
+  });
+
+  it("leaves another's server alone, shows the snippet, and says what to do", async () => {
+    const text = JSON.stringify({ mcpServers: { skillet: { command: "npx", args: ["sesame"] } } });
+    const { run, text: read } = place({ "home/.cursor/mcp.json": text });
+    const { code, stdout, stderr } = await run("cursor", ["--write"]);
+    expect(code).toBe(3);
+    expect(JSON.parse(stdout).mcpServers.skillet.command).toBe(process.execPath);
+    expect(stderr).toContain('mcp.json holds mcpServers.skillet already, and that one starts "npx"\n');
+    expect(stderr).toContain("choose another with --name");
+    expect(stderr).not.toContain("sesame");
+    expect(read("home/.cursor/mcp.json")).toBe(text);
+    expect((await run("cursor", ["--write", "--name", "skillet-2"])).code).toBe(0);
+    expect(Object.keys(JSON.parse(read("home/.cursor/mcp.json")).mcpServers)).toEqual(["skillet", "skillet-2"]);
+  });
+
+  it("changes nothing in a file that it cannot read or change, and shows the snippet", async () => {
+    const broken: [name: string, file: string, content: string | Uint8Array, says: string][] = [
+      ["claude", ".claude.json", '{ "a": 1\n', "is not valid JSON"],
+      ["claude", ".claude.json", '{"mcpServers": []}', "holds mcpServers, which is no object"],
+      ["claude", ".claude.json", "[]", "holds no object"],
+      ["claude", ".claude.json", new Uint8Array([0x7b, 0xff, 0x7d]), "is not UTF-8"],
+      ["claude", ".claude.json", `{"a": "${"x".repeat(10_000_000)}"}`, "is larger than 8 MiB"],
+      ["claude", ".claude.json", `{"a": ${"[".repeat(50_000)}${"]".repeat(50_000)}}`, "is nested too deeply"],
+      ["codex", ".codex/config.toml", "a = \n", "is not valid TOML: line 1"],
+      ["codex", ".codex/config.toml", "mcp_servers = {}\n", "in a way that only a person can change"],
+    ];
+    for (const [name, file, content, says] of broken) {
+      const { run, home } = place({ [`home/${file}`]: content });
+      const { code, stdout, stderr } = await run(name, ["--write"]);
+      expect(code, says).toBe(1);
+      expect(stderr).toContain(
+        `${join(home, file)} ${says.startsWith("in a way") ? "writes mcp_servers " : ""}${says}`,
+      );
+      expect(stderr).toContain("nothing was written");
+      expect(stdout).toContain("skillet.cjs");
+      expect(readFileSync(join(home, file)).equals(Buffer.from(content))).toBe(true);
+      const json = await run(name, ["--write", "--json"]);
+      expect([json.code, JSON.parse(json.stdout).written]).toEqual([1, false]);
+    }
+  });
+
+  it("changes nothing where a folder stands in the place of the file, or a file in that of its folder", async () => {
+    const { run, home } = place({ "home/.cursor/mcp.json/x": "", "home/.gemini": "mine" });
+    const folder = await run("cursor", ["--write"]);
+    expect([folder.code, folder.stderr]).toEqual([1, expect.stringContaining("mcp.json is not a file")]);
+    expect(readdirSync(join(home, ".cursor"))).toEqual(["mcp.json"]);
+    const file = await run("gemini", ["--write"]);
+    expect([file.code, file.stderr]).toEqual([1, expect.stringContaining("settings.json cannot be read")]);
+    expect(readFileSync(join(home, ".gemini"), "utf8")).toBe("mine");
+  });
+
+  it("loses nothing when several write at once", async () => {
+    const at = place({ "home/.claude.json": '{\n  "mine": 1\n}\n' });
+    const names = Array.from({ length: 8 }, (_, index) => `s${index}`);
+    await Promise.all(names.map((name) => at.run("claude", ["--write", "--name", name])));
+    const document = JSON.parse(at.text("home/.claude.json"));
+    expect(document.mine).toBe(1);
+    expect(Object.keys(document.mcpServers).sort()).toEqual(names);
+  });
+
+  it.runIf(existsSync(join(root, "dist", "cli.cjs")))(
+    "names the program it is, as it was built and wherever it is installed",
+    () => {
+      const folder = temporaryFolder({ "home/x": "" });
+      const installed = join(folder, "node_modules", "skillet");
+      for (const part of ["bin", "package.json"]) cpSync(join(root, part), join(installed, part), { recursive: true });
+      mkdirSync(join(installed, "dist"));
+      for (const file of readdirSync(join(root, "dist")).filter((one) => one.endsWith(".cjs")))
+        cpSync(join(root, "dist", file), join(installed, "dist", file));
+      const bin = join(installed, "bin", "skillet.cjs");
+      mkdirSync(join(folder, "node_modules", ".bin"));
+      symlinkSync("../skillet/bin/skillet.cjs", join(folder, "node_modules", ".bin", "skillet"));
+      for (const started of [bin, join(folder, "node_modules", ".bin", "skillet")]) {
+        const { status, stdout, stderr } = spawnSync(process.execPath, [started, "mcp-config", "--for", "cursor"], {
+          cwd: folder,
+          env: { HOME: join(folder, "home") },
+          encoding: "utf8",
+        });
+        expect(status, stderr).toBe(0);
+        expect(JSON.parse(stdout).mcpServers.skillet).toMatchObject({
+          command: process.execPath,
+          args: [bin, "serve"],
+        });
+      }
+    },
+  );
+});

@@ -1,0 +1,200 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { CLIENTS } from "../../../src/mcp/config/clients.ts";
+import { languageOf, mergeSnippet } from "../../../src/mcp/config/merge.ts";
+
+const COMMAND = { command: "/opt/node", args: ["/opt/bin/skillet.cjs", "serve"] };
+
+async function merge(name: string, text: string, server: Parameters<(typeof CLIENTS)[string]["entry"]>[0] = COMMAND) {
+  const client = CLIENTS[name];
+  if (!client) throw new Error(name);
+  const { format } = client;
+  const language = await languageOf(format);
+  const document = text.trim() === "" ? {} : language.parse(text);
+  const snippet = { format, path: [...client.servers(document), "skillet"], entry: client.entry(server) };
+  return { next: mergeSnippet(text, snippet, client.only, language), parse: language.parse };
+}
+
+const entryOf = (document: unknown, ...path: string[]) =>
+  path.reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], document);
+
+describe("a snippet in a text of TOML", () => {
+  const codex = async (text: string, server?: Parameters<typeof merge>[2]) => (await merge("codex", text, server)).next;
+  const TABLE = '[mcp_servers.skillet]\ncommand = "/opt/node"\nargs = ["/opt/bin/skillet.cjs", "serve"]\n';
+
+  it("is a table of its own at the end", async () => {
+    expect(await codex("")).toBe(TABLE);
+    expect(await codex("# mine\nmodel = 'x'\n")).toBe(`# mine\nmodel = 'x'\n\n${TABLE}`);
+    expect(await codex("model = 'x'"), "without a last line end").toBe(`model = 'x'\n\n${TABLE}`);
+    expect(await codex("model = 'x'\r\n")).toBe(`model = 'x'\r\n\r\n${TABLE.replaceAll("\n", "\r\n")}`);
+  });
+
+  it("stands beside tables, lists of tables, dotted and quoted keys", async () => {
+    const text = [
+      'mcp_servers.dotted.command = "d"',
+      '[mcp_servers."a.b"] # quoted',
+      "command = 'x'",
+      "[mcp_servers.other.env]",
+      'KEY = "v"',
+      "[[profiles]]",
+      'name = "[mcp_servers.skillet]"',
+      "[[profiles]]",
+      "when = 2026-01-01T00:00:00Z",
+      "",
+    ].join("\n");
+    const { next, parse } = await merge("codex", text);
+    expect(next).toBe(`${text}\n${TABLE}`);
+    expect(entryOf(parse(next), "mcp_servers", "skillet")).toEqual(COMMAND);
+  });
+
+  it("changes what is ours in place, and keeps what was added to it", async () => {
+    const text =
+      '[mcp_servers.skillet] # mine\ncommand = "/old/node" # node\nargs = [\n  "/old/skillet.cjs", # bin\n  "serve",\n]\nstartup_timeout_sec = 30\n[mcp_servers.skillet.env]\nA = "b"\n[x]\ny = 1\n';
+    expect(await codex(text)).toBe(
+      '[mcp_servers.skillet] # mine\ncommand = "/opt/node" # node\nargs = ["/opt/bin/skillet.cjs", "serve"]\nstartup_timeout_sec = 30\n[mcp_servers.skillet.env]\nA = "b"\n[x]\ny = 1\n',
+    );
+  });
+
+  it("takes out what Codex does not want beside an address", async () => {
+    const text = `${TABLE}enabled = true\n[mcp_servers.skillet.env]\nA = "b"\n[x]\ny = 1\n`;
+    const { next, parse } = await merge("codex", text, { url: "https://a.example/mcp", hasToken: true });
+    expect(parse(next)).toEqual({
+      mcp_servers: { skillet: { enabled: true, url: "https://a.example/mcp", bearer_token_env_var: "SKILLET_TOKEN" } },
+      x: { y: 1 },
+    });
+  });
+
+  it("is the same text when it is there already", async () => {
+    for (const text of [
+      TABLE,
+      `mcp_servers.skillet.${TABLE.split("\n")[1]}\nmcp_servers.skillet.${TABLE.split("\n")[2]}`,
+    ])
+      expect(await codex(text)).toBe(text);
+  });
+
+  it("is refused where only a person can put it, and where nothing can be read", async () => {
+    for (const text of ["mcp_servers = {}", 'mcp_servers = { a = { command = "x" } }'])
+      await expect(codex(text), text).rejects.toThrow(/writes mcp_servers in a way that only a person can change/);
+    await expect(codex("mcp_servers = []")).rejects.toThrow(/holds mcp_servers, which is no object/);
+    await expect(codex("[[mcp_servers.skillet]]\na = 1")).rejects.toThrow(/holds mcp_servers.skillet, which is no/);
+    await expect(codex("a = 1\nb = sesame")).rejects.toThrow(/^is not valid TOML: line 2$/);
+  });
+
+  it("does not take the place of another's server, and tells nothing of it but its program", async () => {
+    const text = '[mcp_servers.skillet]\ncommand = "npx"\nargs = ["--key", "sesame"]\nenv = { KEY = "sesame" }\n';
+    const error = await codex(text).catch((reason) => reason);
+    expect(error).toMatchObject({ code: "another-server" });
+    expect(error.message).toBe('holds mcp_servers.skillet already, and that one starts "npx"');
+  });
+});
+
+describe("a snippet in a text of JSON", () => {
+  const cursor = async (text: string, server?: Parameters<typeof merge>[2]) =>
+    (await merge("cursor", text, server)).next;
+
+  it("is all there is in an empty text", async () => {
+    for (const text of ["", "\n", "  \r\n"])
+      expect(JSON.parse(await cursor(text))).toEqual({ mcpServers: { skillet: { type: "stdio", ...COMMAND } } });
+  });
+
+  it("changes what is ours in place, and keeps what was added to it", async () => {
+    const text =
+      '{\n  "mcpServers": {\n    "skillet": {\n      // mine\n      "type": "stdio",\n      "command": "node", // any\n      "args": ["/old/skillet.cjs", "serve"],\n      "env": { "A": "b" },\n    },\n  },\n}\n';
+    expect(await cursor(text)).toBe(
+      text.replace('"node"', '"/opt/node"').replace("/old/skillet.cjs", "/opt/bin/skillet.cjs"),
+    );
+    const called = await cursor(text, { url: "https://a.example/mcp", hasToken: true });
+    expect(JSON.parse(called.replace(/,(?=\s*})/g, ""))).toEqual({
+      mcpServers: {
+        skillet: { url: "https://a.example/mcp", headers: { Authorization: "Bearer ${env:SKILLET_TOKEN}" } },
+      },
+    });
+  });
+
+  it("keeps headers that were added, and the server that was switched off", async () => {
+    const url = "https://a.example/mcp";
+    const text = JSON.stringify({
+      mcp: { skillet: { type: "remote", url, enabled: false, headers: { "X-Team": "a" } } },
+    });
+    const { next } = await merge("opencode", text, { url, hasToken: true });
+    expect(JSON.parse(next)).toEqual({
+      mcp: {
+        skillet: {
+          type: "remote",
+          url,
+          enabled: false,
+          headers: { "X-Team": "a", Authorization: "Bearer {env:SKILLET_TOKEN}" },
+        },
+      },
+    });
+  });
+
+  it("writes the address of today over an older spelling of it", async () => {
+    const url = "https://a.example/mcp";
+    const text = JSON.stringify({ mcpServers: { skillet: { httpUrl: url, trust: true } } }, null, 2);
+    const { next } = await merge("gemini", text, { url, hasToken: false });
+    expect(JSON.parse(next)).toEqual({ mcpServers: { skillet: { trust: true, url, type: "http" } } });
+  });
+
+  it("knows its own by the program, however it is started", async () => {
+    for (const words of [
+      ["npx", "-y", "skillet", "serve"],
+      ["/x/node_modules/.bin/skillet", "serve", "--only", "a"],
+      ["C:\\node.exe", "C:\\x\\bin\\skillet.cjs", "serve"],
+    ]) {
+      const [command, ...args] = words;
+      expect(await cursor(JSON.stringify({ mcpServers: { skillet: { command, args } } }))).toContain(
+        "/opt/bin/skillet.cjs",
+      );
+      const list = JSON.stringify({ mcp: { skillet: { type: "local", command: words } } });
+      expect((await merge("opencode", list)).next).toContain("/opt/bin/skillet.cjs");
+    }
+  });
+
+  it("does not take the place of another's server, and tells nothing of it but its program or host", async () => {
+    const secret = { env: { KEY: "sesame" }, headers: { Authorization: "sesame" } };
+    for (const [entry, says] of [
+      [{ command: "npx", args: ["sesame", "serve"], ...secret }, 'starts "npx"'],
+      [{ command: "/x/skillet", args: ["list"], ...secret }, 'starts "/x/skillet"'],
+      [{ url: "https://u:sesame@a.example/sesame?key=sesame", ...secret }, "calls https://a.example"],
+      [{ url: "sesame" }, "calls another address"],
+      [{}, "is another"],
+    ] as const) {
+      const error = await cursor(JSON.stringify({ mcpServers: { skillet: entry } })).catch((reason) => reason);
+      expect(error).toMatchObject({ code: "another-server" });
+      expect(error.message).toBe(`holds mcpServers.skillet already, and that one ${says}`);
+    }
+  });
+
+  it("is refused where something is in the way, and where nothing can be read", async () => {
+    for (const text of ['{"mcpServers": []}', '{"mcpServers": null}', '{"mcpServers": "x"}'])
+      await expect(cursor(text), text).rejects.toThrow("holds mcpServers, which is no object");
+    await expect(cursor('{"mcpServers": {"skillet": []}}')).rejects.toThrow(
+      "holds mcpServers.skillet, which is no object",
+    );
+    for (const text of ["[]", "null", '"x"']) await expect(cursor(text), text).rejects.toThrow("holds no object");
+    await expect(cursor('{\n  "a": 1\n  "sesame": 2\n}')).rejects.toThrow(/^is not valid JSON: line 3$/);
+    for (const text of ["{", "sesame", "{} /* sesame", '{"a": "sesame'])
+      await expect(cursor(text), text).rejects.toThrow(/^is not valid JSON(: line \d+)?$/);
+  });
+
+  it("keeps everything else, whatever the document", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.dictionary(fc.string(), fc.jsonValue()),
+        fc.dictionary(fc.string(), fc.object()),
+        async (rest, servers) => {
+          const { mcpServers: _mine, ...others } = rest;
+          const { skillet: _ours, ...more } = servers;
+          const before = JSON.parse(JSON.stringify({ ...others, mcpServers: more }));
+          const next = await cursor(JSON.stringify(before, null, 2));
+          const { skillet, ...kept } = JSON.parse(next).mcpServers;
+          expect(skillet).toEqual({ type: "stdio", ...COMMAND });
+          expect({ ...JSON.parse(next), mcpServers: kept }).toEqual(before);
+          expect(await cursor(next)).toBe(next);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});

@@ -1,0 +1,320 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { describe, expect, it, vi } from "vitest";
+import { copySkill } from "../../src/source/digest.ts";
+import { discoverIn, type Scene } from "../support/discover.ts";
+import { skillText } from "../support/folder.ts";
+import { connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
+import { toolsetOf } from "../support/toolset.ts";
+
+const HOME = "home/.skillet/skills";
+const TOOLSET = 'toolsets:\n  - "toolsets/index:Tools"\n';
+
+/** Two skills with a tool of the same name; one has a script too. */
+const TWO = {
+  [`${HOME}/mail/SKILL.md`]: skillText("mail", {
+    more: `${TOOLSET}triggers:\n  keywords: ["inbox"]\n`,
+    body: "Send it with send.",
+  }),
+  [`${HOME}/mail/toolsets/index.ts`]: toolsetOf({ send: 'return "mail of " + args.input;' }),
+  [`${HOME}/mail/scripts/count.sh`]: '#!/bin/sh\necho "counted $1"\n',
+  [`${HOME}/chat/SKILL.md`]: skillText("chat", { more: TOOLSET }),
+  [`${HOME}/chat/toolsets/index.ts`]: toolsetOf({ send: 'return "chat of " + args.input;' }),
+};
+
+const OWN = [
+  "list_skills",
+  "search_skills",
+  "load_skill",
+  "activate_skills_for",
+  "unload_skill",
+  "read_skill_resource",
+  "run_skill_script",
+  "use_skill",
+  "call_skill_tool",
+];
+
+async function told(changes: () => number, number: number): Promise<void> {
+  await vi.waitFor(() => expect(changes()).toBeGreaterThanOrEqual(number), { timeout: 5000 });
+}
+
+describe.each(ERAS)("a server for a client of %s", (era) => {
+  it("[P-14] lists its tools in one order, each with a title, hints and the category skills", async () => {
+    const { client } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual(OWN);
+    for (const tool of tools) {
+      expect(tool.title).toMatch(/^[A-Z]/);
+      expect(tool.inputSchema.type).toBe("object");
+      expect(tool._meta).toEqual({ "skillet/category": "skills" });
+      expect(Object.keys(tool.annotations ?? {}).sort()).toEqual([
+        "destructiveHint",
+        "idempotentHint",
+        "openWorldHint",
+        "readOnlyHint",
+      ]);
+    }
+    const hints = (name: string) => tools.find((tool) => tool.name === name)?.annotations;
+    expect(hints("load_skill")).toMatchObject({ readOnlyHint: true, destructiveHint: false });
+    expect(hints("run_skill_script")).toMatchObject({ readOnlyHint: false, destructiveHint: false });
+    expect(hints("use_skill")).toMatchObject({ readOnlyHint: false, destructiveHint: true, openWorldHint: true });
+    await client.callTool({ name: "load_skill", arguments: { skill: "mail" } });
+    const mounted = (await client.listTools()).tools.filter(({ name }) => name.startsWith("mail__"));
+    expect(mounted.map(({ _meta }) => _meta)).toEqual(
+      mounted.map(() => ({ "skillet/category": "skills", "skillet/skill": "mail" })),
+    );
+    expect(mounted.length).toBe(3);
+  });
+
+  it("[P-18] lists a skill's tools while it is loaded, and tells the client each time", async () => {
+    const { call, tools, changes } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+    expect(await tools()).toEqual(OWN);
+    const loaded = await call("load_skill", { skill: "mail" });
+    expect(loaded.text).toContain("Send it with send.");
+    expect(loaded.text).toContain("[It brought these tools: mail__send, mail__count, mail__run]");
+    await told(changes, 1);
+    expect(await tools()).toEqual([...OWN, "mail__send", "mail__count", "mail__run"]);
+    expect((await call("mail__send", { input: "x" })).text).toContain("mail of x");
+    expect((await call("unload_skill", { skill: "mail" })).text).toBe("Skill 'mail' is unloaded.");
+    await told(changes, 2);
+    expect(await tools()).toEqual(OWN);
+    await expect(call("mail__send", { input: "x" })).rejects.toMatchObject({ code: -32602 });
+    expect((await call("call_skill_tool", { tool: "mail__send", input: {} })).meta).toMatchObject({
+      "skillet/code": "tool-unknown",
+    });
+  });
+
+  it("[P-19] keeps tools of one name of two skills apart", async () => {
+    const { call, tools } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+    await call("load_skill", { skill: "mail" });
+    await call("load_skill", { skill: "chat" });
+    expect((await tools()).filter((name) => name.endsWith("__send"))).toEqual(["mail__send", "chat__send"]);
+    expect((await call("mail__send", { input: "x" })).text).toContain("mail of x");
+    expect((await call("chat__send", { input: "x" })).text).toContain("chat of x");
+    await call("unload_skill", { skill: "mail" });
+    expect((await tools()).filter((name) => name.includes("__"))).toEqual(["chat__send", "chat__run"]);
+  });
+
+  it("[P-25] brings a loaded skill's scripts, and the skill itself, as tools", async () => {
+    const { call } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+    await call("load_skill", { skill: "mail" });
+    const { text, isError } = await call("mail__count", { args: ["seven"] });
+    expect(text).toContain("counted seven");
+    expect(isError).toBe(false);
+  });
+
+  it("loads as often as it is asked to, with the instructions each time, and tells nobody of what stays the same", async () => {
+    const { call, tools, changes } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+    const first = await call("load_skill", { skill: "mail" });
+    await told(changes, 1);
+    for (let times = 0; times < 3; times++) expect(await call("load_skill", { skill: "mail" })).toEqual(first);
+    await call("unload_skill", { skill: "chat" });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(changes()).toBe(1);
+    expect(new Set(await tools()).size).toBe((await tools()).length);
+  });
+
+  it("lets a client that keeps its first list call what a skill brought", async () => {
+    const { call } = await connectTo(servingOf(await discoverIn(TWO)), { era, listChanged: {} });
+    await call("load_skill", { skill: "mail" });
+    for (const tool of ["mail__send", "mail.send"])
+      expect((await call("call_skill_tool", { tool, input: { input: "y" } })).text).toContain("mail of y");
+  });
+
+  it("[P-21] loads the skills that a topic is about", async () => {
+    const { call, tools } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+    const { text, isError } = await call("activate_skills_for", { topic: "look into my inbox" });
+    expect({ isError, has: text.includes("Send it with send.") }).toEqual({ isError: false, has: true });
+    expect(await tools()).toContain("mail__send");
+    expect(await tools()).not.toContain("chat__send");
+    const nothing = await call("activate_skills_for", { topic: "zzz qqq" });
+    expect(nothing).toMatchObject({ isError: false, meta: { "skillet/code": "no-match" } });
+  });
+
+  it("gives what it lists as data too, as its schema says", async () => {
+    const { client, call } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+    const schemas = new Map((await client.listTools()).tools.map(({ name, outputSchema }) => [name, outputSchema]));
+    const isValid = (name: string, data: unknown) => new Ajv2020().validate(schemas.get(name) ?? false, data);
+    const listed = await call("list_skills");
+    expect(isValid("list_skills", listed.structured)).toBe(true);
+    expect(listed.structured?.["skills"]).toEqual(JSON.parse(listed.text));
+    const found = await call("search_skills", { query: "mail" });
+    expect(isValid("search_skills", found.structured)).toBe(true);
+    expect(found.structured).toMatchObject({ skills: [{ name: "mail", why: "words: mail" }, {}] });
+  });
+
+  it("follows a toolset that is edited: the next list and the next call have the edit", async () => {
+    const scene = await discoverIn(TWO);
+    const serving = servingOf(scene);
+    const { client, call, changes } = await connectTo(serving, { era });
+    await call("load_skill", { skill: "mail" });
+    await told(changes, 1);
+    const file = join(scene.root, HOME, "mail/toolsets/index.ts");
+    writeFileSync(file, toolsetOf({ send: 'return "new mail of " + args.input;', drop: 'return "dropped";' }));
+    expect((await call("mail__send", { input: "x" })).text).toContain("new mail of x");
+    await serving.refresh();
+    await told(changes, 2);
+    const names = (await client.listTools()).tools.map(({ name }) => name);
+    expect(names).toContain("mail__drop");
+    expect((await call("mail__drop")).text).toContain("dropped");
+  });
+
+  it("answers an unknown tool with -32602, and wrong input so that a model can mend it", async () => {
+    const { call } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+    await expect(call("no_such_tool")).rejects.toMatchObject({ code: -32602 });
+    for (const name of ["__proto__", "constructor", "load_skill ", "LOAD_SKILL"])
+      await expect(call(name)).rejects.toMatchObject({ code: -32602 });
+    const { text, isError, meta } = await call("load_skill", { skill: 7 });
+    expect({ isError, code: meta["skillet/code"] }).toEqual({ isError: true, code: "input-invalid" });
+    expect(text).toContain('"skill" must be a string');
+    expect((await call("load_skill", { skill_name: "mail" })).isError).toBe(false);
+  });
+});
+
+describe("what is served", () => {
+  const names = async (scene: Scene, options = {}, host = {}) => {
+    const { call, client } = await connectTo(servingOf(scene, options, host));
+    const listed = (await call("list_skills")).structured?.["skills"] as { name: string }[];
+    const { resources } = await client.listResources();
+    const { prompts } = await client.listPrompts();
+    return {
+      tools: listed.map(({ name }) => name).filter((name) => !BUNDLED.includes(name)),
+      resources: resources.map(({ name }) => name).filter((name) => !BUNDLED.includes(name)),
+      prompts: prompts.map(({ name }) => name).filter((name) => !BUNDLED.includes(name) && name !== "skill"),
+    };
+  };
+  const BUNDLED = ["code-review", "host-report", "research", "skillmaker", "summarize"];
+
+  it("[X-01] is hidden from a model what is for users, and from users what is for models", async () => {
+    const scene = await discoverIn({
+      [`${HOME}/both/SKILL.md`]: skillText("both"),
+      [`${HOME}/person/SKILL.md`]: skillText("person", { more: "disable-model-invocation: true\n" }),
+      [`${HOME}/machine/SKILL.md`]: skillText("machine", { more: "user-invocable: false\n" }),
+    });
+    expect(await names(scene)).toEqual({
+      tools: ["both", "machine"],
+      resources: ["both", "machine"],
+      prompts: ["both", "person"],
+    });
+    const { call, client } = await connectTo(servingOf(scene));
+    expect(await call("load_skill", { skill: "person" })).toMatchObject({
+      isError: true,
+      meta: { "skillet/code": "not-for-models" },
+    });
+    await expect(client.readResource({ uri: "skill://person/SKILL.md" })).rejects.toMatchObject({ code: -32602 });
+    await expect(client.getPrompt({ name: "machine" })).rejects.toMatchObject({ code: -32602 });
+    const { messages } = await client.getPrompt({ name: "person" });
+    expect(JSON.stringify(messages)).toContain("# person\\n\\nDo it.");
+  });
+
+  it("[S-36] is not what needs a private chat, where nobody says that it is one", async () => {
+    const scene = await discoverIn({
+      [`${HOME}/open/SKILL.md`]: skillText("open"),
+      [`${HOME}/secret/SKILL.md`]: skillText("secret", { more: "sensitive: true\n" }),
+    });
+    expect((await names(scene)).tools).toEqual(["open", "secret"]);
+    const { caller: _, ...nobody } = scene;
+    const { call, client } = await connectTo(servingOf(nobody as Scene, {}, { caller: {} }));
+    expect(JSON.stringify(await call("list_skills"))).not.toContain("secret");
+    expect((await call("load_skill", { skill: "secret" })).isError).toBe(true);
+    await expect(client.readResource({ uri: "skill://secret/SKILL.md" })).rejects.toMatchObject({ code: -32602 });
+  });
+
+  it("is not what is disabled, nor what nobody has trusted, until somebody does", async () => {
+    const scene = await discoverIn({
+      "skills/found/SKILL.md": skillText("found"),
+      [`${HOME}/off/SKILL.md`]: skillText("off"),
+      [`${HOME}/on/SKILL.md`]: skillText("on"),
+      "home/.skillet/config.toml": "[skills.off]\nenabled = false\n",
+    });
+    expect(await names(scene)).toEqual({ tools: ["on"], resources: ["on"], prompts: ["on"] });
+    const serving = servingOf(scene);
+    expect(serving.untrusted.map(({ name }) => name)).toEqual(["found"]);
+    const { call } = await connectTo(serving);
+    expect((await call("load_skill", { skill: "found" })).meta).toMatchObject({ "skillet/code": "not-found" });
+    const skill = scene.skill("found");
+    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    expect(JSON.stringify(await call("list_skills"))).toContain('"found');
+  });
+
+  it("is only what --only names, for uses too", async () => {
+    const scene = await discoverIn(TWO);
+    expect(await names(scene, { only: ["chat"] })).toEqual({ tools: ["chat"], resources: ["chat"], prompts: ["chat"] });
+    const { call } = await connectTo(servingOf(scene, { only: ["chat"] }));
+    for (const tool of ["load_skill", "use_skill"])
+      expect((await call(tool, { skill: "mail" })).meta).toMatchObject({ "skillet/code": "not-found" });
+    expect(() => servingOf(scene, { only: ["chatt"] })).toThrow(
+      expect.objectContaining({ fix: 'did you mean "chat"?' }),
+    );
+  });
+
+  it("runs nothing where it is read-only: no tools, no scripts, no uses, no commands in instructions", async () => {
+    const scene = await discoverIn({
+      ...TWO,
+      [`${HOME}/dated/SKILL.md`]: skillText("dated", { body: "It is !`echo RAN`." }),
+      "home/.skillet/config.toml": "[tools]\ndynamic_commands = true\n",
+    });
+    const { call, tools } = await connectTo(servingOf(scene, { isReadOnly: true }));
+    const own = OWN.filter((name) => name !== "run_skill_script" && name !== "use_skill");
+    expect(await tools()).toEqual(own);
+    expect((await call("load_skill", { skill: "mail" })).text).not.toContain("It brought");
+    expect(await tools()).toEqual(own);
+    expect((await call("call_skill_tool", { tool: "mail__send", input: {} })).isError).toBe(true);
+    expect((await call("load_skill", { skill: "dated" })).text).not.toContain("It is RAN");
+    const open = await connectTo(servingOf(scene));
+    expect((await open.call("load_skill", { skill: "dated" })).text).toContain("It is RAN");
+  });
+
+  it("hands nothing to sub-agents with --no-use", async () => {
+    const { call, tools } = await connectTo(servingOf(await discoverIn(TWO), { uses: false }));
+    await call("load_skill", { skill: "mail" });
+    expect(await tools()).toEqual([...OWN.filter((name) => name !== "use_skill"), "mail__send", "mail__count"]);
+  });
+
+  it("has the tools that check skills with --authoring", async () => {
+    const { call, tools } = await connectTo(servingOf(await discoverIn(TWO), { authoring: true }));
+    expect(await tools()).toEqual([...OWN, "validate_skill", "lint_skill"]);
+    expect((await call("validate_skill", { content: "---\nname: A B\n---\n" })).text).toContain("name");
+  });
+
+  it("is loaded from the start with --load", async () => {
+    const scene = await discoverIn(TWO);
+    const { tools, call } = await connectTo(servingOf(scene, { load: ["mail"] }));
+    expect(await tools()).toContain("mail__send");
+    expect((await call("mail__send", { input: "x" })).text).toContain("mail of x");
+    expect(() => servingOf(scene, { load: ["nobody"] })).toThrow("Skill 'nobody' not found");
+  });
+
+  it("is what two clients loaded, each for itself", async () => {
+    const serving = servingOf(await discoverIn(TWO));
+    const [one, two] = [await connectTo(serving), await connectTo(serving, { era: "2026-07-28" })];
+    await one.call("load_skill", { skill: "mail" });
+    await two.call("load_skill", { skill: "chat" });
+    expect((await one.tools()).filter((name) => name.includes("__send"))).toEqual(["mail__send"]);
+    expect((await two.tools()).filter((name) => name.includes("__send"))).toEqual(["chat__send"]);
+    expect(two.changes()).toBeLessThanOrEqual(1);
+    await one.close();
+    expect((await two.call("chat__send", { input: "z" })).text).toContain("chat of z");
+  });
+
+  it("[Q-08] has no hidden character that is not spelled out, wherever it stands", async () => {
+    const hidden = "\u{e0041}\u202e";
+    const scene = await discoverIn({
+      [`${HOME}/sly/SKILL.md`]: skillText("sly", { body: `Do${hidden} it.` }),
+      [`${HOME}/sly/notes.md`]: `Read${hidden} this.`,
+    });
+    const { call, client } = await connectTo(servingOf(scene));
+    const answers = [
+      await call("list_skills"),
+      await call("load_skill", { skill: "sly" }),
+      await call("read_skill_resource", { skill: "sly", resource: "notes.md" }),
+      await client.getPrompt({ name: "sly" }),
+      await client.readResource({ uri: "skill://sly/SKILL.md" }),
+      await client.readResource({ uri: "skill://sly/notes.md" }),
+      await client.listResources(),
+    ];
+    for (const answer of answers) expect(JSON.stringify(answer)).not.toMatch(/[\u{e0000}-\u{e007f}\u202e]/u);
+    expect(JSON.stringify(answers[1])).toContain("hidden character");
+  });
+});

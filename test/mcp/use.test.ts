@@ -1,0 +1,252 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, vi } from "vitest";
+import { discoverIn } from "../support/discover.ts";
+import { skillText, writeFiles } from "../support/folder.ts";
+import { connectTo, ERAS, type Era, servingOf } from "../support/mcp-client.ts";
+import { useScene } from "../support/use.ts";
+
+const HOME = "home/.skillet/skills";
+
+/** A tool that writes into a ledger when it is called, and says that it changes something. */
+function ledger(file: string): string {
+  return `import { appendFileSync } from "node:fs";
+import { z } from "zod";
+import { Tool } from "@agent/tools";
+export const Tools = [
+  Tool.define("pay", {
+    description: "Pays",
+    parameters: z.object({ to: z.string() }),
+    effect: ({ to }) => ({ on: "outside", what: "pay somebody", where: to }),
+    execute: async ({ to }) => { appendFileSync(${JSON.stringify(file)}, to + "\\n"); return "paid " + to; },
+  }),
+];
+`;
+}
+
+async function bank(): Promise<{ scene: Awaited<ReturnType<typeof discoverIn>>; paid(): string[] }> {
+  const scene = await discoverIn({ [`${HOME}/bank/SKILL.md`]: skillText("bank") });
+  const file = join(scene.root, "ledger");
+  writeFiles(scene.root, {
+    [`${HOME}/bank/SKILL.md`]: skillText("bank", { more: 'toolsets:\n  - "toolsets/index:Tools"\n' }),
+    [`${HOME}/bank/toolsets/index.ts`]: ledger(file),
+  });
+  const paid = () => (existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : []);
+  return { scene: await scene.again(), paid };
+}
+
+type Answer = { action: "accept" | "decline" | "cancel"; content?: Record<string, string> };
+
+/** A client whose user gives these answers, one after the other. */
+async function answering(serving: ReturnType<typeof servingOf>, era: Era, answers: readonly Answer[]) {
+  const asked: string[] = [];
+  const connected = await connectTo(serving, { era, capabilities: { elicitation: { form: {} } } });
+  connected.client.setRequestHandler("elicitation/create", async ({ params }) => {
+    asked.push(params.message);
+    return answers[asked.length - 1] ?? { action: "cancel" };
+  });
+  return { ...connected, asked };
+}
+
+describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
+  it("is asked of the client's user, who sees what, where and by whom", async () => {
+    const { scene, paid } = await bank();
+    const yes: Answer = { action: "accept", content: { decision: "yes, this once" } };
+    const { call, asked } = await answering(servingOf(scene), era, [yes]);
+    await call("load_skill", { skill: "bank" });
+    expect((await call("bank__pay", { to: "Ada" })).text).toContain("paid Ada");
+    expect(paid()).toEqual(["Ada"]);
+    expect(asked).toHaveLength(1);
+    for (const says of ["bank.pay", "pay somebody", "Ada", "the skill bank"]) expect(asked[0]).toContain(says);
+  });
+
+  it("is not done without a yes, and the reason reaches the model", async () => {
+    const { scene, paid } = await bank();
+    const noes: Answer[] = [
+      { action: "accept", content: { decision: "no", reason: "too much" } },
+      { action: "decline" },
+      { action: "cancel" },
+      { action: "accept", content: { decision: "maybe" } },
+      { action: "accept" },
+    ];
+    const { call } = await answering(servingOf(scene), era, noes);
+    await call("load_skill", { skill: "bank" });
+    const results = [];
+    for (const [index] of noes.entries()) results.push(await call("bank__pay", { to: `n${index}` }));
+    expect(results.map(({ isError }) => isError)).toEqual([true, true, true, true, true]);
+    expect(results[0]?.text).toContain("too much");
+    expect(paid()).toEqual([]);
+  });
+
+  it("is asked each time, but where the answer was always", async () => {
+    const { scene, paid } = await bank();
+    const always: Answer = { action: "accept", content: { decision: "always" } };
+    const once: Answer = { action: "accept", content: { decision: "yes, this once" } };
+    const { call, asked } = await answering(servingOf(scene), era, [once, always]);
+    await call("load_skill", { skill: "bank" });
+    for (const to of ["a", "b", "c"]) await call("call_skill_tool", { tool: "bank__pay", input: { to } });
+    expect(asked).toHaveLength(2);
+    expect(paid()).toEqual(["a", "b", "c"]);
+  });
+
+  it("is refused, with the reason, where the client cannot ask anybody", async () => {
+    const { scene, paid } = await bank();
+    const { call } = await connectTo(servingOf(scene), { era });
+    await call("load_skill", { skill: "bank" });
+    const { text, isError, meta } = await call("bank__pay", { to: "Ada" });
+    expect({ isError, code: meta["skillet/code"] }).toEqual({ isError: true, code: "approval-needed" });
+    expect(text).toContain("nobody can be asked here");
+    expect(paid()).toEqual([]);
+  });
+});
+
+describe.each(ERAS)("use_skill for a client of %s", (era) => {
+  it("hands the task over, tells how far it is, and says which model did it", async () => {
+    const { found } = await useScene({
+      skills: { helper: {} },
+      turns: [
+        () => [{ tool: "read_file", input: { path: "README.md" } }],
+        ({ results }) => `It says: ${results[0]?.content.includes("A project.")}`,
+      ],
+    });
+    const { client } = await connectTo(servingOf(found), { era });
+    const progress: { progress: number; message?: string }[] = [];
+    const result = await client.callTool(
+      { name: "use_skill", arguments: { skill: "helper", message: "Read it." } },
+      { onprogress: (told) => void progress.push(told) },
+    );
+    const [part] = result.content;
+    const text = part?.type === "text" ? part.text : "";
+    expect(text).toContain("It says: true");
+    expect(text).toContain("[Followed by the model");
+    expect(text).toContain(", asked 2 times]");
+    expect(result._meta?.["skillet/use"]).toMatchObject({ iterations: 2, stop: "answer" });
+    expect(progress.map(({ progress: number }) => number)).toEqual(progress.map((_, index) => index + 1));
+    const messages = progress.map(({ message }) => message);
+    expect(messages[0]).toMatch(/^helper: begins, with /);
+    expect(messages).toContain("helper: calls read_file (step 1)");
+  });
+
+  it("says so where no language model did it", async () => {
+    const { found } = await useScene({
+      skills: { steps: { more: "model: runbook\n", body: "1. Answer:\n\n> It is done." } },
+      turns: () => "never asked",
+    });
+    const { call } = await connectTo(servingOf(found), { era });
+    const { text } = await call("use_skill", { skill: "steps", message: "Do it." });
+    expect(text).toContain("[Followed by runbook, which is no language model");
+  });
+
+  it("ends what it started when the client cancels", async () => {
+    let isAsked = false;
+    const { found } = await useScene({
+      skills: { slow: {} },
+      turns: () => {
+        isAsked = true;
+        return [{ tool: "bash", input: { command: "sleep 61.25" } }];
+      },
+    });
+    const events: string[] = [];
+    const onEvent = (event: { type: string }) => void events.push(event.type);
+    const { client } = await connectTo(servingOf(found, {}, { onEvent }), { era });
+    const controller = new AbortController();
+    const call = client.callTool(
+      { name: "use_skill", arguments: { skill: "slow", message: "Wait." } },
+      { signal: controller.signal },
+    );
+    const ended = expect(call).rejects.toThrow();
+    await vi.waitFor(() => expect(isAsked && isRunning("sleep 61.25")).toBe(true), { timeout: 10_000 });
+    controller.abort();
+    await ended;
+    await vi.waitFor(() => expect(isRunning("sleep 61.25")).toBe(false), { timeout: 5000 });
+    await vi.waitFor(() => expect(events).toContain("run-ended"), { timeout: 5000 });
+  });
+
+  it("asks the client's user in the middle of a run, and goes on with the answer", async () => {
+    const { found } = await useScene({
+      skills: { writer: {} },
+      turns: [
+        () => [{ tool: "write_file", input: { path: "made.txt", content: "made" } }],
+        ({ results }) => `Result: ${results[0]?.content}`,
+      ],
+    });
+    const yes: Answer = { action: "accept", content: { decision: "yes, for this run" } };
+    const { call, asked } = await answering(servingOf(found), era, [yes]);
+    const { isError } = await call("use_skill", { skill: "writer", message: "Make it." });
+    expect(isError).toBe(false);
+    expect(asked).toHaveLength(1);
+    expect(asked[0]).toContain("write_file would change files of the workspace");
+    expect(readFileSync(join(found.root, "project/made.txt"), "utf8")).toBe("made");
+  });
+
+  it("waits in its journal where nobody can be asked, and says how to go on", async () => {
+    const { found } = await useScene({
+      skills: { writer: {} },
+      turns: [() => [{ tool: "write_file", input: { path: "made.txt", content: "made" } }]],
+    });
+    const { call } = await connectTo(servingOf(found), { era });
+    const { text, isError, meta } = await call("use_skill", { skill: "writer", message: "Make it." });
+    expect({ isError, code: meta["skillet/code"] }).toEqual({ isError: true, code: "waiting" });
+    const [run] = found.runs.list();
+    expect(run?.state).toBe("waiting");
+    expect(text).toContain(`skillet approve ${run?.id}`);
+    expect(existsSync(join(found.root, "project/made.txt"))).toBe(false);
+  });
+});
+
+describe("what a use tells", () => {
+  it("[Q-22] has no secret, whichever way it comes out", async () => {
+    const secret = "hunter2-hunter2-hunter2";
+    const { found } = await useScene({
+      skills: {
+        keeper: {
+          more: "env: [TOKEN]\n",
+          files: { "scripts/show.sh": '#!/bin/sh\necho "$TOKEN" | base64\necho "$TOKEN"\n' },
+        },
+      },
+      config: `[skills.keeper]\nTOKEN = "${secret}"\n`,
+      turns: [
+        () => [{ tool: "bash", input: { command: "echo $TOKEN; printf %s $TOKEN | base64" } }],
+        ({ results }) => `I saw ${results[0]?.content}`,
+      ],
+    });
+    const heard: string[] = [];
+    const { client, call } = await connectTo(servingOf(found));
+    await call("load_skill", { skill: "keeper" });
+    const results = [
+      await call("keeper__show"),
+      await call("run_skill_script", { skill: "keeper", script: "show" }),
+      await client.callTool(
+        { name: "use_skill", arguments: { skill: "keeper", message: secret } },
+        { onprogress: (told) => void heard.push(JSON.stringify(told)) },
+      ),
+    ];
+    const all = JSON.stringify([results, heard]);
+    expect(all).toContain("[TOKEN]");
+    for (const form of [secret, Buffer.from(secret).toString("base64"), Buffer.from(secret).toString("hex")])
+      expect(all).not.toContain(form);
+  });
+
+  it("[S-25] gives a skill no way into the host: what it names is its own tools, and nothing else is called", async () => {
+    const { scene } = await bank();
+    const { call, tools } = await connectTo(servingOf(scene));
+    const before = await tools();
+    await call("load_skill", { skill: "bank" });
+    expect((await tools()).filter((name) => !before.includes(name))).toEqual(["bank__pay", "bank__run"]);
+    for (const tool of ["approve", "host", "session.load", "__proto__", "bank.__proto__", "bank__constructor", "bash"])
+      expect((await call("call_skill_tool", { tool, input: {} })).meta).toMatchObject({
+        "skillet/code": "tool-unknown",
+      });
+  });
+});
+
+function isRunning(command: string): boolean {
+  return readdirSync("/proc").some((id) => {
+    if (!/^\d+$/.test(id)) return false;
+    try {
+      return readFileSync(`/proc/${id}/cmdline`, "utf8").replaceAll("\0", " ").trim() === command;
+    } catch {
+      return false;
+    }
+  });
+}

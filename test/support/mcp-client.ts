@@ -1,0 +1,86 @@
+import { Client, type ClientOptions } from "@modelcontextprotocol/client";
+import { InMemoryTransport } from "@modelcontextprotocol/server";
+import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { onTestFinished } from "vitest";
+import type { Host } from "../../src/host/host.ts";
+import { openServing, type ServeOptions, type Serving } from "../../src/mcp/serve.ts";
+import type { Scene } from "./discover.ts";
+
+/** The revisions of the protocol that a client can insist on. */
+export const ERAS = ["2025-11-25", "2026-07-28"] as const;
+export type Era = (typeof ERAS)[number];
+
+export interface Called {
+  text: string;
+  isError: boolean;
+  structured: Record<string, unknown> | undefined;
+  meta: Record<string, unknown>;
+}
+
+export interface McpClient {
+  client: Client;
+  /** The names of the tools that are listed now. */
+  tools(): Promise<string[]>;
+  call(name: string, input?: Record<string, unknown>): Promise<Called>;
+  /** How often the client was told that the tools are others. */
+  changes(): number;
+  close(): Promise<void>;
+}
+
+export interface ClientParts extends ClientOptions {
+  era?: Era;
+}
+
+export function negotiation(era: Era): Pick<ClientOptions, "versionNegotiation"> {
+  return { versionNegotiation: { mode: era === "2025-11-25" ? "legacy" : { pin: era } } };
+}
+
+/** A client that is connected to what is served, over a transport in memory that is one connection, as stdio is. */
+export async function connectTo(
+  serving: Serving,
+  { era = "2025-11-25", ...options }: ClientParts = {},
+): Promise<McpClient> {
+  const [ours, theirs] = InMemoryTransport.createLinkedPair();
+  const handle = serveStdio((context) => serving.open(context), { transport: theirs });
+  let changes = 0;
+  const onChanged = () => {
+    changes++;
+  };
+  const listChanged = { tools: { onChanged, autoRefresh: false, debounceMs: 0 } };
+  const client = new Client({ name: "test", version: "1.0.0" }, { ...negotiation(era), listChanged, ...options });
+  await client.connect(ours);
+  const close = async () => {
+    await client.close();
+    await handle.close();
+  };
+  onTestFinished(close);
+  return { ...asClient(client), changes: () => changes, close };
+}
+
+export function asClient(client: Client): Pick<McpClient, "client" | "tools" | "call"> {
+  return {
+    client,
+    tools: async () => (await client.listTools()).tools.map(({ name }) => name),
+    call: async (name, input = {}) => called(await client.callTool({ name, arguments: input })),
+  };
+}
+
+function called(result: Awaited<ReturnType<Client["callTool"]>>): Called {
+  const { content, isError = false, structuredContent, _meta = {} } = result;
+  const texts = content.map((part) => (part.type === "text" ? part.text : `[${part.type}]`));
+  return {
+    text: texts.join("\n"),
+    isError,
+    structured: structuredContent as Record<string, unknown> | undefined,
+    meta: _meta,
+  };
+}
+
+/** What is served of a scene, as `skillet serve` serves it. */
+export function servingOf(scene: Scene, options: ServeOptions = {}, host: Partial<Host> = {}): Serving {
+  return openServing(
+    scene.catalog,
+    { ...scene, caller: { chatType: "private", chatId: "terminal" }, ...host },
+    options,
+  );
+}
