@@ -102,11 +102,13 @@ export { type UseRequest, useSkill } from "./run/use.ts";
 export { type Conversation, type ConverseOptions, converse, type SendOptions } from "./session/converse.ts";
 export { resumeChat } from "./session/resume-chat.ts";
 export {
+  type Activation,
   type ActiveSkill,
   type By,
   type LoadOptions,
   openSession,
   type Session,
+  type SessionCallOptions,
   type SessionOptions,
   type TellOptions,
 } from "./session/session.ts";

@@ -2,7 +2,9 @@ import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, it } from "vitest";
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { checkPath } from "../../src/source/check.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { API_KEY, MODEL, modelServer, type Turn } from "../support/model-server.ts";
@@ -104,7 +106,19 @@ describe("the examples", () => {
     expect(requests[1]?.results[0]?.content).toContain(told);
   });
 
-  it.each(["01-agent.ts", "02-use.ts", "03-tools.ts"])("%s fits into 30 lines", (file) => {
+  it("[P-18] is a server of one's own with skills in it, and a tool beside them", async () => {
+    const client = new Client({ name: "test", version: "1.0.0" });
+    const args = ["--no-warnings", join(examples, "04-server.ts")];
+    await client.connect(new StdioClientTransport({ command: process.execPath, args }));
+    onTestFinished(() => client.close());
+    const names = async () => (await client.listTools()).tools.map(({ name }) => name);
+    expect(await names()).toContain("today");
+    const { content } = await client.callTool({ name: "load_skill", arguments: { skill: "travel-expenses" } });
+    expect(JSON.stringify(content)).toContain("Never promise more than the rate.");
+    expect(JSON.stringify(await client.callTool({ name: "today", arguments: {} }))).toMatch(/"\d{4}-\d\d-\d\d"/);
+  });
+
+  it.each(["01-agent.ts", "02-use.ts", "03-tools.ts", "04-server.ts"])("%s fits into 30 lines", (file) => {
     const lines = readFileSync(join(examples, file), "utf8").trimEnd().split("\n");
     expect(lines.length).toBeLessThan(30);
   });

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Ajv2020 } from "ajv/dist/2020.js";
+import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
 import { describe, expect, it, vi } from "vitest";
 import { copySkill } from "../../src/source/digest.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
@@ -135,7 +135,8 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
   it("gives what it lists as data too, as its schema says", async () => {
     const { client, call } = await connectTo(servingOf(await discoverIn(TWO)), { era });
     const schemas = new Map((await client.listTools()).tools.map(({ name, outputSchema }) => [name, outputSchema]));
-    const isValid = (name: string, data: unknown) => new Ajv2020().validate(schemas.get(name) ?? false, data);
+    const isValid = (name: string, data: unknown) =>
+      new Ajv2020().validate((schemas.get(name) ?? false) as AnySchema, data);
     const listed = await call("list_skills");
     expect(isValid("list_skills", listed.structured)).toBe(true);
     expect(listed.structured?.["skills"]).toEqual(JSON.parse(listed.text));

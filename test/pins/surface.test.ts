@@ -3,9 +3,14 @@ import { EXIT } from "../../src/cli/exit.ts";
 import { NO_SETTINGS } from "../../src/host/settings.ts";
 import * as library from "../../src/index.ts";
 import { CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES, STOPS } from "../../src/index.ts";
+import * as mcp from "../../src/mcp/index.ts";
 import * as sandbox from "../../src/sandbox/index.ts";
 
 describe("what others depend on", () => {
+  it("is what skillet/mcp exports", () => {
+    expect(Object.keys(mcp).sort()).toEqual(["createMcpServer", "openServing", "serveHttp", "serveStreams"]);
+  });
+
   it("is what the library exports", () => {
     expect(Object.keys(library).sort()).toEqual([
       "ASKS",
