@@ -41,6 +41,9 @@ const ONLY: Record<string, RegExp> = {
   "ajv-formats": /^run\/input\.ts$/,
   "@modelcontextprotocol/client": /^run\/mcp\//,
   "@modelcontextprotocol/client/stdio": /^run\/mcp\//,
+  "@modelcontextprotocol/server": /^mcp\//,
+  "@modelcontextprotocol/server/ext/skills": /^mcp\//,
+  "@modelcontextprotocol/server/stdio": /^mcp\//,
 };
 
 interface Import {

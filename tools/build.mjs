@@ -25,6 +25,13 @@ const APART = {
   "@ai-sdk/openai": { file: "openai", takes: "{ createOpenAI }" },
   "@ai-sdk/openai-compatible": { file: "openai-compatible", takes: "{ createOpenAICompatible }" },
   "@modelcontextprotocol/client": { file: "mcp-client", takes: "{ Client, StreamableHTTPClientTransport }" },
+  "@modelcontextprotocol/server": {
+    file: "mcp-server",
+    takes:
+      "{ McpServer, ProtocolError, ProtocolErrorCode, SUPPORTED_PROTOCOL_VERSIONS, WebStandardStreamableHTTPServerTransport, createMcpHandler, isInitializeRequest, isJSONRPCNotification, isJSONRPCRequest, isJsonContentType, isLegacyRequest, localhostAllowedHostnames, validateHostHeader, validateOriginHeader }",
+  },
+  "@modelcontextprotocol/server/stdio": { file: "mcp-server-stdio", takes: "{ StdioServerTransport, serveStdio }" },
+  "@modelcontextprotocol/server/ext/skills": { file: "mcp-skills", takes: "{ DIRECTORY_MIME_TYPE, SkillsExtension, skillEntry }" },
   "@modelcontextprotocol/client/stdio": { file: "mcp-stdio", takes: "{ StdioClientTransport }" },
 };
 

@@ -1,0 +1,260 @@
+import { randomUUID } from "node:crypto";
+import {
+  isInitializeRequest,
+  isJSONRPCNotification,
+  isJSONRPCRequest,
+  McpServer,
+  type McpServerFactory,
+  type RequestId,
+  WebStandardStreamableHTTPServerTransport as Transport,
+} from "@modelcontextprotocol/server";
+import { refusal } from "./web.ts";
+
+export interface SessionsOptions {
+  maxSessions: number;
+  idleMs: number;
+  keepAliveMs: number;
+  /** Contract: does not throw. */
+  report(error: Error): void;
+}
+
+/** Clients of the revisions up to 2025-11-25: each has a server of its own from `initialize` on, until it ends or is forgotten. */
+export interface Sessions {
+  readonly size: number;
+  /** Answers a request; its body was read already. */
+  serve(request: Request, body: unknown): Promise<Response>;
+  /** Contract: every stream has ended when it returns; the promise waits for the servers. */
+  close(): Promise<void>;
+}
+
+export function openSessions(factory: McpServerFactory, options: SessionsOptions): Sessions {
+  const all: All = { factory, options, open: new Map(), opening: 0, ending: new Set(), isClosed: false };
+  const sweep = setInterval(() => endIdle(all), Math.min(Math.max(options.idleMs / 4, 20), 30_000)).unref();
+  return {
+    get size() {
+      return all.open.size;
+    },
+    async serve(request, body) {
+      const id = request.headers.get("mcp-session-id");
+      if (id === null) return isInitialize(body) ? start(all, request, body) : refusal(400, NO_SESSION);
+      const session = all.open.get(id);
+      return session ? exchange(session, request, body) : refusal(404, UNKNOWN_SESSION, {}, SESSION_NOT_FOUND);
+    },
+    async close() {
+      all.isClosed = true;
+      clearInterval(sweep);
+      for (const session of all.open.values()) session.end();
+      await Promise.all(all.ending);
+    },
+  };
+}
+
+const NO_SESSION = "There is no session yet. Send initialize first, and then its Mcp-Session-Id with every request.";
+const UNKNOWN_SESSION = "There is no such session, or it has ended. Send initialize for a new one.";
+const SESSION_NOT_FOUND = -32001;
+const FULL = "As many clients as this server takes are at work. Try again later.";
+const CLOSING = "This server is closing.";
+/** How long a client that hung up in the middle of a call may take to come back. */
+const RETURN_MS = 2000;
+
+interface All {
+  factory: McpServerFactory;
+  options: SessionsOptions;
+  open: Map<string, Session>;
+  /** How many are being made, which are in no map yet. */
+  opening: number;
+  /** Servers that are being closed. */
+  ending: Set<Promise<void>>;
+  isClosed: boolean;
+}
+
+interface Session {
+  transport: Transport;
+  /** Requests and streams under way. */
+  underWay: number;
+  /** Calls that share a stream with others. */
+  batched: Set<RequestId>;
+  /** Calls whose stream broke before they were answered. */
+  abandoned: Set<RequestId>;
+  /** Cancels what is abandoned, unless the client comes back. */
+  giveUp: NodeJS.Timeout | undefined;
+  lastUsed: number;
+  /** A call is forgotten at this moment, which its transport reports as an answer that reaches nobody. */
+  isSettling: boolean;
+  isEnded: boolean;
+  /** Ends it, once. */
+  end(): void;
+}
+
+async function start(all: All, request: Request, body: unknown): Promise<Response> {
+  if (all.isClosed) return refusal(503, CLOSING);
+  if (!makeRoom(all)) return refusal(503, FULL, { "retry-after": "10" });
+  all.opening++;
+  try {
+    const session = await connect(all, request);
+    const answer = await exchange(session, request, body);
+    // What looked like `initialize` was refused: nobody knows of this server.
+    if (session.transport.sessionId === undefined) session.end();
+    return answer;
+  } catch (error) {
+    all.options.report(error instanceof Error ? error : new Error(String(error)));
+    return refusal(500, "The server for this session could not be made.", {}, -32603);
+  } finally {
+    all.opening--;
+  }
+}
+
+/** Ends the session that has been idle for longest, where there are too many. */
+function makeRoom(all: All): boolean {
+  if (all.open.size + all.opening < all.options.maxSessions) return true;
+  const [oldest] = [...all.open.values()].filter(isIdle).sort((one, other) => one.lastUsed - other.lastUsed);
+  oldest?.end();
+  return oldest !== undefined;
+}
+
+function endIdle({ open, options }: All) {
+  const latest = performance.now() - options.idleMs;
+  for (const session of open.values()) if (isIdle(session) && session.lastUsed <= latest) session.end();
+}
+
+function isIdle({ underWay, abandoned }: Session): boolean {
+  return underWay === 0 && abandoned.size === 0;
+}
+
+async function connect(all: All, request: Request): Promise<Session> {
+  const { report, keepAliveMs } = all.options;
+  const product = await all.factory({ era: "legacy", requestInfo: request });
+  const transport = new Transport({
+    sessionIdGenerator: randomUUID,
+    keepAliveMs,
+    onsessioninitialized(id) {
+      if (all.isClosed) session.end();
+      else all.open.set(id, session);
+    },
+  });
+  const session: Session = {
+    transport,
+    underWay: 0,
+    batched: new Set(),
+    abandoned: new Set(),
+    giveUp: undefined,
+    lastUsed: performance.now(),
+    isSettling: false,
+    isEnded: false,
+    end() {
+      if (session.isEnded) return;
+      session.isEnded = true;
+      clearTimeout(session.giveUp);
+      if (transport.sessionId !== undefined) all.open.delete(transport.sessionId);
+      const ending: Promise<void> = product
+        .close()
+        .catch(report)
+        .finally(() => all.ending.delete(ending));
+      all.ending.add(ending);
+    },
+  };
+  const server = product instanceof McpServer ? product.server : product;
+  const { onerror } = server;
+  server.onerror = (error) => {
+    onerror?.(error);
+    if (!session.isEnded && !session.isSettling) report(error);
+  };
+  // Handlers that a transport has already are called before those of its server.
+  transport.onclose = () => session.end();
+  transport.onmessage = (message) => {
+    if (!isJSONRPCNotification(message) || message.method !== "notifications/cancelled") return;
+    const id = message.params?.["requestId"];
+    // Its server hears of it first, and answers no more.
+    if (typeof id === "string" || typeof id === "number") setImmediate(settle, session, id);
+  };
+  await product.connect(transport);
+  return session;
+}
+
+/** One request of a session, and the stream that answers it. */
+async function exchange(session: Session, request: Request, body: unknown): Promise<Response> {
+  const ids = messagesOf(body).flatMap((message) => (isJSONRPCRequest(message) ? [message.id] : []));
+  for (const id of ids) session.abandoned.delete(id);
+  if (ids.length > 1) for (const id of ids) session.batched.add(id);
+  clearTimeout(session.giveUp);
+  session.underWay++;
+  const finish = (isBroken: boolean) => {
+    session.underWay--;
+    session.lastUsed = performance.now();
+    for (const id of ids) session.batched.delete(id);
+    if (isBroken) for (const id of ids) session.abandoned.add(id);
+    if (session.underWay === 0 && session.abandoned.size > 0 && !session.isEnded) {
+      clearTimeout(session.giveUp);
+      session.giveUp = setTimeout(cancelAbandoned, RETURN_MS, session).unref();
+    }
+  };
+  try {
+    const answer = await session.transport.handleRequest(request, body === undefined ? {} : { parsedBody: body });
+    if (answer.body !== null) return new Response(watched(answer.body, finish), answer);
+    finish(false);
+    return answer;
+  } catch (error) {
+    finish(false);
+    throw error;
+  }
+}
+
+/**
+ * A stream that broke cancels nothing by these revisions: a client may have lost its connection only, and comes back. But one that
+ * is gone for good must not leave a run behind. So a call goes on while the client shows itself in any way, by an open stream or a
+ * request, and is cancelled, as if the client had said so, a moment after the last of it.
+ */
+function cancelAbandoned({ transport, abandoned }: Session) {
+  for (const requestId of abandoned) {
+    const params = { requestId, reason: "The client hung up" };
+    transport.onmessage?.({ jsonrpc: "2.0", method: "notifications/cancelled", params });
+  }
+  abandoned.clear();
+}
+
+/**
+ * A server does not answer a call that was cancelled, and its transport waits for the answer for ever: with an open stream, which
+ * keeps the session from ending, and an entry for each. So the stream is closed, and then an answer is given, which goes nowhere. Only
+ * in a batch somebody reads it: there the stream ends when every call has its answer.
+ */
+function settle(session: Session, id: RequestId) {
+  const { transport, batched } = session;
+  if (!batched.has(id)) transport.closeSSEStream(id);
+  session.isSettling = true;
+  // It rejects when the call was answered in time.
+  transport.send({ jsonrpc: "2.0", id, error: { code: -32000, message: "Cancelled" } }).catch(() => {});
+  session.isSettling = false;
+}
+
+/** The same stream, which says when it ended, or broke because nobody reads it. */
+function watched(body: ReadableStream<Uint8Array>, finish: (isBroken: boolean) => void): ReadableStream<Uint8Array> {
+  const reader = body.getReader();
+  let isFinished = false;
+  const once = (isBroken: boolean) => {
+    if (!isFinished) finish(isBroken);
+    isFinished = true;
+  };
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { done, value } = await reader.read();
+        if (!done) return controller.enqueue(value);
+        once(false);
+        controller.close();
+      },
+      cancel(reason) {
+        once(true);
+        return reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+function isInitialize(body: unknown): boolean {
+  return messagesOf(body).some((message) => isInitializeRequest(message));
+}
+
+function messagesOf(body: unknown): readonly unknown[] {
+  return Array.isArray(body) ? body : [body];
+}

@@ -1,0 +1,190 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  createMcpHandler,
+  isJsonContentType,
+  isLegacyRequest,
+  type McpHttpHandler,
+  type McpServerFactory,
+  type ServerNotifier,
+  SUPPORTED_PROTOCOL_VERSIONS,
+} from "@modelcontextprotocol/server";
+import { SkillError } from "../shared/error.ts";
+import { type Guard, isWildcard, METHODS, openGuard, urlHost } from "./http-guard.ts";
+import { openSessions, type Sessions } from "./http-sessions.ts";
+import { readJson, refusal, sendResponse, toRequest } from "./web.ts";
+
+export interface HttpOptions {
+  /** The loopback interface, 127.0.0.1, when left out. */
+  host?: string;
+  /** Any free one when left out. */
+  port?: number;
+  /** What every request has to bring, as `Authorization: Bearer …`. Required where others than this machine reach it. */
+  token?: string;
+  /** Names that the server has besides those of the loopback interface and that it is bound to. */
+  allowedHosts?: readonly string[];
+  /** Origins of pages that may call it besides those of this machine. */
+  allowedOrigins?: readonly string[];
+  /** How many clients of the older revisions may have a session. */
+  maxSessions?: number;
+  /** After how long a session ends that has no stream and no request. */
+  idleSeconds?: number;
+  /** The most bytes of a request. */
+  maxBody?: number;
+  /** Hears of what went wrong where no answer tells it, in one line. Contract: does not throw. */
+  onNotice?(text: string): void;
+}
+
+export interface HttpServing {
+  readonly url: string;
+  /** Tells clients of the 2026-07-28 revision that subscribed. */
+  readonly notify: ServerNotifier;
+  /** How many clients of the older revisions have a session. */
+  readonly sessions: number;
+  /** Contract: no stream and no connection is left when it resolves, which takes no longer than a second. */
+  close(): Promise<void>;
+}
+
+/** Serves MCP by Streamable HTTP at `/mcp`, to clients of all revisions: the older ones have sessions, 2026-07-28 has none. */
+export async function serveHttp(factory: McpServerFactory, options: HttpOptions = {}): Promise<HttpServing> {
+  const host = (options.host ?? "127.0.0.1").replace(/^\[(.*)\]$/, "$1");
+  const { maxSessions = 1000, idleSeconds = 30 * 60, maxBody = 4 * 1024 * 1024 } = options;
+  const guard = openGuard({ ...options, host });
+  const report = (error: Error) => options.onNotice?.(noticeOf(error));
+  const server = createServer(TIMES);
+  const port = await listen(server, host, options.port ?? 0);
+  const sessions = openSessions(factory, {
+    maxSessions,
+    idleMs: idleSeconds * 1000,
+    keepAliveMs: KEEP_ALIVE_MS,
+    report,
+  });
+  const modern = createMcpHandler(factory, {
+    legacy: "reject",
+    onerror: report,
+    keepAliveMs: KEEP_ALIVE_MS,
+    maxSubscriptions: maxSessions,
+  });
+  const serving: Serving = { url: urlOf(host, port), guard, maxBody, sessions, modern, isClosing: false };
+  server.on("request", (request, response) => {
+    handle(serving, request, response).catch((error) => {
+      if (!serving.isClosing) report(error);
+      response.destroy();
+    });
+  });
+  let closed: Promise<void> | undefined;
+  return {
+    url: serving.url,
+    notify: modern.notify,
+    get sessions() {
+      return sessions.size;
+    },
+    close: () => {
+      closed ??= close(server, serving);
+      return closed;
+    },
+  };
+}
+
+const PATH = "/mcp";
+const KEEP_ALIVE_MS = 15_000;
+/** For what a client sends. An answer may take as long as it wants. */
+const TIMES = { headersTimeout: 15_000, requestTimeout: 60_000, connectionsCheckingInterval: 5000 };
+/** How long streams may take to say that they end, and servers to close. */
+const CLOSE_MS = 500;
+
+interface Serving {
+  url: string;
+  guard: Guard;
+  maxBody: number;
+  sessions: Sessions;
+  modern: McpHttpHandler;
+  isClosing: boolean;
+}
+
+async function handle(serving: Serving, incoming: IncomingMessage, response: ServerResponse) {
+  for (const [name, value] of Object.entries(serving.guard.cors(incoming.headers))) response.setHeader(name, value);
+  const answer = await answerTo(serving, incoming, response);
+  if (answer) await sendResponse(answer, incoming, response);
+}
+
+/** Nothing, where nobody waits for it. */
+async function answerTo(
+  serving: Serving,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): Promise<Response | undefined> {
+  const refused = serving.guard.refuse(incoming);
+  if (refused) return refused;
+  if (incoming.url?.split("?")[0] !== PATH) return refusal(404, `There is nothing here. MCP is at ${PATH}.`);
+  if (serving.isClosing) return refusal(503, "This server is closing.");
+  if (incoming.method === "GET" || incoming.method === "DELETE") {
+    return route(serving, toRequest(incoming, response, serving.url), undefined);
+  }
+  if (incoming.method !== "POST") return refusal(405, `Only ${METHODS}.`, { allow: METHODS });
+  if (!isJsonContentType(incoming.headers["content-type"] ?? null)) {
+    return refusal(415, "The body must be JSON, and the Content-Type header say so: application/json.");
+  }
+  const body = await readJson(incoming, serving.maxBody);
+  if ("isGone" in body) return undefined;
+  if ("refused" in body) return body.refused;
+  return route(serving, toRequest(incoming, response, serving.url), body.value);
+}
+
+async function route({ sessions, modern }: Serving, request: Request, body: unknown): Promise<Response> {
+  const isLegacy = body === undefined ? !namesModern(request) : await isLegacyRequest(request, body);
+  if (isLegacy) return sessions.serve(request, body);
+  return modern.fetch(request, body === undefined ? {} : { parsedBody: body });
+}
+
+/** Without a body there is nothing else to tell the revisions apart by. The newer one knows neither GET nor DELETE, and says so. */
+function namesModern({ headers }: Request): boolean {
+  const version = headers.get("mcp-protocol-version");
+  return version !== null && !headers.has("mcp-session-id") && !SUPPORTED_PROTOCOL_VERSIONS.includes(version);
+}
+
+function listen(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const fail = (cause: NodeJS.ErrnoException) =>
+      reject(
+        new SkillError("usage", {
+          message: `Cannot listen on ${urlHost(host)}:${port} (${cause.code ?? cause.message})`,
+          fix:
+            cause.code === "EADDRINUSE" ? "give another port, or 0 for any that is free" : "give another host or port",
+          cause,
+        }),
+      );
+    server.once("error", fail).listen({ host, port }, () => {
+      // A connection that cannot be accepted is an error too, and the server goes on.
+      server.off("error", fail).on("error", () => {});
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}
+
+/** All interfaces are no address to call, but one of them is this machine's own. */
+function urlOf(host: string, port: number): string {
+  const own = host.includes(":") ? "::1" : "127.0.0.1";
+  return `http://${urlHost(isWildcard(host) ? own : host)}:${port}${PATH}`;
+}
+
+async function close(server: Server, serving: Serving) {
+  serving.isClosing = true;
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const ended = Promise.all([serving.sessions.close(), serving.modern.close(), closed]);
+  // A connection that a stream was on stays for the client's next request, unless it is closed once more.
+  const idle = setInterval(() => server.closeIdleConnections(), 10);
+  const late = new AbortController();
+  await Promise.race([ended, sleep(CLOSE_MS, undefined, { signal: late.signal }).catch(() => {})]);
+  late.abort();
+  clearInterval(idle);
+  server.closeAllConnections();
+  await closed;
+}
+
+/** One line, and nothing that was sent: messages of others end in the data that they complain of. */
+function noticeOf(error: Error): string {
+  const [line = ""] = error.message.split(/[\r\n{[]/);
+  return (line.trim().replace(/[\p{Cc}\p{Cf}]/gu, " ") || error.name).slice(0, 200);
+}
