@@ -55,7 +55,8 @@ export function readAnyYaml(source: string, firstLine: number): ReadYaml {
 
 /** Writes data so that `readYaml` (and YAML 1.1 readers) give the same data back. */
 export function writeYaml(data: Data): string {
-  return dump(data, {
+  // What was read has no prototype, down to the last mapping, and js-yaml writes no such objects.
+  return dump(structuredClone(data), {
     schema: DUMP_SCHEMA,
     lineWidth: -1,
     noRefs: true,
