@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
-    exclude: ["test/fixtures/**"],
+    exclude: ["test/fixtures/**", "**/node_modules/**"],
     setupFiles: ["test/support/machine.ts"],
     // Tests wait for processes more than they compute: one worker fewer than there are processors would leave half of two idle.
     maxWorkers: "100%",

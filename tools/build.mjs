@@ -12,7 +12,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const shell = process.platform === "win32";
 
-/** Packages that most starts do without: each a file of its own beside the command's, with what is taken of it. */
+/** Packages that most starts do without: each a file of its own beside the command's. `takes`: what of it, where the sources do not import it by name. */
 const APART = {
   "js-yaml": { file: "yaml", takes: "*" },
   "smol-toml": { file: "toml", takes: "*" },
@@ -25,14 +25,10 @@ const APART = {
   "@ai-sdk/openai": { file: "openai", takes: "{ createOpenAI }" },
   "@ai-sdk/openai-compatible": { file: "openai-compatible", takes: "{ createOpenAICompatible }" },
   "@modelcontextprotocol/client": { file: "mcp-client", takes: "{ Client, StreamableHTTPClientTransport }" },
-  "@modelcontextprotocol/server": {
-    file: "mcp-server",
-    takes:
-      "{ McpServer, ProtocolError, ProtocolErrorCode, SUPPORTED_PROTOCOL_VERSIONS, WebStandardStreamableHTTPServerTransport, createMcpHandler, isInitializeRequest, isJSONRPCNotification, isJSONRPCRequest, isJsonContentType, isLegacyRequest, localhostAllowedHostnames, validateHostHeader, validateOriginHeader }",
-  },
-  "@modelcontextprotocol/server/stdio": { file: "mcp-server-stdio", takes: "{ StdioServerTransport, serveStdio }" },
-  "@modelcontextprotocol/server/ext/skills": { file: "mcp-skills", takes: "{ DIRECTORY_MIME_TYPE, SkillsExtension, skillEntry }" },
   "@modelcontextprotocol/client/stdio": { file: "mcp-stdio", takes: "{ StdioClientTransport }" },
+  "@modelcontextprotocol/server": { file: "mcp-server" },
+  "@modelcontextprotocol/server/stdio": { file: "mcp-server-stdio" },
+  "@modelcontextprotocol/server/ext/skills": { file: "mcp-skills" },
 };
 
 /** Parts of packages that nothing here uses, and what stands in for them. */
@@ -132,13 +128,24 @@ function digest() {
   return hash.digest("hex").slice(0, 12);
 }
 
+/** What the command's sources import of a package by name. */
+function taken(name) {
+  const source = join(root, "src");
+  const files = readdirSync(source, { recursive: true }).filter((path) => path.endsWith(".ts"));
+  const imported = files.flatMap((path) => [
+    ...readFileSync(join(source, path), "utf8").matchAll(new RegExp(`^import \\{([^}]*)\\} from "${name}"`, "gm")),
+  ]);
+  const names = imported.flatMap(([, list]) => list.split(",").map((item) => item.trim().split(" as ")[0]));
+  return [...new Set(names)].filter((item) => item !== "" && !item.startsWith("type ")).sort();
+}
+
 function entries() {
   return {
     name: "entries",
     setup(build) {
       build.onResolve({ filter: /^apart:/ }, ({ path }) => ({ path: path.slice("apart:".length), namespace: "apart" }));
       build.onLoad({ filter: /.*/, namespace: "apart" }, ({ path }) => ({
-        contents: `export ${APART[path].takes} from "${path}";`,
+        contents: `export ${APART[path].takes ?? `{ ${taken(path).join(", ")} }`} from "${path}";`,
         resolveDir: root,
       }));
     },

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { installClients } from "./install-clients.mjs";
 import { setUp } from "./set-up.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
@@ -23,7 +24,8 @@ const STEPS = [
 ];
 
 let passed = 0;
-let failed = 0;
+// The types of the tests and the tests themselves need the clients.
+let failed = installClients() ? 0 : 1;
 let skipped = 0;
 let isComplete = true;
 for (const [name, command, args] of STEPS) {

@@ -15,8 +15,8 @@ import { type Envelope, type ListedTool, listedTool } from "./transform.ts";
 export type Call = (tool: string, input: unknown, context: ServerContext) => Promise<Envelope | InputRequiredResult>;
 
 export interface Mounting {
-  /** Lists what the loaded skills bring now, and nothing else of theirs. The client is told where that changed. */
-  sync(): void;
+  /** Lists what the loaded skills bring now, and nothing else of theirs. The client is told where that changed. Contract: whether tools came that nothing else calls. */
+  sync(): boolean;
 }
 
 interface Mounted {
@@ -40,7 +40,9 @@ export function openMounting(mcp: McpServer, session: Session, own: ReadonlySet<
         registered.remove();
         mounted.delete(wire);
       }
-      for (const [wire, tool] of wanted) if (!mounted.has(wire)) mount(wire, tool);
+      const fresh = [...wanted].filter(([wire]) => !mounted.has(wire));
+      for (const [wire, tool] of fresh) mount(wire, tool);
+      return fresh.some(([, { starts }]) => starts !== "use"); // `use_skill` is the same as a skill's `run`.
     },
   };
 

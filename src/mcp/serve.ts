@@ -68,18 +68,34 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
       const asking = isStateless ? stateless : openAsking();
       const server = openServer(session, { ...rest, isStateless }, { asking });
       live.add(server);
-      server.mcp.server.onclose = () => {
+      const release = () => {
         live.delete(server);
         // What waits for a word there is gone on with by another request, in this session.
         if (isStateless) return void server.settled().then(() => session.close());
         asking.close();
         session.close();
       };
+      whenClosed(server.mcp, release);
       return server.mcp;
     },
     async refresh() {
       catalog = narrow(await shared.reload());
       await Promise.all([...live].map((server) => server.refresh()));
     },
+  };
+}
+
+/** One that was never connected is closed too, and then nobody else is told. Contract: once. */
+function whenClosed(mcp: McpServer, release: () => void): void {
+  const close = mcp.close.bind(mcp);
+  let isClosed = false;
+  const closed = () => {
+    if (!isClosed) release();
+    isClosed = true;
+  };
+  mcp.server.onclose = closed;
+  mcp.close = async () => {
+    await close();
+    closed();
   };
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { McpServer, type ServerContext } from "@modelcontextprotocol/server";
 import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
 import { listWithin } from "../catalog/budget.ts";
@@ -68,7 +69,9 @@ export function openServer(session: Session, options: McpOptions, { asking = ope
     const result = await (own && !isOfSession(own, session)
       ? own.execute(input, callOptions)
       : session.call(name, name === "load_skill" ? { ...Object(input), again: true } : input, callOptions));
-    mounting.sync();
+    // Clients fetch the list anew when they hear of a change, and give their model what they have when the answer comes.
+    if (mounting.sync() && mcp.isConnected())
+      await sleep(HEARD_MS, undefined, { signal: callOptions.signal }).catch(() => {});
     return envelope(result, ROWS[name]?.output?.of);
   };
   const underWay = new Set<Promise<unknown>>();
@@ -84,7 +87,7 @@ export function openServer(session: Session, options: McpOptions, { asking = ope
     source: skillSource(session, defined({ onNotice: options.onNotice })),
     onWarning: ({ path, message }) => options.onNotice?.(`${path}: ${message}`),
   }).attach(mcp);
-  if (hasPrompts) servePrompts(mcp, session, () => mounting.sync());
+  if (hasPrompts) servePrompts(mcp, session, () => void mounting.sync());
   mounting.sync();
   return {
     mcp,
@@ -103,6 +106,7 @@ export function openServer(session: Session, options: McpOptions, { asking = ope
   };
 }
 
+const HEARD_MS = 50;
 /** How often a call may ask. */
 const MOST_ROUNDS = 50;
 const CHANGES = ["tools", "prompts", "resources"];
@@ -123,9 +127,15 @@ function isOfSession(tool: Tool, session: Session): boolean {
 function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register>[3]): void {
   const row = ROWS[tool.name];
   if (!row) return;
-  const { title, annotations, output } = row;
+  const { title, annotations, output, isAtHand } = row;
   const { description, inputSchema } = tool;
-  const listed = { title, description, inputSchema: objectSchema(inputSchema), annotations, _meta: metaOf(tool) };
+  const listed = {
+    title,
+    description,
+    inputSchema: objectSchema(inputSchema),
+    annotations,
+    _meta: metaOf({ ...tool, isAtHand }),
+  };
   register(mcp, tool.name, { ...listed, ...(output ? { outputSchema: output.schema } : {}) }, run);
 }
 

@@ -13,6 +13,8 @@ export interface Row {
   output?: { schema: Data; of(result: ToolResult): Data | undefined };
   /** Only for people who write skills. */
   isForAuthors?: true;
+  /** What a model needs before it can think of the rest. */
+  isAtHand?: true;
 }
 
 const TEXT = { type: "string" };
@@ -23,20 +25,22 @@ export const ROWS: Readonly<Record<string, Row>> = {
   list_skills: {
     title: "List skills",
     annotations: READS,
+    isAtHand: true,
     output: listOf({ name: TEXT, description: TEXT, version: TEXT, tags: { type: "array", items: TEXT } }),
   },
   search_skills: {
     title: "Search skills",
     annotations: READS,
+    isAtHand: true,
     output: listOf({ name: TEXT, description: TEXT, why: TEXT }),
   },
-  load_skill: { title: "Load a skill", annotations: READS },
+  load_skill: { title: "Load a skill", annotations: READS, isAtHand: true },
   activate_skills_for: { title: "Load the skills for a topic", annotations: READS },
   unload_skill: { title: "Unload a skill", annotations: READS },
   read_skill_resource: { title: "Read a file of a skill", annotations: READS },
   run_skill_script: { title: "Run a script of a skill", annotations: RUNS },
   use_skill: { title: "Hand a task to a skill", annotations: CHANGES },
-  call_skill_tool: { title: "Call a tool of a loaded skill", annotations: CHANGES },
+  call_skill_tool: { title: "Call a tool of a loaded skill", annotations: CHANGES, isAtHand: true },
   validate_skill: { title: "Check a skill's structure", annotations: READS, isForAuthors: true },
   lint_skill: { title: "Check a skill's style", annotations: READS, isForAuthors: true },
 };

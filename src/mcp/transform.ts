@@ -53,9 +53,17 @@ function hintsOf({ starts, effect }: Tool): Hints {
   return effect ? CHANGES : READS;
 }
 
-/** What a client is told of a tool that means nothing to a model. */
-export function metaOf({ category, owner }: Pick<Tool, "category" | "owner">): Record<string, unknown> {
-  return { [CATEGORY_KEY]: category, ...(owner ? { "skillet/skill": owner.name } : {}) };
+/** What a client is told of a tool that means nothing to a model. Claude shows others by name alone until its model looks for them. */
+export function metaOf({
+  category,
+  owner,
+  isAtHand,
+}: Pick<Tool, "category" | "owner"> & { isAtHand?: true | undefined }): Record<string, unknown> {
+  return {
+    [CATEGORY_KEY]: category,
+    ...(owner ? { "skillet/skill": owner.name } : {}),
+    ...(isAtHand ? { "anthropic/alwaysLoad": true } : {}),
+  };
 }
 
 /** `run`, of a skill's `skill.run`. */

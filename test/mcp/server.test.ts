@@ -47,7 +47,7 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     for (const tool of tools) {
       expect(tool.title).toMatch(/^[A-Z]/);
       expect(tool.inputSchema.type).toBe("object");
-      expect(tool._meta).toEqual({ "skillet/category": "skills" });
+      expect(tool._meta).toMatchObject({ "skillet/category": "skills" });
       expect(Object.keys(tool.annotations ?? {}).sort()).toEqual([
         "destructiveHint",
         "idempotentHint",

@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+import { type Catalog, openCatalog } from "../../src/catalog/catalog.ts";
+import { narrowCatalog } from "../../src/catalog/narrow.ts";
+import type { Scope, Skill } from "../../src/skill/skill.ts";
+import { inlineSource, type Source } from "../../src/source/source.ts";
+import { sketch } from "../support/skills.ts";
+
+/** As a source has them: with where they came from. */
+function place(name: string, scope: Scope, skills: readonly Skill[]): Source {
+  const placed = skills.map((skill) => ({ ...skill, origin: { ...skill.origin, source: name, scope } }));
+  return { ...inlineSource(placed), name, scope, load: async () => ({ skills: placed, diagnostics: [] }) };
+}
+
+/** `mail` and `chat` are in two places each; the workspace is nearer. */
+async function twoPlaces(): Promise<Catalog> {
+  return openCatalog([
+    place("own", "user", [sketch("mail"), sketch("chat"), sketch("note")]),
+    place("near", "workspace", [sketch("mail"), sketch("chat")]),
+  ]);
+}
+
+const ids = (skills: readonly Skill[]) => skills.map(({ name, origin }) => `${name}@${origin.source}`);
+
+describe("a narrower catalog", () => {
+  it("has the skills that are kept and no others, whichever way they are asked for", async () => {
+    const whole = await twoPlaces();
+    const catalog = narrowCatalog(whole, ({ name }) => name !== "chat");
+    expect(catalog.names()).toEqual(["mail", "note"]);
+    expect(ids(catalog.skills)).toEqual(["mail@near", "note@own"]);
+    expect(ids(catalog.shadowed)).toEqual(["mail@own"]);
+    expect(["mail", "chat", "mail@own", "chat@own", "chat@near"].map((name) => catalog.has(name))).toEqual([
+      true,
+      false,
+      true,
+      false,
+      false,
+    ]);
+    expect(catalog.find("chat")).toBeUndefined();
+    expect(catalog.get("note")).toBe(whole.get("note"));
+    expect(ids(catalog.copies("mail"))).toEqual(["mail@near", "mail@own"]);
+    expect(catalog.copies("chat")).toEqual([]);
+    expect(catalog.available().map(({ name }) => name)).toEqual(["mail", "note"]);
+    expect(catalog.definitions().map(({ name }) => name)).toEqual(["mail", "note"]);
+  });
+
+  it("finds a copy by its place, where that is kept", async () => {
+    const catalog = narrowCatalog(await twoPlaces(), ({ name, origin }) => name !== "mail" || origin.source === "near");
+    expect(catalog.get("mail@near").origin.source).toBe("near");
+    expect(catalog.get("mail@workspace").origin.source).toBe("near");
+    expect(catalog.find("mail@own")).toBeUndefined();
+    expect(ids(catalog.copies("mail"))).toEqual(["mail@near"]);
+    expect(ids(catalog.shadowed)).toEqual(["chat@own"]);
+  });
+
+  it("lets no copy come forward that one hides which is left out", async () => {
+    const catalog = narrowCatalog(await twoPlaces(), ({ origin }) => origin.source === "own");
+    expect(catalog.names()).toEqual(["note"]);
+    for (const name of ["mail", "mail@own", "mail@user", "mail@near"]) expect(catalog.find(name), name).toBeUndefined();
+    expect(catalog.copies("mail")).toEqual([]);
+    expect(catalog.shadowed).toEqual([]);
+  });
+
+  it("does not name what is left out when it says what was meant", async () => {
+    const catalog = narrowCatalog(await twoPlaces(), ({ name }) => name === "mail");
+    const missing = (name: string) =>
+      expect.objectContaining({ code: "not-found", fix: expect.stringContaining(name) });
+    expect(() => catalog.get("mial")).toThrow(missing('did you mean "mail"?'));
+    expect(() => catalog.get("chatt")).toThrow(missing("`skillet list`"));
+    expect(() => catalog.get("chat")).toThrow("Skill 'chat' not found");
+  });
+
+  it("stays narrow when the sources are read again, for what is new too", async () => {
+    const skills = [sketch("mail"), sketch("chat")];
+    const source: Source = { name: "own", scope: "user", load: async () => ({ skills: [...skills], diagnostics: [] }) };
+    const catalog = narrowCatalog(await openCatalog([source]), ({ name }) => name.startsWith("m"));
+    skills.push(sketch("memo"), sketch("chess"));
+    const again = await (await catalog.reload()).reload();
+    expect(again.names()).toEqual(["mail", "memo"]);
+    expect(again.has("chess")).toBe(false);
+    expect(catalog.names(), "a snapshot stays what it was").toEqual(["mail"]);
+  });
+
+  it("looks again when a skill is asked for: what is not kept any more is not found", async () => {
+    let isKept = true;
+    const catalog = narrowCatalog(await twoPlaces(), () => isKept);
+    expect(catalog.has("mail")).toBe(true);
+    isKept = false;
+    expect(catalog.has("mail")).toBe(false);
+    expect(catalog.copies("mail")).toEqual([]);
+    expect(() => catalog.get("mail")).toThrow("not found");
+  });
+
+  it("tells what is available to whom, as the whole one does", async () => {
+    const catalog = narrowCatalog(await twoPlaces(), ({ name }) => name !== "chat");
+    const isDenied = ({ name }: Skill) => (name === "mail" ? [{ code: "no" }] : []);
+    expect(catalog.available(isDenied).map(({ name }) => name)).toEqual(["note"]);
+    expect(catalog.definitions(isDenied)).toEqual([{ name: "note", description: "Skill note." }]);
+  });
+
+  it("keeps the definition of a skill whose name is longer as text than as letters", async () => {
+    // Sixty-four letters of two code units each: more than what a line takes.
+    const name = "𐐨".repeat(64);
+    const whole = await openCatalog([place("own", "user", [sketch(name), sketch("chat")])]);
+    const catalog = narrowCatalog(whole, (skill) => skill.name === name);
+    expect(catalog.names()).toEqual([name]);
+    expect(catalog.definitions()).toEqual(whole.definitions().filter(({ name }) => name !== "chat"));
+    expect(catalog.definitions()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,22 @@
+import { join } from "node:path";
+import { discover } from "../../src/host/discover.ts";
+import { type HttpServing, serveHttp } from "../../src/mcp/http.ts";
+import { createMcpServer } from "../../src/mcp/server.ts";
+import { openSession } from "../../src/session/session.ts";
+import { addFixtures } from "./support/fixtures.ts";
+
+/** Skillet's own server over HTTP, with what the conformance suite asks for by name besides the skills of this home. */
+export async function conformanceServer(home: string): Promise<HttpServing> {
+  const found = await discover({ workspace: join(home, "project"), env: { HOME: home }, index: false });
+  const serving = await serveHttp(({ era }) => {
+    const session = openSession(found.catalog, found, { brings: "all" });
+    const server = createMcpServer(session, { prompts: false, isStateless: era === "modern" });
+    server.server.onclose = () => session.close();
+    addFixtures(server, {
+      toolsChanged: () => (era === "modern" ? serving.notify.toolsChanged() : server.sendToolListChanged()),
+      promptsChanged: () => (era === "modern" ? serving.notify.promptsChanged() : server.sendPromptListChanged()),
+    });
+    return server;
+  });
+  return serving;
+}

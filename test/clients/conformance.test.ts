@@ -1,0 +1,49 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import { conformanceServer } from "./conformance-server.ts";
+import { FURTHER, NOT_PASSED, PLAIN, REQUIRED, SKILLS } from "./support/scenarios.ts";
+import { home, skilletServeHttp } from "./support/served.ts";
+import { conformance, findings, passed, type Revision, type Verdict } from "./support/suite.ts";
+
+const TIMEOUT = 120_000;
+
+describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s", (revision) => {
+  const notPassed = Object.values(NOT_PASSED[revision]).flat();
+  const wanted = [...REQUIRED[revision], ...FURTHER[revision]];
+  const print = (server: string, verdict: Verdict, names: readonly string[]) => {
+    const right = passed(verdict).filter((name) => names.includes(name));
+    const checks = right.flatMap((name) => verdict[name] ?? []).filter(({ status }) => status === "SUCCESS");
+    process.stdout.write(
+      `conformance ${revision}, ${server}: ${right.length} of ${names.length} scenarios, ${checks.length} checks\n`,
+    );
+  };
+
+  it("passes all that the conformance suite requires", { timeout: TIMEOUT }, async () => {
+    const serving = await conformanceServer(home());
+    onTestFinished(() => serving.close());
+    const verdict = await conformance(serving.url, revision, { expected: notPassed });
+    print("required", verdict, REQUIRED[revision]);
+    print("not counted", verdict, FURTHER[revision]);
+    expect(Object.keys(verdict).sort()).toEqual([...wanted, ...notPassed].sort());
+    expect(wanted.flatMap((name) => findings(verdict, name))).toEqual([]);
+    expect(passed(verdict)).toEqual([...wanted].sort());
+    await passesSkills("with the suite's tools", serving.url);
+  });
+
+  it("is `skillet serve` too, with nothing but its own tools", { timeout: TIMEOUT }, async () => {
+    const url = await skilletServeHttp(home());
+    const plain = PLAIN[revision];
+    const expected = [...wanted, ...notPassed].filter((name) => !plain.includes(name));
+    const verdict = await conformance(url, revision, { expected });
+    print("skillet serve", verdict, plain);
+    expect(plain.flatMap((name) => findings(verdict, name))).toEqual([]);
+    expect(passed(verdict)).toEqual(expect.arrayContaining([...plain]));
+    await passesSkills("skillet serve", url);
+  });
+
+  async function passesSkills(server: string, url: string) {
+    const verdict = await conformance(url, revision, { scenarios: SKILLS });
+    print(`skills, ${server}`, verdict, SKILLS);
+    expect(SKILLS.flatMap((name) => findings(verdict, name))).toEqual([]);
+    expect(passed(verdict)).toEqual(SKILLS);
+  }
+});

@@ -1,0 +1,74 @@
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { temporaryFolder } from "../../support/folder.ts";
+import { client } from "./client.ts";
+
+export type Revision = "2025-11-25" | "2026-07-28";
+
+/** What the conformance suite found: the outcomes of each scenario's checks. */
+export type Verdict = Record<string, readonly Check[]>;
+
+export interface Check {
+  id: string;
+  status: "SUCCESS" | "FAILURE" | "WARNING" | "SKIPPED" | "INFO";
+  errorMessage?: string;
+}
+
+export interface Wanted {
+  /** These alone; all that the suite has for servers of the revision, when left out. */
+  scenarios?: readonly string[];
+  /** Those that are known to fail. */
+  expected?: readonly string[];
+}
+
+/** Runs the suite's scenarios against a server. */
+export async function conformance(url: string, revision: Revision, wanted: Wanted = {}): Promise<Verdict> {
+  const { scenarios, expected = [] } = wanted;
+  const common = ["server", "--url", url, "--timeout", "20000"];
+  const alone = (name: string) => [...common, "--scenario", name, "--spec-version", revision, "--force"];
+  const verdict = await run(scenarios ? scenarios.map(alone) : [[...common, "--requirements", revision]]);
+  // Some checks give an answer half a second, which a busy machine may take: what failed is tried once more, alone.
+  const failed = Object.keys(verdict).filter((name) => !expected.includes(name) && findings(verdict, name).length > 0);
+  return { ...verdict, ...(await run(failed.map(alone))) };
+}
+
+/** The checks of a scenario that are neither fine nor mere information, and what is wrong. */
+export function findings(verdict: Verdict, scenario: string): string[] {
+  return (verdict[scenario] ?? [])
+    .filter(({ status }) => status === "FAILURE" || status === "WARNING")
+    .map(({ id, status, errorMessage }) => `${scenario}: ${id}: ${status}: ${errorMessage}`);
+}
+
+/** The scenarios in which nothing failed and something was found to be right. */
+export function passed(verdict: Verdict): string[] {
+  return Object.entries(verdict)
+    .filter(([, checks]) => checks.every(({ status }) => status !== "FAILURE"))
+    .filter(([, checks]) => checks.some(({ status }) => status === "SUCCESS"))
+    .map(([scenario]) => scenario)
+    .sort();
+}
+
+const PROGRAM = client("@modelcontextprotocol/conformance/dist/index.js");
+
+/** One process after the other: they count on being answered soon. */
+async function run(commands: readonly (readonly string[])[]): Promise<Verdict> {
+  const folder = temporaryFolder();
+  for (const args of commands) await start([PROGRAM, ...args, "--output-dir", folder], folder);
+  return Object.fromEntries(
+    readdirSync(folder).map((name) => [
+      name.replace(/^server-(.*)-\d{4}-\d\d-\d\dT[\d-]+Z$/, "$1"),
+      JSON.parse(readFileSync(join(folder, name, "checks.json"), "utf8")),
+    ]),
+  );
+}
+
+/** It ends with 1 where something failed, which its files say better. */
+function start(args: readonly string[], cwd: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, args, { cwd, maxBuffer: 1e8 }, (error, stdout, stderr) => {
+      if (error && error.code !== 1) reject(new Error(`${error.message}\n${stdout}\n${stderr}`));
+      else resolve();
+    });
+  });
+}

@@ -1,0 +1,244 @@
+import { request as sendRequest } from "node:http";
+import { text } from "node:stream/consumers";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { Server } from "@modelcontextprotocol/server";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type HttpOptions, serveHttp } from "../../src/mcp/http.ts";
+import { type GuardOptions, openGuard } from "../../src/mcp/http-guard.ts";
+
+const TOKEN = "correct-horse-battery-staple";
+
+describe("the token", () => {
+  it.each([
+    ["none", {}],
+    ["a wrong one", { authorization: "Bearer wrong" }],
+    ["half of it", { authorization: `Bearer ${TOKEN.slice(0, 10)}` }],
+    ["more than it", { authorization: `Bearer ${TOKEN}x` }],
+    ["nothing after the word", { authorization: "Bearer " }],
+    ["another scheme", { authorization: `Basic ${TOKEN}` }],
+    ["the token alone", { authorization: TOKEN }],
+  ])("refuses %s before it looks at anything else", async (_, headers) => {
+    const { url, made, notices } = await serve({ token: TOKEN });
+    for (const path of ["/mcp", "/elsewhere"]) {
+      const answer = await ask(url, headers, { path, body: "no json at all" });
+      expect([answer.status, answer.headers["www-authenticate"]]).toEqual([401, "Bearer"]);
+      expect(answer.body).not.toContain(TOKEN);
+    }
+    expect(made()).toBe(0);
+    expect(notices).toEqual([]);
+  });
+
+  it.each(["legacy", { pin: "2026-07-28" }] as const)("lets a client in that has it (%o)", async (mode) => {
+    const { url, made } = await serve({ token: TOKEN });
+    const client = new Client({ name: "c", version: "1" }, { versionNegotiation: { mode } });
+    onTestFinished(() => client.close());
+    const requestInit = { headers: { authorization: `bearer ${TOKEN}` } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
+    expect((await client.listTools()).tools).toEqual([]);
+    expect(made()).toBeGreaterThan(0);
+  });
+
+  it("is wanted for every request of a session, not for its start only", async () => {
+    const { url } = await serve({ token: TOKEN });
+    const authorization = `Bearer ${TOKEN}`;
+    const start = await ask(url, { authorization }, { body: INITIALIZE });
+    const session = { "mcp-session-id": String(start.headers["mcp-session-id"]) };
+    const ping = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" });
+    expect((await ask(url, session, { body: ping })).status).toBe(401);
+    expect((await ask(url, session, { method: "DELETE" })).status).toBe(401);
+    expect((await ask(url, { ...session, authorization }, { body: ping })).status).toBe(200);
+  });
+
+  it.each(["0.0.0.0", "::", "", "192.0.2.7", "example.com", "128.0.0.1", "127.evil.com"])(
+    "is required to listen on %o",
+    async (host) => {
+      const refused = serveHttp(newServer, { host });
+      await expect(refused).rejects.toMatchObject({
+        code: "usage",
+        message: expect.stringContaining("there is no token"),
+        fix: "give a token, or listen on 127.0.0.1",
+      });
+    },
+  );
+
+  it.each(["", "two words", "söt", "line\n"])("is refused when it cannot be sent: %j", async (token) => {
+    await expect(serveHttp(newServer, { token })).rejects.toMatchObject({ code: "usage" });
+    const told = await serveHttp(newServer, { token }).catch((error) => `${error.message} ${error.fix}`);
+    if (token) expect(told).not.toContain(token);
+  });
+});
+
+describe("the Host header", () => {
+  it("is one of the names of this machine", async () => {
+    const { url, made } = await serve();
+    const { port } = new URL(url);
+    for (const host of ["localhost", `localhost:${port}`, `127.0.0.1:${port}`, "[::1]:9", "LOCALHOST"]) {
+      expect((await ask(url, { host })).status).toBe(400);
+    }
+    for (const host of [
+      "evil.example",
+      `evil.example:${port}`,
+      "localhost.evil.example",
+      "127.0.0.2",
+      "a b",
+      "0.0.0.0",
+    ]) {
+      const answer = await ask(url, { host }, { body: INITIALIZE });
+      expect(answer.status).toBe(403);
+      expect(answer.body).not.toContain("evil");
+    }
+    expect(made()).toBe(0);
+  });
+
+  it("may be a name that was allowed, or that it is bound to", async () => {
+    const { url } = await serve({ host: "127.0.0.2", allowedHosts: ["Skills.Example", "other.example:8080"] });
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.2:\d+\/mcp$/);
+    for (const host of ["127.0.0.2", "skills.example:443", "other.example"]) {
+      expect((await ask(url, { host })).status).toBe(400);
+    }
+    expect((await ask(url, { host: "third.example" })).status).toBe(403);
+  });
+
+  it("may be any on all interfaces, where the token decides, unless names were given", () => {
+    for (const host of ["0.0.0.0", "::"]) {
+      expect(status({ host, token: TOKEN }, { host: "box.lan" })).toBe(200);
+      expect(status({ host, token: TOKEN, allowedHosts: ["box.lan"] }, { host: "box.lan:80" })).toBe(200);
+      expect(status({ host, token: TOKEN, allowedHosts: ["box.lan"] }, { host: "evil.example" })).toBe(403);
+    }
+    expect(status({ host: "192.0.2.7", token: TOKEN }, { host: "192.0.2.7:80" })).toBe(200);
+    expect(status({ host: "192.0.2.7", token: TOKEN }, { host: "evil.example" })).toBe(403);
+    expect(status({ host: "2001:db8::7", token: TOKEN }, { host: "[2001:db8::7]:80" })).toBe(200);
+  });
+
+  it("listens on IPv6 too, with and without brackets", async ({ skip }) => {
+    const serving = await serveHttp(newServer, { host: "[::1]" }).catch(() => undefined);
+    if (!serving) return skip("this machine has no IPv6");
+    onTestFinished(() => serving.close());
+    expect(serving.url).toMatch(/^http:\/\/\[::1\]:\d+\/mcp$/);
+    expect((await ask(serving.url, {}, { body: INITIALIZE })).status).toBe(200);
+  });
+});
+
+describe("the Origin header", () => {
+  it("is one of this machine, or allowed, where there is one", async () => {
+    const { url, made } = await serve({ allowedOrigins: ["https://app.example", "any.example"] });
+    for (const origin of [
+      "http://localhost:3000",
+      "http://127.0.0.1",
+      "https://app.example",
+      "https://any.example:8443",
+      "http://any.example",
+    ]) {
+      const answer = await ask(url, { origin });
+      expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([400, origin]);
+      expect(answer.headers["vary"]).toBe("Origin");
+    }
+    for (const origin of [
+      "null",
+      "https://evil.example",
+      "http://app.example",
+      "https://app.example:8443",
+      "https://app.example.evil.example",
+      "http://localhost.evil.example",
+      "file://",
+      "nonsense",
+    ]) {
+      const answer = await ask(url, { origin }, { body: INITIALIZE });
+      expect([origin, answer.status]).toEqual([origin, 403]);
+      expect(answer.headers["access-control-allow-origin"]).toBeUndefined();
+    }
+    expect(made()).toBe(0);
+  });
+
+  it("brings no headers for pages into an answer when there is none", async () => {
+    const { url } = await serve();
+    const { status, headers } = await ask(url, {}, { body: INITIALIZE });
+    expect(status).toBe(200);
+    expect(Object.keys(headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
+  });
+
+  it("lets a page read the session that it got", async () => {
+    const { url } = await serve();
+    const { status, headers } = await ask(url, { origin: "http://localhost:6274" }, { body: INITIALIZE });
+    expect(status).toBe(200);
+    expect(headers["mcp-session-id"]).toBeDefined();
+    expect(headers["access-control-expose-headers"]).toContain("mcp-session-id");
+  });
+
+  it("lets a page ask what it may send, without the token, which it cannot send yet", async () => {
+    const { url } = await serve({ token: TOKEN });
+    const asked = {
+      "access-control-request-method": "POST",
+      "access-control-request-headers": "authorization, mcp-param-city, x-other, mcp-param-a b",
+    };
+    const { status, headers, body } = await ask(url, { origin: "http://localhost", ...asked }, { method: "OPTIONS" });
+    expect([status, body]).toEqual([204, ""]);
+    expect(headers["access-control-allow-origin"]).toBe("http://localhost");
+    expect(headers["access-control-allow-methods"]).toBe("GET, POST, DELETE, OPTIONS");
+    expect(headers["access-control-allow-headers"]).toBe(
+      "accept, authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, mcp-param-city",
+    );
+    const refused = await ask(url, { origin: "https://evil.example", ...asked }, { method: "OPTIONS" });
+    expect([refused.status, refused.headers["access-control-allow-methods"]]).toEqual([403, undefined]);
+    const unauthorized = await ask(url, { origin: "http://localhost" });
+    expect([unauthorized.status, unauthorized.headers["access-control-allow-origin"]]).toEqual([
+      401,
+      "http://localhost",
+    ]);
+  });
+});
+
+const INITIALIZE = JSON.stringify({
+  jsonrpc: "2.0",
+  id: 0,
+  method: "initialize",
+  params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "c", version: "1" } },
+});
+
+async function serve(options: HttpOptions = {}) {
+  let made = 0;
+  const notices: string[] = [];
+  const onNotice = (notice: string) => void notices.push(notice);
+  const serving = await serveHttp(
+    () => {
+      made++;
+      return newServer();
+    },
+    { onNotice, ...options },
+  );
+  onTestFinished(() => serving.close());
+  return { url: serving.url, made: () => made, notices };
+}
+
+function newServer() {
+  const server = new Server({ name: "t", version: "1" }, { capabilities: { tools: {} } });
+  server.setRequestHandler("tools/list", () => ({ tools: [] }));
+  return server;
+}
+
+/** What a guard says to a request with the token; 200 when nothing. */
+function status(options: GuardOptions, headers: { host: string }): number {
+  const all = { authorization: `Bearer ${TOKEN}`, ...headers };
+  return openGuard(options).refuse({ method: "POST", headers: all })?.status ?? 200;
+}
+
+interface Question {
+  method?: string;
+  path?: string;
+  body?: string;
+}
+
+/** Also headers that `fetch` does not let one set. */
+async function ask(url: string, headers: Record<string, string>, { method, path = "/mcp", body }: Question = {}) {
+  const answer = await new Promise<import("node:http").IncomingMessage>((resolve, reject) => {
+    sendRequest(new URL(path, url), {
+      method: method ?? (body === undefined ? "GET" : "POST"),
+      headers: { accept: "application/json, text/event-stream", "content-type": "application/json", ...headers },
+      agent: false,
+    })
+      .on("response", resolve)
+      .on("error", reject)
+      .end(body);
+  });
+  return { status: answer.statusCode, headers: answer.headers, body: await text(answer) };
+}

@@ -1,0 +1,59 @@
+import { MARK } from "../home.mjs";
+
+/** What the model says at the end, when all went well. */
+export const DONE = "DONE: all steps were taken";
+
+/** What the model does in turn: what has to be in the result of the step before, and what it calls. */
+const STEPS = [
+  { call: () => ({ tool: "list_skills", input: {} }) },
+  { expects: "greeter", call: () => ({ tool: "load_skill", input: { skill: "greeter" } }) },
+  {
+    expects: MARK,
+    call: (has) =>
+      has("greeter__greet")
+        ? { tool: "greeter__greet", input: { name: "Ada" } }
+        : { tool: "call_skill_tool", input: { tool: "greeter__greet", input: { name: "Ada" } } },
+  },
+  { expects: "Hello, Ada" },
+];
+
+/**
+ * One conversation as a model has it. Which step is next is read from the request alone, so that one which is made twice is
+ * answered twice.
+ */
+export function converse() {
+  const requests = [];
+  const called = [];
+  const problems = [];
+
+  function next({ tools, results, body }) {
+    const find = (name) => tools.find((tool) => isNamed(tool.name, name));
+    // Titles and the like are asked for on the side.
+    if (!find("list_skills") && results.length === 0) return { text: "A greeting" };
+    requests.push({ step: results.length, tools, results, body: JSON.stringify(body) });
+    const step = STEPS[results.length];
+    const last = results.at(-1);
+    if (!step) return stop(`it sent ${results.length} results of ${STEPS.length - 1} calls`);
+    if (step.expects !== undefined && !last.includes(step.expects))
+      return stop(`what came of ${called.at(-1)} has no "${step.expects}": ${last}`);
+    if (!step.call) return { text: DONE };
+    const { tool, input } = step.call((name) => find(name) !== undefined);
+    const found = find(tool);
+    if (!found) return stop(`it does not offer ${tool}, but: ${tools.map(({ name }) => name).join(", ")}`);
+    if (found.first) return { call: { id: `first_${found.name}`, ...found.first } };
+    called[results.length] = found.name;
+    return { call: { id: `call_${results.length + 1}`, tool: found, input } };
+  }
+
+  function stop(problem) {
+    problems.push(problem);
+    return { text: `STOPPED: ${problem}` };
+  }
+
+  return { next, requests, called, problems };
+}
+
+/** Whether it is a tool's own name, at the end of the one that a client gives it. */
+export function isNamed(given, own) {
+  return given === own || (given.endsWith(own) && /[^a-zA-Z0-9]/.test(given.at(-own.length - 1)));
+}
