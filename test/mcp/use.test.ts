@@ -110,7 +110,7 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
       ],
     });
     const { client } = await connectTo(servingOf(found), { era });
-    const progress: { progress: number; message?: string }[] = [];
+    const progress: { progress: number; message?: string | undefined }[] = [];
     const result = await client.callTool(
       { name: "use_skill", arguments: { skill: "helper", message: "Read it." } },
       { onprogress: (told) => void progress.push(told) },
