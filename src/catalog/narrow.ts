@@ -26,7 +26,9 @@ export function narrowCatalog(catalog: Catalog, keeps: (skill: Skill) => boolean
     names: () => [...names],
     copies: (name) => (names.has(name) ? catalog.copies(name).filter(keeps) : []),
     available: (isDenied) => catalog.available(isDenied).filter(({ name }) => names.has(name)),
-    definitions: (isDenied) => catalog.definitions(isDenied).filter(({ name }) => names.has(name)),
+    // Before they are definitions: their names are written there as a line takes them.
+    definitions: (isDenied) =>
+      catalog.definitions((skill) => (names.has(skill.name) ? isDenied?.(skill) : { code: "left-out" })),
     reload: async () => narrowCatalog(await catalog.reload(), keeps),
   };
 }

@@ -10,7 +10,7 @@ import type { Session } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
-import { isFor, type Skill } from "../skill/skill.ts";
+import type { Skill } from "../skill/skill.ts";
 import { shellQuoted } from "../skill/substitute.ts";
 import { CATEGORY_KEY } from "./transform.ts";
 
@@ -43,8 +43,8 @@ export function servePrompts(mcp: McpServer, session: Session, onLoaded: () => v
       if (ref.uri === TEMPLATE) return completed(paths(session, value), value);
       throw invalid(`There is no resource template ${inLine(ref.uri, 200)}: there is ${TEMPLATE}`);
     }
-    const isAsked = ref.name === ANY && name === "name" && !session.visible("user").some(isAny);
-    if (isAsked) return completed(namesOf(session), value);
+    const isOurs = ref.name === ANY && !session.visible("user").some(isAny);
+    if (isOurs) return completed(name === "name" ? namesOf(session) : [], value);
     await meant(session, ref.name, {});
     return completed([], value);
   });
@@ -101,7 +101,6 @@ async function promptFor(
 ): Promise<GetPromptResult> {
   const written = asWritten(skill, given);
   const description = inLine(skill.manifest.briefDescription);
-  if (isHandedOver(skill, session)) return { description, messages: [said(handing(skill, written))] };
   const result = await session.load(skill.name, {
     by: "user",
     again: true,
@@ -110,17 +109,6 @@ async function promptFor(
   });
   if (result.isError) throw invalid(result.content);
   return { description, messages: [said(result.content)] };
-}
-
-/** One that is followed on its own is not followed while a client waits for a prompt, where the model can hand it the task. */
-function isHandedOver(skill: Skill, session: Session): boolean {
-  const canUse = session.tools.some(({ name }) => name === "use_skill");
-  return skill.manifest.context === "fork" && canUse && isFor("model", skill);
-}
-
-function handing({ name }: Skill, written: string | undefined): string {
-  const task = written === undefined ? "" : `, with this task:\n\n${written}`;
-  return `Hand this to the skill '${inLine(name, 64)}' with use_skill${task}`;
 }
 
 /** As a person would have written it behind the skill's name: the named ones in their order. */
@@ -134,7 +122,8 @@ function asWritten(skill: Skill, given: Given): string | undefined {
   const values = names.map((name) => given[name]);
   const last = values.findLastIndex((value) => value !== undefined && value !== "");
   const named = values.slice(0, last + 1).map((value = "") => shellQuoted(value));
-  const written = [...named, ...(given["arguments"] ? [given["arguments"]] : [])].join(" ");
+  const rest = names.includes("arguments") ? undefined : given["arguments"];
+  const written = [...named, ...(rest ? [rest] : [])].join(" ");
   return written === "" ? undefined : written;
 }
 

@@ -5,6 +5,7 @@ import type { Host } from "../host/host.ts";
 import { isTrusted } from "../policy/trust.ts";
 import { openSession } from "../session/session.ts";
 import { shareCatalog } from "../session/shared-catalog.ts";
+import { SkillError } from "../shared/error.ts";
 import type { Skill } from "../skill/skill.ts";
 import { openAsking } from "./asking.ts";
 import { type McpOptions, type OpenServer, openServer } from "./server.ts";
@@ -53,7 +54,8 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   let catalog = narrow(shared);
   const untrusted = found.skills.filter((skill) => isWanted(skill) && isTrusted(skill, host) !== undefined);
   for (const name of only ?? []) found.get(name);
-  for (const name of load) catalog.get(name);
+  const canUse = uses !== false && isReadOnly !== true;
+  for (const name of load) if (catalog.get(name).manifest.context === "fork" && canUse) throw onItsOwn(name);
   const live = new Set<OpenServer>();
   const stateless = openAsking();
   return {
@@ -63,7 +65,7 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
     untrusted,
     async open(_context, { isStateless = false } = {}) {
       const choices = { uses: uses !== false, isReadOnly: isReadOnly === true };
-      const session = openSession(catalog, host, { brings: "all", ...choices });
+      const session = openSession(catalog, host, { brings: "all", forks: "tell", ...choices });
       for (const name of load) await session.load(name, { by: "user" });
       const asking = isStateless ? stateless : openAsking();
       const server = openServer(session, { ...rest, isStateless }, { asking });
@@ -98,4 +100,12 @@ function whenClosed(mcp: McpServer, release: () => void): void {
     await close();
     closed();
   };
+}
+
+/** Loading it would set it to work, for each client that connects. */
+function onItsOwn(name: string): SkillError {
+  return new SkillError("not-loadable", {
+    message: `Skill '${name}' works on its own (context: fork): it cannot be loaded from the start`,
+    fix: "leave it out: clients call it with use_skill",
+  });
 }

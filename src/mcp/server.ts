@@ -89,17 +89,19 @@ export function openServer(session: Session, options: McpOptions, { asking = ope
   }).attach(mcp);
   if (hasPrompts) servePrompts(mcp, session, () => void mounting.sync());
   mounting.sync();
+  // What the client was told of, not what the session has: a call may have looked again before.
+  let told = session.catalog;
   return {
     mcp,
     async settled() {
       await Promise.allSettled(underWay);
     },
     async refresh() {
-      const before = session.catalog;
       await session.reload();
       await session.ready();
       mounting.sync();
-      if (session.catalog === before || !mcp.isConnected()) return;
+      if (session.catalog === told || !mcp.isConnected()) return;
+      told = session.catalog;
       mcp.sendResourceListChanged();
       if (hasPrompts) mcp.sendPromptListChanged();
     },

@@ -3,7 +3,9 @@ import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import type { Data } from "../skill/data.ts";
 import type { Parameters, Values } from "../skill/parameters.ts";
+import type { Skill } from "../skill/skill.ts";
 import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
+import { wireName } from "../skill/wire-name.ts";
 import { CHANGES, type Hints, READS, RUNS } from "./transform.ts";
 
 /** How a tool of ours is listed, and what its result is for programs. */
@@ -101,20 +103,32 @@ interface Called {
   input?: Data;
 }
 
-function call(session: Session, { tool, input = {} }: Called, options: CallOptions): Promise<ToolResult> {
-  return session.call(tool, input, options);
+async function call(session: Session, { tool, input = {} }: Called, options: CallOptions): Promise<ToolResult> {
+  const isOurs = session.tools.some(({ name, owner }) => name === tool && owner === undefined);
+  if (!isOurs) return session.call(tool, input, options);
+  const content = `"${tool}" is no tool of a skill: call it by itself, where it is among your tools.`;
+  return { content, isError: true, code: "tool-unknown" };
 }
 
 /** Nothing is loaded in a conversation that ends with this call: so the skill is, first. */
 async function callLoading(session: Session, called: Called, options: CallOptions): Promise<ToolResult> {
-  const [before = ""] = called.tool.split(/__|\./);
-  const name = called.skill ?? before;
+  const name = called.skill ?? skillBefore(session, called.tool);
   if (!session.active.some((active) => active.name === name)) {
     const loaded = await session.load(name, defined({ signal: options.signal }));
     if (loaded.isError) return loaded;
   }
-  const isWhole = called.tool !== before;
+  const isWhole = session.tools.some((tool) => tool.name === called.tool || wireName(tool.name) === called.tool);
   return call(session, { ...called, tool: isWhole ? called.tool : `${name}.${called.tool}` }, options);
+}
+
+/** The skill that a tool's name begins with: of `a` and `a.b`, the longer one. */
+function skillBefore(session: Session, tool: string): string {
+  const isBefore = ({ name }: Skill) => tool.startsWith(`${name}.`) || tool.startsWith(`${wireName(name)}__`);
+  const [longest] = session
+    .visible()
+    .filter(isBefore)
+    .sort((a, b) => b.name.length - a.name.length);
+  return longest?.name ?? tool.split(/__|\./)[0] ?? "";
 }
 
 function unloaded(session: Session, name: string): ToolResult {

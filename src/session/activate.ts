@@ -21,7 +21,7 @@ export async function activate(state: State, topic: string, options: LoadOptions
     .slice(0, most)
     .map(({ skill }) => skill.name);
   const results: { name: string; result: ToolResult }[] = [];
-  for (const name of names) results.push({ name, result: await state.load(name, options) });
+  for (const name of names) results.push({ name, result: await state.load(name, { ...options, task: topic }) });
   const loaded = results.filter(({ result }) => !result.isError).map(({ name }) => name);
   if (results.length === 0) return { skills: [], result: nothingFits(topic) };
   const content = results.map(({ result }) => result.content).join("\n\n");

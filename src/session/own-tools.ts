@@ -13,29 +13,46 @@ const CATEGORY = "skills";
 
 /** What a loaded skill is besides its toolsets: a tool for each of its scripts, and one that hands a task to it. */
 export function ownTools(skill: Skill, state: State): readonly Tool[] {
-  const scripts = denials(skill, state.host, "run").length === 0 ? scriptTools(skill, state) : [];
-  const canBeUsed = state.canUse && isFor("model", skill) && denials(skill, state.host, "use").length === 0;
+  const scripts = scriptTools(skill, state);
+  const canBeUsed = state.canUse && isFor("model", skill);
   const run = canBeUsed && !scripts.some(({ name }) => name === runName(skill)) ? [runTool(skill, state)] : [];
   return [...scripts, ...run];
 }
 
+/** Those of them that nothing speaks against now: somebody may have trusted the skill meanwhile. */
+export function permitted(tools: readonly Tool[], skill: Skill, { host }: State): readonly Tool[] {
+  const stopped = (["run", "use"] as const).filter((purpose) => denials(skill, host, purpose).length > 0);
+  return tools.filter(({ starts }) => !stopped.includes(starts === "script" ? "run" : "use"));
+}
+
+/** What a skill is besides its toolsets. */
+export interface Own {
+  skill: string;
+  tools: readonly Tool[];
+}
+
 /** The tools of skills, each skill's together: what its toolsets bring goes before what it is otherwise. */
-export function joined(toolsets: readonly Tool[], own: readonly (readonly Tool[])[]): readonly Tool[] {
-  const isOf = (tool: Tool, [first]: readonly Tool[]) => first !== undefined && tool.owner?.name === first.owner?.name;
-  const grouped = own.flatMap((tools) => {
-    const brought = toolsets.filter((tool) => isOf(tool, tools));
+export function joined(toolsets: readonly Tool[], own: readonly Own[]): readonly Tool[] {
+  const skills = new Set<string | undefined>(own.map(({ skill }) => skill));
+  const grouped = own.flatMap(({ skill, tools }) => {
+    const brought = toolsets.filter(({ owner }) => owner?.name === skill);
     return [...brought, ...tools.filter(({ name }) => !brought.some((tool) => tool.name === name))];
   });
-  return [...toolsets.filter((tool) => !own.some((tools) => isOf(tool, tools))), ...grouped];
+  return [...toolsets.filter(({ owner }) => !skills.has(owner?.name)), ...grouped];
 }
 
 function scriptTools(skill: Skill, state: State): Tool[] {
   const scripts = scriptsOf(skill);
-  const counts = Map.groupBy(scripts, ({ name }) => name);
+  const counts = Map.groupBy(scripts.flatMap(callNames), (name) => name);
   return scripts.map((script) => {
-    const isAlone = counts.get(script.name)?.length === 1;
-    return scriptTool(skill, script, `${skill.name}.${isAlone ? script.name : pathName(script)}`, state);
+    const name = callNames(script).find((name) => counts.get(name)?.length === 1) ?? script.path;
+    return scriptTool(skill, script, `${skill.name}.${name}`, state);
   });
+}
+
+/** What a script may be called: the first of these that no other may be called too. */
+function callNames(script: SkillScript): string[] {
+  return [...new Set([script.name, pathName(script), script.path])];
 }
 
 /** `scripts/a/x.py` and `scripts/b/x.py` have one name. */

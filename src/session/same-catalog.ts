@@ -1,11 +1,12 @@
 import type { Catalog } from "../catalog/catalog.ts";
 
-/** Whether two catalogs hold the same skills with the same to say. */
+/** Whether two catalogs hold the same skills with the same to say, and with the files that were listed of the first ones. */
 export function saysTheSame(a: Catalog, b: Catalog): boolean {
   if (a.skills.length !== b.skills.length || a.shadowed.length !== b.shadowed.length) return false;
   if (JSON.stringify(a.diagnostics) !== JSON.stringify(b.diagnostics)) return false;
   return a.skills.every((skill, index) => {
     const other = b.skills[index];
+    if (skill.hasOtherFiles?.()) return false;
     if (!other || skill.name !== other.name || skill.origin.file !== other.origin.file) return false;
     return JSON.stringify(skill.manifest.data) === JSON.stringify(other.manifest.data);
   });

@@ -46,6 +46,8 @@ export interface SessionOptions {
   brings?: "toolsets" | "all";
   /** False: no task is handed to a sub-agent. */
   uses?: boolean;
+  /** What loading does with a skill that is followed on its own (`context: fork`): follows it, or tells the model to use it. The former, when left out. */
+  forks?: "run" | "tell";
   /** Nothing of a skill is run: it brings no tools, its scripts and the commands in its instructions stay where they are, and nothing is handed to it. */
   isReadOnly?: boolean;
 }
@@ -120,10 +122,8 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
   const own = sessionTools(state);
   const agree = openAgreement(state.host);
   const mounted = active.size > 0 && !options.isReadOnly ? state.mountedNow() : undefined;
-  const offered = (mounted: readonly Tool[]) => [
-    ...own,
-    ...state.withOwn(mounted).filter(({ name }) => !isDisabled(name, state.host)),
-  ];
+  const offered = (mounted: readonly Tool[]) =>
+    firstOfEach([...own, ...state.withOwn(mounted).filter(({ name }) => !isDisabled(name, state.host))]);
   return {
     get catalog() {
       return state.catalog;
@@ -171,9 +171,15 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
       const { approve, ...given } = options;
       const { toolSeconds } = state.host.settings.limits;
       if (tool) return (await agree(tool, input, options)) ?? callInTime(tool, input, given, toolSeconds);
-      const there = tools.map((candidate) => candidate.name).join(", ");
+      const there = tools.map((candidate) => inLine(candidate.name, 128)).join(", ");
       const content = `There is no tool "${inLine(name, 64)}"; there are ${there}.`;
       return { content, isError: true, code: "tool-unknown" };
     },
   };
+}
+
+/** `c` of the skill `a.b` and `b.c` of the skill `a` have one name: it stays with the skill that was loaded first, in the list and in calls. */
+function firstOfEach(tools: readonly Tool[]): readonly Tool[] {
+  const byName = new Map([...tools].reverse().map((tool) => [tool.name, tool]));
+  return byName.size === tools.length ? tools : tools.filter((tool) => byName.get(tool.name) === tool);
 }

@@ -22,10 +22,18 @@ import { safely } from "../skill/safely.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { Mounts } from "./mounts.ts";
-import { joined, ownTools } from "./own-tools.ts";
+import { joined, type Own, ownTools, permitted } from "./own-tools.ts";
 import { saysTheSame } from "./same-catalog.ts";
 import type { ActiveSkill, By, LoadOptions, SessionCallOptions, SessionOptions, TellOptions } from "./session.ts";
 import { toolLines } from "./tools.ts";
+
+/** For a skill that works on its own when it is loaded. */
+interface Task {
+  /** What it is to do, where nothing was written for it. */
+  task?: string;
+  /** What the call that loads it comes with. */
+  call?: SessionCallOptions;
+}
 
 /** What a conversation has come to. */
 export class State {
@@ -87,15 +95,16 @@ export class State {
   readonly refusalOf = (skill: Skill): ToolResult | undefined =>
     denialOf(skill, this.host, this.#given.has(skill.name) ? undefined : "model");
 
-  async load(name: string, options: LoadOptions = {}, within?: Within): Promise<ToolResult> {
-    const { by = "model", arguments: written, again, signal } = options;
+  async load(name: string, options: LoadOptions & Task = {}, within?: Within): Promise<ToolResult> {
+    const { by = "model", arguments: written, again, signal, task, call } = options;
     const skill = await this.find(name, by);
     if ("refusal" in skill) return skill.refusal;
     moveToFront(this.#recent, skill.name);
     const given = written === undefined ? {} : { arguments: written };
     return safely(async () => {
       if (skill.manifest.context === "fork" && this.canUse) {
-        return this.use({ skill: name, by, ...defined({ message: written, signal }) }, within);
+        if (this.#options.forks === "tell" && isFor("model", skill)) return handing(skill, written);
+        return this.use({ skill: name, by, ...defined({ message: written ?? task, signal }) }, within, call);
       }
       if (this.#isLoaded(skill) && this.#active.get(skill.name)?.arguments === written && !again)
         return alreadyLoaded(skill, toolLines(await this.#bringing(skill)));
@@ -143,10 +152,10 @@ export class State {
     return joined(toolsets, loaded);
   }
 
-  #ownOf(skill: Skill): readonly Tool[] {
+  #ownOf(skill: Skill): Own {
     const known = this.#own.get(skill) ?? ownTools(skill, this);
     this.#own.set(skill, known);
-    return known;
+    return { skill: skill.name, tools: permitted(known, skill, this) };
   }
 
   /** Runs a script of a skill, for a model. */
@@ -258,6 +267,13 @@ function stampOf(skill: Skill): string {
 function alreadyLoaded({ name }: Skill, tools: readonly string[]): ToolResult {
   const content = `Skill '${inLine(name, 64)}' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true.`;
   return { content: [content, ...tools].join("\n"), isError: false, code: "already-loaded" };
+}
+
+/** For a model that hands the task to a skill which is followed on its own. */
+function handing({ name }: Skill, written: string | undefined): ToolResult {
+  const task = written === undefined ? "" : `, with this task:\n\n${written}`;
+  const content = `Skill '${inLine(name, 64)}' is followed on its own: hand it over with use_skill${task}`;
+  return { content, isError: false, code: "to-be-used" };
 }
 
 /** How many of the skills that were used last are known. */

@@ -83,8 +83,8 @@ function allTools(state: State): readonly Tool[] {
           again: { type: "boolean", says: "give the instructions again although the skill is loaded" },
         },
       },
-      ({ skill, arguments: given, again }, { signal }, within) =>
-        state.load(skill, defined({ arguments: given, again, signal }), within),
+      ({ skill, arguments: given, again }, call, within) =>
+        state.load(skill, { call, ...defined({ arguments: given, again, signal: call.signal }) }, within),
     ),
     ...(state.canUse ? [useTool((request, within, options) => state.use(request, within, options))] : []),
     resourceTool((name = "") => state.find(name, "model")),

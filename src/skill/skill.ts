@@ -43,6 +43,8 @@ export interface Skill {
   body(): string;
   /** The files beside SKILL.md: listed when first asked for. */
   files(): FileList;
+  /** Whether there are others by now than were listed. */
+  hasOtherFiles?(): boolean;
   /** Queries that it is for: those it declares and those its `evals/triggers.json` sets aside for training. */
   examples(): readonly string[];
   /** A listed file's bytes. Throws a SkillError for anything else. */

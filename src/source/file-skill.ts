@@ -72,9 +72,17 @@ export class FileSkill implements Skill {
   }
 
   files(): FileList {
-    const { folder, file } = this.origin;
-    this.#files ??= folder === undefined ? { files: [], findings: [] } : listFiles(folder, basename(file));
+    this.#files ??= this.#list();
     return this.#files;
+  }
+
+  hasOtherFiles(): boolean {
+    return this.#files !== undefined && JSON.stringify(this.#files) !== JSON.stringify(this.#list());
+  }
+
+  #list(): FileList {
+    const { folder, file } = this.origin;
+    return folder === undefined ? { files: [], findings: [] } : listFiles(folder, basename(file));
   }
 
   examples(): readonly string[] {

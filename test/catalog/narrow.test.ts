@@ -97,13 +97,11 @@ describe("a narrower catalog", () => {
     expect(catalog.definitions(isDenied)).toEqual([{ name: "note", description: "Skill note." }]);
   });
 
-  it("keeps the definition of a skill whose name is longer as text than as letters", async () => {
-    // Sixty-four letters of two code units each: more than what a line takes.
-    const name = "𐐨".repeat(64);
-    const whole = await openCatalog([place("own", "user", [sketch(name), sketch("chat")])]);
-    const catalog = narrowCatalog(whole, (skill) => skill.name === name);
-    expect(catalog.names()).toEqual([name]);
-    expect(catalog.definitions()).toEqual(whole.definitions().filter(({ name }) => name !== "chat"));
-    expect(catalog.definitions()).toHaveLength(1);
+  it("keeps the definition of a skill whose name is not written in a line as it is", async () => {
+    const spaced = { ...sketch("notes"), name: "my  notes" };
+    const whole = await openCatalog([place("own", "user", [spaced, sketch("chat")])]);
+    const catalog = narrowCatalog(whole, ({ name }) => name !== "chat");
+    expect(catalog.available().map(({ name }) => name)).toEqual(["my  notes"]);
+    expect(catalog.definitions().map(({ name }) => name)).toEqual(["my notes"]);
   });
 });

@@ -4,7 +4,7 @@ import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
 import { describe, expect, it, vi } from "vitest";
 import { copySkill } from "../../src/source/digest.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
-import { skillText } from "../support/folder.ts";
+import { skillText, writeFiles } from "../support/folder.ts";
 import { connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
 import { toolsetOf } from "../support/toolset.ts";
 
@@ -159,6 +159,34 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     const names = (await client.listTools()).tools.map(({ name }) => name);
     expect(names).toContain("mail__drop");
     expect((await call("mail__drop")).text).toContain("dropped");
+  });
+
+  it("has files that were added to a skill once it looked again", async () => {
+    const scene = await discoverIn(TWO);
+    const serving = servingOf(scene);
+    const { call, tools } = await connectTo(serving, { era });
+    await call("load_skill", { skill: "mail" });
+    writeFiles(scene.root, {
+      [`${HOME}/mail/notes.md`]: "Be brief.",
+      [`${HOME}/mail/scripts/sort.sh`]: "#!/bin/sh\necho sorted\n",
+    });
+    await serving.refresh();
+    expect((await call("read_skill_resource", { skill: "mail", resource: "notes.md" })).text).toContain("Be brief.");
+    expect(await tools()).toContain("mail__sort");
+    expect((await call("mail__sort")).text).toContain("sorted");
+  });
+
+  it("only tells of a skill that is followed on its own when it is loaded", async () => {
+    const scene = await discoverIn({
+      [`${HOME}/alone/SKILL.md`]: skillText("alone", { more: "context: fork\ntriggers:\n  keywords: [solo]\n" }),
+    });
+    const { call } = await connectTo(servingOf(scene), { era });
+    const told = "Skill 'alone' is followed on its own: hand it over with use_skill";
+    expect((await call("load_skill", { skill: "alone" })).text).toBe(told);
+    expect((await call("activate_skills_for", { topic: "solo" })).text).toBe(told);
+    expect(scene.runs.list()).toEqual([]);
+    const { call: unable } = await connectTo(servingOf(scene, { uses: false }), { era });
+    expect((await unable("load_skill", { skill: "alone" })).text).toContain("# alone");
   });
 
   it("answers an unknown tool with -32602, and wrong input so that a model can mend it", async () => {

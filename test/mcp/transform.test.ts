@@ -60,6 +60,9 @@ describe("the names of a list of tools", () => {
         expect(ids.map(one.toWire)).toEqual(ids.map(two.toWire));
       }),
     );
+    // Two halves of characters, which are one and the same to a hash.
+    const halves = ["\ud800", "\ud801"];
+    expect(halves.map(wireNames(halves).toWire)).toEqual(halves.map(wireNames(halves.toReversed()).toWire));
   });
 
   it("[P-20] stay as they are where they are legal, and are the tool's own where no other's would be the same", () => {
@@ -93,14 +96,13 @@ const leaf = fc.constantFrom<unknown>(
   { type: "object", properties: { a: { type: "string" } }, required: ["a"] },
 );
 const key = fc.constantFrom("a", "b", "c", "type", "properties", "$id");
-/** A few keywords: of many, nothing passes all. */
+/** A few keywords: of many, nothing passes all. Without `patternProperties`, over which ajv itself fails beside `anyOf`. */
 const shape: fc.Arbitrary<Data> = fc
   .array(
     fc.oneof(
       fc.record({ properties: fc.dictionary(key, leaf, { maxKeys: 3 }) }),
       fc.record({ required: fc.uniqueArray(key, { maxLength: 1 }) }),
       fc.record({ additionalProperties: leaf }),
-      fc.record({ patternProperties: fc.dictionary(fc.constantFrom("^a", "c$"), leaf) }),
       fc.record({ propertyNames: fc.constant({ maxLength: 4 }) }),
       fc.record({ minProperties: fc.nat(2) }),
       fc.record({ unevaluatedProperties: fc.boolean() }),
