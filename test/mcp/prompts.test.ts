@@ -128,7 +128,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
     expect(await textOf(client, "alone", { arguments: "count\nthem" })).toBe(
       "Skill 'alone' is followed on its own: hand it over with use_skill, with this task:\n\ncount\nthem",
     );
-    expect(await textOf(client, "alone")).toBe("Hand this to the skill 'alone' with use_skill");
+    expect(await textOf(client, "alone")).toBe("Skill 'alone' is followed on its own: hand it over with use_skill");
     expect(server.requests).toHaveLength(0);
     expect(await textOf(client, "person"), "no model may use it: so it is followed").toContain("It is done.");
     expect(server.requests).toHaveLength(1);
