@@ -2,6 +2,8 @@ import { parseArgs } from "node:util";
 import { discover } from "./discover.mjs";
 import * as matchReport from "./match/report.mjs";
 import { match } from "./match.mjs";
+import * as mcpReport from "./mcp/report.mjs";
+import { mcp } from "./mcp.mjs";
 import * as discoverReport from "./report.mjs";
 import * as runsReport from "./runs/report.mjs";
 import { runs } from "./runs.mjs";
@@ -10,7 +12,7 @@ import { sandbox } from "./sandbox.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [mcp] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -26,6 +28,7 @@ const BENCHES = {
   sandbox: { measure: sandbox, ...sandboxReport },
   use: { measure: use, ...useReport },
   runs: { measure: runs, ...runsReport },
+  mcp: { measure: mcp, ...mcpReport },
 };
 
 try {

@@ -14,9 +14,9 @@ const shell = process.platform === "win32";
 
 /** Packages that most starts do without: each a file of its own beside the command's. `takes`: what of it, where the sources do not import it by name. */
 const APART = {
-  "js-yaml": { file: "yaml", takes: "*" },
+  "js-yaml": { file: "yaml", takes: "*", isLate: true },
   "smol-toml": { file: "toml", takes: "*" },
-  re2js: { file: "re2", takes: "*" },
+  re2js: { file: "re2", takes: "*", isLate: true },
   chokidar: { file: "chokidar", takes: "{ watch }" },
   "ajv/dist/2020.js": { file: "ajv", takes: "{ Ajv2020 }" },
   "ajv-formats": { file: "ajv-formats", takes: "{ default }", footer: "module.exports = module.exports.default;" },
@@ -26,10 +26,20 @@ const APART = {
   "@ai-sdk/openai-compatible": { file: "openai-compatible", takes: "{ createOpenAICompatible }" },
   "@modelcontextprotocol/client": { file: "mcp-client", takes: "{ Client, StreamableHTTPClientTransport }" },
   "@modelcontextprotocol/client/stdio": { file: "mcp-stdio", takes: "{ StdioClientTransport }" },
-  "@modelcontextprotocol/server": { file: "mcp-server" },
-  "@modelcontextprotocol/server/stdio": { file: "mcp-server-stdio" },
-  "@modelcontextprotocol/server/ext/skills": { file: "mcp-skills" },
 };
+
+/** What serves is one file, which shares nothing: each file costs some of its start, and so does what only others need of what is shared. */
+const SERVER = {
+  file: "mcp-server",
+  packages: [
+    "@modelcontextprotocol/server",
+    "@modelcontextprotocol/server/stdio",
+    "@modelcontextprotocol/server/ext/skills",
+  ],
+};
+
+/** What of Node takes milliseconds to load, and most starts never call. */
+const LATE_OF_NODE = ["node:crypto"];
 
 /** Parts of packages that nothing here uses, and what stands in for them. */
 const UNUSED = {
@@ -65,13 +75,14 @@ const tsc = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: root, stdio: 
 if (tsc.error) console.error(`tsc could not be started: ${tsc.error.message} (run it as \`npm run prepare\`)`);
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
 await buildApart();
+await buildServer();
 await build({
   ...shared,
   ...plain,
   entryPoints: ["src/cli/bin.ts"],
   outfile: "dist/command.cjs",
   define: { "import.meta.dirname": "__dirname", SKILLET_VERSION: JSON.stringify(version) },
-  plugins: [apart(), without()],
+  plugins: [late(), apart(), without()],
 });
 escapeFile("command.cjs");
 await build({
@@ -102,6 +113,13 @@ async function buildApart() {
     const { code } = await transform(text, { ...options, ...plain, ...(footer ? { footer } : {}) });
     writeFileSync(path, escaped(code));
   }
+}
+
+async function buildServer() {
+  const contents = SERVER.packages.map((name) => `export { ${taken(name).join(", ")} } from "${name}";`).join("\n");
+  const outfile = `dist/${SERVER.file}.cjs`;
+  await build({ ...shared, ...plain, stdin: { contents, resolveDir: root }, outfile, plugins: [without()] });
+  escapeFile(basename(outfile));
 }
 
 /**
@@ -153,12 +171,35 @@ function entries() {
 }
 
 function apart() {
+  const files = new Map(Object.entries(APART).map(([name, { file }]) => [name, file]));
+  for (const name of SERVER.packages) files.set(name, SERVER.file);
   return {
     name: "apart",
     setup(build) {
       build.onResolve({ filter: /^[^./]/ }, ({ path }) =>
-        Object.hasOwn(APART, path) ? { path: `./${APART[path].file}.cjs`, external: true } : undefined,
+        files.has(path) ? { path: `./${files.get(path)}.cjs`, external: true } : undefined,
       );
+    },
+  };
+}
+
+/** Loads what is late when something of it is first asked for, not with the module that imports it. */
+function late() {
+  const isLate = (path) => APART[path]?.isLate === true || LATE_OF_NODE.includes(path);
+  return {
+    name: "late",
+    setup(build) {
+      build.onResolve({ filter: /^[^./]/ }, ({ path, namespace }) =>
+        isLate(path) && namespace !== "late" ? { path, namespace: "late" } : undefined,
+      );
+      build.onLoad({ filter: /.*/, namespace: "late" }, async ({ path }) => {
+        const names = Object.keys(await import(path)).filter((name) => name !== "default");
+        return {
+          contents: `for (const name of ${JSON.stringify(names)})
+            Object.defineProperty(exports, name, { enumerable: true, get: () => require("${path}")[name] });`,
+          resolveDir: root,
+        };
+      });
     },
   };
 }

@@ -22,12 +22,19 @@ export interface ListingOptions {
  */
 export function listWithin(skills: readonly Skill[], options: ListingOptions): Listed {
   const heading = availableLine(skills.length);
+  const names = skills.map(nameOf);
+  const fitting = () => {
+    const places = new Map(skills.map((skill, index) => [skill.name, index]));
+    return options.first().flatMap(({ name }) => places.get(name) ?? []);
+  };
+  // Where not all names fit, no description is looked at: of a thousand skills that takes a while.
+  const shortest = names.reduce((sum, name) => sum + name.length + 3, heading.length);
+  if (shortest > options.room) return namesOnly(heading, names, fitting(), options);
   const rows = skills.map(rowOf);
   const whole = [heading, ...rows.map(line)].join("\n");
   if (whole.length <= options.room) return { text: whole, cut: { descriptions: 0, names: 0 } };
-  const places = new Map(skills.map((skill, index) => [skill.name, index]));
-  const fitting = options.first().flatMap(({ name }) => places.get(name) ?? []);
-  return shortened(heading, rows, fitting, options) ?? namesOnly(heading, rows, fitting, options);
+  const places = fitting();
+  return shortened(heading, rows, places, options) ?? namesOnly(heading, names, places, options);
 }
 
 /** The one line that says how many there are. */
@@ -50,8 +57,12 @@ export function bullet(skill: Skill): string {
   return line(rowOf(skill));
 }
 
-function rowOf({ name, manifest }: Skill): Row {
-  return { name: inLine(name, 64), brief: inLine(manifest.briefDescription, 160) };
+function rowOf(skill: Skill): Row {
+  return { name: nameOf(skill), brief: inLine(skill.manifest.briefDescription, 160) };
+}
+
+function nameOf({ name }: Skill): string {
+  return inLine(name, 64);
 }
 
 function line({ name, brief }: Row): string {
@@ -97,26 +108,31 @@ function shortened(
   return { text: [heading, ...lines, note].join("\n"), cut: { descriptions, names: 0 } };
 }
 
-function namesOnly(heading: string, rows: readonly Row[], fitting: readonly number[], options: ListingOptions): Listed {
-  const all = `${heading} ${rows.map(({ name }) => name).join(", ")}`;
+function namesOnly(
+  heading: string,
+  names: readonly string[],
+  fitting: readonly number[],
+  options: ListingOptions,
+): Listed {
+  const all = `${heading} ${names.join(", ")}`;
   const note = `\n(names only, to fit${options.search ? `; ${options.search} tells more` : ""})`;
   if (all.length <= options.room) {
     const text = all.length + note.length <= options.room ? all + note : all;
-    return { text, cut: { descriptions: rows.length, names: 0 } };
+    return { text, cut: { descriptions: names.length, names: 0 } };
   }
   const more = (number: number) => `, and ${number} more${options.search ? ` (${options.search} finds them)` : ""}`;
-  let room = options.room - heading.length - 1 - more(rows.length).length;
+  let room = options.room - heading.length - 1 - more(names.length).length;
   const kept = new Set<number>();
-  for (const index of new Set([...fitting, ...rows.keys()])) {
-    const cost = (rows[index]?.name.length ?? 0) + 2;
+  for (const index of new Set([...fitting, ...names.keys()])) {
+    const cost = (names[index]?.length ?? 0) + 2;
     if (cost > room) break;
     room -= cost;
     kept.add(index);
   }
-  const names = rows.flatMap(({ name }, index) => (kept.has(index) ? [name] : []));
-  const left = rows.length - names.length;
-  const text = names.length === 0 ? heading : `${heading} ${names.join(", ")}${more(left)}`;
-  return { text, cut: { descriptions: rows.length, names: left } };
+  const told = names.filter((_, index) => kept.has(index));
+  const left = names.length - told.length;
+  const text = told.length === 0 ? heading : `${heading} ${told.join(", ")}${more(left)}`;
+  return { text, cut: { descriptions: names.length, names: left } };
 }
 
 /** The most that each may have so that all have room: those that need less leave it to the others. Contract: cheapest first. */

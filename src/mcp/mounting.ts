@@ -53,20 +53,24 @@ export function openMounting(mcp: McpServer, session: Session, own: ReadonlySet<
   }
 }
 
-/** Contract: throws when the server has a tool of this name. */
+/** `onListed` hears that the list was made. Contract: throws when the server has a tool of this name. */
 export function register(
   mcp: McpServer,
   name: string,
   { inputSchema, outputSchema, ...listed }: ListedTool & { outputSchema?: Data },
   run: (input: unknown, context: ServerContext) => ReturnType<Call>,
+  onListed?: () => void,
 ): RegisteredTool {
   const output = outputSchema ? { outputSchema: asGiven(outputSchema) } : {};
-  return mcp.registerTool(name, { ...listed, inputSchema: asGiven(inputSchema), ...output }, run as never);
+  return mcp.registerTool(name, { ...listed, inputSchema: asGiven(inputSchema, onListed), ...output }, run as never);
 }
 
 /** A schema that is only shown: the session itself takes other spellings too, and answers wrong input so that a model can mend it. */
-function asGiven(schema: Data): StandardSchemaWithJSON {
-  const shown = () => schema;
+function asGiven(schema: Data, onShown?: () => void): StandardSchemaWithJSON {
+  const shown = () => {
+    onShown?.();
+    return schema;
+  };
   const props = { version: 1, vendor: "skillet", validate: (value: unknown) => ({ value }) } as const;
   return { "~standard": { ...props, jsonSchema: { input: shown, output: shown } } };
 }

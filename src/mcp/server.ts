@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { McpServer, type ServerContext } from "@modelcontextprotocol/server";
 import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
 import { listWithin } from "../catalog/budget.ts";
@@ -64,14 +63,14 @@ export function openServer(session: Session, options: McpOptions, { asking = ope
   );
   const tools = ownTools(session, options);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  const listening = new Set<() => void>();
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
     const own = byName.get(name);
     const result = await (own && !isOfSession(own, session)
       ? own.execute(input, callOptions)
       : session.call(name, name === "load_skill" ? { ...Object(input), again: true } : input, callOptions));
     // Clients fetch the list anew when they hear of a change, and give their model what they have when the answer comes.
-    if (mounting.sync() && mcp.isConnected())
-      await sleep(HEARD_MS, undefined, { signal: callOptions.signal }).catch(() => {});
+    if (mounting.sync() && mcp.isConnected() && !options.isStateless) await heard(listening, callOptions.signal);
     return envelope(result, ROWS[name]?.output?.of);
   };
   const underWay = new Set<Promise<unknown>>();
@@ -82,7 +81,10 @@ export function openServer(session: Session, options: McpOptions, { asking = ope
       return work.finally(() => underWay.delete(work));
     });
   const mounting = openMounting(mcp, session, new Set(byName.keys()), call);
-  for (const tool of tools) registerOwn(mcp, tool, (input, context) => call(tool.name, input, context));
+  const onListed = () => {
+    for (const done of listening) done();
+  };
+  for (const tool of tools) registerOwn(mcp, tool, (input, context) => call(tool.name, input, context), onListed);
   new SkillsExtension({
     source: skillSource(session, defined({ onNotice: options.onNotice })),
     onWarning: ({ path, message }) => options.onNotice?.(`${path}: ${message}`),
@@ -109,6 +111,23 @@ export function openServer(session: Session, options: McpOptions, { asking = ope
 }
 
 const HEARD_MS = 50;
+
+/** Resolves when the client has fetched the list, or after a moment: many never do. */
+function heard(listening: Set<() => void>, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(late);
+      listening.delete(done);
+      signal?.removeEventListener("abort", done);
+      setImmediate(resolve); // The list goes out first.
+    };
+    const late = setTimeout(done, HEARD_MS);
+    listening.add(done);
+    signal?.addEventListener("abort", done, { once: true });
+    if (signal?.aborted) done();
+  });
+}
+
 /** How often a call may ask. */
 const MOST_ROUNDS = 50;
 const CHANGES = ["tools", "prompts", "resources"];
@@ -126,7 +145,7 @@ function isOfSession(tool: Tool, session: Session): boolean {
   return session.tools.some(({ name }) => name === tool.name);
 }
 
-function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register>[3]): void {
+function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register>[3], onListed: () => void): void {
   const row = ROWS[tool.name];
   if (!row) return;
   const { title, annotations, output, isAtHand } = row;
@@ -138,7 +157,7 @@ function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register
     annotations,
     _meta: metaOf({ ...tool, isAtHand }),
   };
-  register(mcp, tool.name, { ...listed, ...(output ? { outputSchema: output.schema } : {}) }, run);
+  register(mcp, tool.name, { ...listed, ...(output ? { outputSchema: output.schema } : {}) }, run, onListed);
 }
 
 /** For who asked for it. */

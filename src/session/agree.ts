@@ -17,10 +17,11 @@ export type Agree = (tool: Tool, input: unknown, options: SessionCallOptions) =>
 
 /** What somebody agreed to for the whole conversation is not asked again. */
 export function openAgreement(host: Host): Agree {
-  const run = runId();
+  let run: string | undefined;
   const agreed = new Set<string>();
   return async (tool, input, { signal = new AbortController().signal, approve = host.approve }) => {
     if (!tool.effect) return undefined;
+    run ??= runId();
     const hiding = openHiding(allSecrets(new Map(), host));
     const workspace = host.workspace === undefined ? undefined : shownPath(host.workspace, host);
     const effect = await effectToAgree({ run, skill: "", gates: [], agreed, hiding, workspace }, tool, { input });

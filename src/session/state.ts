@@ -41,7 +41,7 @@ export class State {
   readonly host: Host;
   readonly #active: Map<string, ActiveSkill>;
   /** The one used last first. */
-  readonly #recent: string[];
+  #recentNames: string[] | undefined;
   /** Whose instructions the conversation was given, by whomever: a model may read their files then. */
   readonly #given: Set<string>;
   /** What the loaded skills bring. */
@@ -56,9 +56,16 @@ export class State {
     this.#options = options;
     this.host = host;
     this.#active = active;
-    this.#recent = [...new Set([...[...active.keys()].reverse(), ...(host.statistics?.recent(MOST_RECENT) ?? [])])];
     this.#given = new Set(active.keys());
     this.mounts = new Mounts(host, async (name) => (await this.reload()).find(name));
+  }
+
+  // Read when first asked for: many a session, one for a single request above all, never asks, and the statistics are a database.
+  get #recent(): string[] {
+    this.#recentNames ??= [
+      ...new Set([...[...this.#given].reverse(), ...(this.host.statistics?.recent(MOST_RECENT) ?? [])]),
+    ];
+    return this.#recentNames;
   }
 
   /** Whether sub-agents can be had: a host that says nothing of models has none to give. */

@@ -39,6 +39,8 @@ export interface Skill {
   readonly findings: readonly Finding[];
   /** False when its manifest surely asks nothing that a policy looks at: quicker than reading the manifest. */
   asksOfHost?(): boolean;
+  /** False when its manifest surely says nothing of who may invoke it: quicker than reading the manifest. */
+  limitsInvocation?(): boolean;
   /** The instructions: read when asked for, kept until the file changes. */
   body(): string;
   /** The files beside SKILL.md: listed when first asked for. */
@@ -52,7 +54,9 @@ export interface Skill {
 }
 
 /** Whether a skill is there for a model, or for a person who calls it by name. */
-export function isFor(whom: "model" | "user", { manifest: { invocation } }: Skill): boolean {
+export function isFor(whom: "model" | "user", skill: Skill): boolean {
+  if (skill.limitsInvocation?.() === false) return true;
+  const { invocation } = skill.manifest;
   return whom === "model" ? invocation.byModel : invocation.byUser;
 }
 

@@ -12,6 +12,7 @@ import {
   NOT_RESOLVED,
   parseEvents,
   SCALAR_STYLE,
+  type Schema,
   visit,
   YAMLException,
 } from "js-yaml";
@@ -102,40 +103,46 @@ const MOST_KEYS = 256;
 const MOST_TRIES = 400;
 const TOO_MANY_KEYS = `more than ${MOST_KEYS} keys in one place`;
 
-const SCHEMA = CORE_SCHEMA.withTags(
-  // `.inf`, `.nan` and 1e999 have no place in a skill and none in JSON: they stay the text they were written as.
-  [intCoreTag, floatCoreTag].map((tag) =>
-    defineScalarTag(tag.tagName, {
-      ...tag,
-      resolve(source, isExplicit, tagName) {
-        const value = tag.resolve(source, isExplicit, tagName);
-        return typeof value === "number" && !Number.isFinite(value) ? NOT_RESOLVED : value;
+/** Made when first asked for: most starts read no YAML that needs it. */
+let made: Schema | undefined;
+
+function schema(): Schema {
+  made ??= CORE_SCHEMA.withTags(
+    // `.inf`, `.nan` and 1e999 have no place in a skill and none in JSON: they stay the text they were written as.
+    [intCoreTag, floatCoreTag].map((tag) =>
+      defineScalarTag(tag.tagName, {
+        ...tag,
+        resolve(source, isExplicit, tagName) {
+          const value = tag.resolve(source, isExplicit, tagName);
+          return typeof value === "number" && !Number.isFinite(value) ? NOT_RESOLVED : value;
+        },
+      }),
+    ),
+    defineMappingTag<{ data: Data; size: number }, Data>("tag:yaml.org,2002:map", {
+      create: () => ({ data: emptyData(), size: 0 }),
+      addPair(carrier, key, value) {
+        if (key !== null && typeof key === "object") return "a list or mapping as a key";
+        if (++carrier.size > MOST_KEYS) return TOO_MANY_KEYS;
+        carrier.data[String(key)] = value;
+        return "";
       },
+      has: (carrier, key) => String(key) in carrier.data,
+      keys: (data) => Object.keys(data),
+      get: (data, key) => data[String(key)],
+      finalize: (carrier) => carrier.data,
+      identify: (data) => data !== null && typeof data === "object" && !Array.isArray(data),
     }),
-  ),
-  defineMappingTag<{ data: Data; size: number }, Data>("tag:yaml.org,2002:map", {
-    create: () => ({ data: emptyData(), size: 0 }),
-    addPair(carrier, key, value) {
-      if (key !== null && typeof key === "object") return "a list or mapping as a key";
-      if (++carrier.size > MOST_KEYS) return TOO_MANY_KEYS;
-      carrier.data[String(key)] = value;
-      return "";
-    },
-    has: (carrier, key) => String(key) in carrier.data,
-    keys: (data) => Object.keys(data),
-    get: (data, key) => data[String(key)],
-    finalize: (carrier) => carrier.data,
-    identify: (data) => data !== null && typeof data === "object" && !Array.isArray(data),
-  }),
-);
+  );
+  return made;
+}
 
 function construct(events: Event[], source: string, firstLine: number, findings: Finding[]): unknown[] {
   try {
-    return constructFromEvents(events, { source, schema: SCHEMA, maxAliases: 0 });
+    return constructFromEvents(events, { source, schema: schema(), maxAliases: 0 });
   } catch (error) {
     if (!(error instanceof YAMLException) || !error.reason.includes("duplicated mapping key")) throw error;
     findings.push({ code: "yaml-duplicate", message: "a key stands twice", ...place(error, firstLine) });
-    return constructFromEvents(events, { source, schema: SCHEMA, maxAliases: 0, json: true });
+    return constructFromEvents(events, { source, schema: schema(), maxAliases: 0, json: true });
   }
 }
 

@@ -27,6 +27,9 @@ export interface FileSkillParts {
 // Every key that a policy looks at, wherever it stands: a rule that reads another needs it here.
 const ASKING = /"(?:packages|scripts|env|requires|os|required[_-]tools|capabilities|sensitive|access)":/;
 
+/** And those that say who may invoke it. */
+const LIMITING = /"(?:disable[_-]model[_-]invocation|user[_-]invo[ck]able)":/;
+
 export const LARGEST_RESOURCE = 8 * 1024 * 1024;
 
 /** A skill that lives in a file. A class, because ten thousand of these share what they do and keep only what differs. */
@@ -57,6 +60,10 @@ export class FileSkill implements Skill {
 
   asksOfHost(): boolean {
     return ASKING.test(this.#data);
+  }
+
+  limitsInvocation(): boolean {
+    return LIMITING.test(this.#data);
   }
 
   body(): string {

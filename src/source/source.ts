@@ -34,6 +34,7 @@ function withOrigin(skill: Skill, origin: Origin): Skill {
     origin,
     findings: skill.findings,
     asksOfHost: () => skill.asksOfHost?.() ?? true,
+    limitsInvocation: () => skill.limitsInvocation?.() ?? true,
     body: () => skill.body(),
     files: () => skill.files(),
     examples: () => skill.examples(),

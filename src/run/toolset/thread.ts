@@ -9,6 +9,7 @@ import { reason } from "../../shared/inside.ts";
 import { oneLine } from "../../shared/text.ts";
 import type { CallOptions, ToolEffect, ToolResult } from "../../skill/tool.ts";
 import type { FromThread, Offer, Start, ToThread } from "./messages.ts";
+import { awaitCall, stopAwaiting } from "./uncalled.ts";
 
 export interface ThreadOptions {
   /** Variables of the host that the thread has too. */
@@ -37,6 +38,7 @@ const GRACE_MS = 1000;
 /** And to say what it would change. */
 const EFFECT_MS = 2000;
 const MEMORY_MB = 512;
+const CLOSED = "they were closed";
 
 /** Imports toolsets in a thread of their own. Gives what is wrong with them, where something is. */
 export async function startThread(start: Start, options: ThreadOptions): Promise<Thread | { problem: Notice }> {
@@ -44,12 +46,23 @@ export async function startThread(start: Start, options: ThreadOptions): Promise
   const begin = () => new Live(newWorker(Worker, start, options), options);
   let live = begin();
   let isClosed = false;
+  let isResting = false;
   const opened = await live.ready;
   if ("problem" in opened) return opened;
-  /** A thread that was ended because a call did not end is begun anew: it did nothing wrong but take long. */
+  const uncalled = {
+    rest() {
+      if (live.ended !== undefined) return;
+      isResting = true;
+      live.end(CLOSED);
+    },
+  };
+  awaitCall(uncalled);
+  /** A thread that was ended because a call did not end is begun anew: it did nothing wrong but take long. And one that rested. */
   const alive = async (): Promise<Live> => {
+    stopAwaiting(uncalled);
     await live.decided();
-    if (live.isReplaceable && !isClosed) live = begin();
+    if ((live.isReplaceable || isResting) && !isClosed) live = begin();
+    isResting = false;
     await live.ready;
     return live;
   };
@@ -57,10 +70,11 @@ export async function startThread(start: Start, options: ThreadOptions): Promise
     offers: opened.offers,
     call: async (tool, input, callOptions = {}) => (await alive()).call(tool, input, callOptions),
     effect: async (tool, input) => (await alive()).effect(tool, input),
-    ended: () => (live.isReplaceable ? undefined : live.ended),
+    ended: () => (live.isReplaceable || isResting ? undefined : live.ended),
     close: () => {
       isClosed = true;
-      live.end("they were closed");
+      stopAwaiting(uncalled);
+      live.end(CLOSED);
     },
   };
 }
