@@ -25,7 +25,24 @@ export function run(): void {
   main(process.argv.slice(2), io).then((code) => {
     process.exitCode =
       ending === undefined ? code : 128 + process.getBuiltinModule("node:os").constants.signals[ending];
+    isOver = true;
+    // A thread in the middle of a system call cannot be ended, nor can what nobody reads be taken back: either keeps the program here.
+    setTimeout(() => {
+      if (interruptedBy) leave(interruptedBy);
+      else if (isProtocol && process.stdout.writableLength === 0) leave("SIGTERM");
+    }, LINGER_MS).unref();
   });
+}
+
+const LINGER_MS = 1000;
+let isOver = false;
+let isProtocol = false;
+let interruptedBy: NodeJS.Signals | undefined;
+
+/** As a program ends that does not listen to the signal: `process.exit` would wait for threads. */
+function leave(signal: NodeJS.Signals): void {
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
 }
 
 /** Who pipes something in may sit at a terminal all the same, and is asked there. */
@@ -59,6 +76,8 @@ function interrupted(until?: AbortSignal): Promise<void> {
     onReaderGone = resolve;
     for (const name of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const) {
       const onSignal = () => {
+        if (isOver) return leave(name);
+        interruptedBy = name;
         resolve();
         setTimeout(() => process.off(name, onSignal), AGAIN_MS).unref();
       };
@@ -182,6 +201,7 @@ function comes(patienceMs: number): Promise<boolean> {
 function protocol(): ReturnType<NonNullable<Io["protocol"]>> {
   const { Writable } = process.getBuiltinModule("node:stream");
   const { stdin: input, stdout, stderr } = process;
+  isProtocol = true;
   const write = stdout.write.bind(stdout);
   stdout.write = stderr.write.bind(stderr) as typeof stdout.write;
   stdout.on("error", () => {}); // Whoever wrote is told.

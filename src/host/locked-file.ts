@@ -1,6 +1,7 @@
 import {
   closeSync,
   fchmodSync,
+  fchownSync,
   fsyncSync,
   lstatSync,
   mkdirSync,
@@ -11,6 +12,7 @@ import {
   renameSync,
   rmdirSync,
   rmSync,
+  statSync,
   unlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -127,6 +129,7 @@ export function replaceFile(file: string, text: string, mode = 0o600): void {
     const fd = openSync(name, "wx", 0o600);
     draft = name;
     try {
+      keepOwner(fd, real);
       fchmodSync(fd, mode);
       writeFileSync(fd, text);
       fsyncSync(fd);
@@ -138,6 +141,12 @@ export function replaceFile(file: string, text: string, mode = 0o600): void {
     if (draft !== undefined) rmSync(draft, { force: true });
     throw unwritable(file, error);
   }
+}
+
+/** Whoever is root for a moment does not take a file away from its owner, who could not read it any more. */
+function keepOwner(fd: number, file: string): void {
+  const there = process.getuid?.() === 0 ? statSync(file, { throwIfNoEntry: false }) : undefined;
+  if (there) fchownSync(fd, there.uid, there.gid);
 }
 
 /** Where its links lead, be there something or not. */

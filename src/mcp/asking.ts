@@ -1,17 +1,26 @@
 import {
   CLIENT_CAPABILITIES_META_KEY,
+  type ElicitRequestFormParams,
   type InputRequiredResult,
   inputRequired,
   type McpServer,
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import type { Approval, Approve, Effect } from "../host/approvals.ts";
+import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
 import { type Data, isData } from "../skill/data.ts";
 import type { Envelope } from "./transform.ts";
 
 /** How a call is made: with whom to ask where the client's user can be asked, until the signal. */
-export type Start = (asked: { approve?: Approve; signal: AbortSignal }) => Promise<Envelope>;
+export type Start = (asked: Asked) => Promise<Envelope>;
+
+export interface Asked {
+  approve?: Approve;
+  signal: AbortSignal;
+  /** The request that waits for the call now; none while somebody is asked in a revision where that ends the request. */
+  waiting(): ServerContext | undefined;
+}
 
 /** Calls that somebody has to agree to. One that waits for a word goes on where it stands, when its client comes back with it. */
 export interface Asking {
@@ -31,6 +40,10 @@ interface Held {
   /** The next thing that is asked, when it is. */
   asked: PromiseWithResolvers<Question>;
   open?: Question;
+  /** What the open question is known by. */
+  id?: string;
+  /** The request that waits for it. */
+  waiting?: ServerContext | undefined;
   controller: AbortController;
   timer?: NodeJS.Timeout;
 }
@@ -38,56 +51,72 @@ interface Held {
 const WORD = "word";
 /** How long somebody has for an answer. */
 const PATIENCE_MS = 10 * 60_000;
+/** Each keeps what it started: who asks and never answers is not to fill the memory. */
+const MOST_HELD = 100;
 
-/** What is held is known by an id that nobody guesses: in place of a request of the server's own, which the newest revision has none of. */
-export function openAsking(): Asking {
+export interface AskingOptions {
+  /** False: an answer would come to another server, so nobody is asked. */
+  isAnswered?: boolean;
+}
+
+/**
+ * A question is known by an id that nobody guesses: in place of a request of the server's own, which the newest revision has none of. It
+ * is good for one answer: the same yes sent twice would agree to what is asked next.
+ */
+export function openAsking({ isAnswered = true }: AskingOptions = {}): Asking {
   const held = new Map<string, Held>();
-  const end = (id: string) => {
-    const one = held.get(id);
-    held.delete(id);
-    clearTimeout(one?.timer);
-    one?.controller.abort();
-    one?.open?.answer({ isApproved: false, reason: "nobody answered in time" });
+  const release = (one: Held) => {
+    clearTimeout(one.timer);
+    if (one.id !== undefined) held.delete(one.id);
+  };
+  const end = (one: Held) => {
+    release(one);
+    one.controller.abort();
+    one.open?.answer({ isApproved: false, reason: "nobody answered in time" });
   };
   return {
     async call(mcp, context, start) {
       const { signal } = context.mcpReq;
       const state = context.mcpReq.requestState<string>();
-      const id = state ?? crypto.randomUUID();
-      const one = state === undefined ? begin(start, canAsk(mcp, context)) : held.get(id);
+      const one = state === undefined ? begin(start, context, isAnswered && canAsk(mcp, context)) : held.get(state);
       if (!one) return GONE;
-      clearTimeout(one.timer);
-      const abort = () => one.controller.abort();
+      release(one);
+      one.waiting = context;
+      const abort = () => end(one);
       signal.addEventListener("abort", abort, { once: true });
       if (signal.aborted) abort();
-      if (state !== undefined) one.open?.answer(wordIn(context));
-      const next = await Promise.race([one.result, one.asked.promise]);
-      if (!("effect" in next)) {
-        held.delete(id);
-        signal.removeEventListener("abort", abort);
-        return next;
+      one.open?.answer(wordIn(context.mcpReq.inputResponses?.[WORD]));
+      let next = await Promise.race([one.result, one.asked.promise]);
+      while ("effect" in next && !isModern(context)) {
+        one.asked = Promise.withResolvers();
+        next.answer(await wordOfUser(context, next.effect, one.controller.signal));
+        next = await Promise.race([one.result, one.asked.promise]);
       }
+      signal.removeEventListener("abort", abort);
+      one.waiting = undefined;
+      if (!("effect" in next)) return next;
       one.open = next;
       one.asked = Promise.withResolvers();
-      held.set(id, one);
-      one.timer = setTimeout(end, PATIENCE_MS, id);
+      one.id = crypto.randomUUID();
+      const [oldest] = held.values();
+      if (oldest && held.size >= MOST_HELD) end(oldest);
+      held.set(one.id, one);
+      one.timer = setTimeout(end, PATIENCE_MS, one);
       one.timer.unref();
-      // In the newest revision the request is over now; in the others it is the same one that goes on.
-      if (isModern(context)) signal.removeEventListener("abort", abort);
       return inputRequired({
-        requestState: id,
+        requestState: one.id,
         inputRequests: { [WORD]: inputRequired.elicit(questionOn(next.effect)) },
       });
     },
     close() {
-      for (const id of [...held.keys()]) end(id);
+      for (const one of [...held.values()]) end(one);
     },
   };
 }
 
-function begin(start: Start, canBeAsked: boolean): Held {
+function begin(start: Start, waiting: ServerContext, canBeAsked: boolean): Held {
   const controller = new AbortController();
-  const one: Pick<Held, "asked" | "controller"> & Partial<Held> = { asked: Promise.withResolvers(), controller };
+  const one: Omit<Held, "result"> = { asked: Promise.withResolvers(), waiting, controller };
   let before: Promise<unknown> = Promise.resolve();
   // One question at a time, in the order in which they come up.
   const approve: Approve = (effect, { signal }) => {
@@ -101,7 +130,8 @@ function begin(start: Start, canBeAsked: boolean): Held {
     before = word;
     return word;
   };
-  return Object.assign(one, { result: start({ signal: controller.signal, ...(canBeAsked ? { approve } : {}) }) });
+  const asked = { signal: controller.signal, waiting: () => one.waiting, ...(canBeAsked ? { approve } : {}) };
+  return Object.assign(one, { result: start(asked) });
 }
 
 const ENDED: Approval = { isApproved: false, reason: "the call was called off" };
@@ -110,6 +140,17 @@ const GONE: Envelope = {
   isError: true,
   _meta: { "skillet/code": "call-gone" },
 };
+
+/** In the older revisions the server has requests of its own. */
+async function wordOfUser({ mcpReq }: ServerContext, effect: Effect, signal: AbortSignal): Promise<Approval> {
+  try {
+    // On the stream of the call: not every client has another.
+    const options = { signal, timeout: PATIENCE_MS, relatedRequestId: mcpReq.id };
+    return wordIn(await mcpReq.elicitInput(questionOn(effect), options));
+  } catch (error) {
+    return { isApproved: false, reason: `the client could not ask: ${reason(error)}` };
+  }
+}
 
 function isModern({ mcpReq }: ServerContext): boolean {
   return mcpReq.envelope !== undefined;
@@ -124,15 +165,15 @@ function canAsk(mcp: McpServer, { mcpReq }: ServerContext): boolean {
 }
 
 /** All that somebody has to know who is to agree. */
-function questionOn(effect: Effect): Parameters<typeof inputRequired.elicit>[0] {
-  const { skill, tool, what, where, amount, reason, on, input } = effect;
+function questionOn(effect: Effect): ElicitRequestFormParams {
+  const { skill, tool, what, where, amount, on, input } = effect;
   const shown = JSON.stringify(input) ?? "";
   const rows: [string, string | undefined][] = [
     ["what", what],
     ["where", where],
     ["how much", amount],
     ["asked by", skill === "" ? undefined : `the skill ${skill}`],
-    ["because", reason],
+    ["because", effect.reason],
     ["input", shown === "{}" ? undefined : shown],
   ];
   const lines = rows.flatMap(([label, says]) => (says ? [`${label}: ${inLine(says, 2000)}`] : []));
@@ -158,13 +199,12 @@ const SAYS: Record<Effect["on"], string> = {
 };
 
 /** Only a form that was sent with a yes is one. */
-function wordIn({ mcpReq }: ServerContext): Approval {
-  const response = mcpReq.inputResponses?.[WORD];
+function wordIn(response: unknown): Approval {
   const { action, content } = isData(response) ? response : {};
-  const { decision, reason } = isData(content) ? content : {};
+  const { decision, reason: why } = isData(content) ? content : {};
   if (action === "accept" && decision === "always") return { isApproved: true, scope: "always" };
   if (action === "accept" && typeof decision === "string" && decision.startsWith("yes")) {
     return { isApproved: true, scope: decision.endsWith("run") ? "run" : "once" };
   }
-  return { isApproved: false, ...(typeof reason === "string" && reason !== "" ? { reason } : {}) };
+  return { isApproved: false, ...(typeof why === "string" && why !== "" ? { reason: why } : {}) };
 }

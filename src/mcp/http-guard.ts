@@ -109,11 +109,17 @@ function hostName(host: string): string {
 }
 
 function originsOf({ allowedOrigins = [] }: GuardOptions): (origin: string | undefined) => boolean {
-  const exact = new Set(
-    allowedOrigins.filter((text) => text.includes("://")).map((text) => text.toLowerCase().replace(/\/$/, "")),
-  );
-  const names = [...localhostAllowedHostnames(), ...allowedOrigins.filter((text) => !text.includes("://"))];
+  const exact = new Set(allowedOrigins.flatMap(exactOrigins));
+  const isName = (text: string) => exactOrigins(text).length === 0;
+  const names = [...localhostAllowedHostnames(), ...allowedOrigins.filter(isName).map((name) => name.toLowerCase())];
   return (origin) => (origin !== undefined && exact.has(origin)) || validateOriginHeader(origin, names).ok;
+}
+
+/** As browsers write it: without the port that the scheme has anyway. A name with a port is meant with either scheme; one without is none. */
+function exactOrigins(written: string): string[] {
+  const text = written.toLowerCase().replace(/\/$/, "");
+  const urls = text.includes("://") ? [text] : /:\d+$/.test(text) ? [`http://${text}`, `https://${text}`] : [];
+  return urls.map((url) => (/^https?:/.test(url) && URL.canParse(url) ? new URL(url).origin : url));
 }
 
 const ACCEPTED = [

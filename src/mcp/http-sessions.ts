@@ -15,7 +15,7 @@ export interface SessionsOptions {
   idleMs: number;
   keepAliveMs: number;
   /** Contract: does not throw. */
-  report(error: Error): void;
+  report(error: unknown): void;
 }
 
 /** Clients of the revisions up to 2025-11-25: each has a server of its own from `initialize` on, until it ends or is forgotten. */
@@ -93,11 +93,11 @@ async function start(all: All, request: Request, body: unknown): Promise<Respons
   try {
     const session = await connect(all, request);
     const answer = await exchange(session, request, body);
-    // What looked like `initialize` was refused: nobody knows of this server.
-    if (session.transport.sessionId === undefined) session.end();
+    // What looked like `initialize` was refused, or nobody waits for the answer any more: nobody knows of this server.
+    if (session.transport.sessionId === undefined || request.signal.aborted) session.end();
     return answer;
   } catch (error) {
-    all.options.report(error instanceof Error ? error : new Error(String(error)));
+    all.options.report(error);
     return refusal(500, "The server for this session could not be made.", {}, -32603);
   } finally {
     all.opening--;

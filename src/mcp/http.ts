@@ -51,7 +51,7 @@ export async function serveHttp(factory: McpServerFactory, options: HttpOptions 
   const host = (options.host ?? "127.0.0.1").replace(/^\[(.*)\]$/, "$1");
   const { maxSessions = 1000, idleSeconds = 30 * 60, maxBody = 4 * 1024 * 1024 } = options;
   const guard = openGuard({ ...options, host });
-  const report = (error: Error) => options.onNotice?.(noticeOf(error));
+  const report = (error: unknown) => options.onNotice?.(noticeOf(error));
   const server = createServer(TIMES);
   const port = await listen(server, host, options.port ?? 0);
   const sessions = openSessions(factory, {
@@ -67,12 +67,14 @@ export async function serveHttp(factory: McpServerFactory, options: HttpOptions 
     maxSubscriptions: maxSessions,
   });
   const serving: Serving = { url: urlOf(host, port), guard, maxBody, sessions, modern, isClosing: false };
-  server.on("request", (request, response) => {
+  const listener = (request: IncomingMessage, response: ServerResponse) => {
     handle(serving, request, response).catch((error) => {
       if (!serving.isClosing) report(error);
-      response.destroy();
+      return fail(request, response);
     });
-  });
+  };
+  // Who asks before sending a body is told to go on by `readJson`, and not before it was looked at who asks.
+  server.on("request", listener).on("checkContinue", listener);
   let closed: Promise<void> | undefined;
   return {
     url: serving.url,
@@ -89,6 +91,9 @@ export async function serveHttp(factory: McpServerFactory, options: HttpOptions 
 
 const PATH = "/mcp";
 const KEEP_ALIVE_MS = 15_000;
+/** As many messages as the SDK takes in a batch. It looks at all of them before it counts, which takes seconds. */
+const MOST_AT_ONCE = 100;
+const TOO_MANY = `A batch has at most ${MOST_AT_ONCE} messages. Send less at once.`;
 /** For what a client sends. An answer may take as long as it wants. */
 const TIMES = { headersTimeout: 15_000, requestTimeout: 60_000, connectionsCheckingInterval: 5000 };
 /** How long streams may take to say that they end, and servers to close. */
@@ -109,6 +114,12 @@ async function handle(serving: Serving, incoming: IncomingMessage, response: Ser
   if (answer) await sendResponse(answer, incoming, response);
 }
 
+/** A client that is only hung up on does not know what to do about it. */
+async function fail(incoming: IncomingMessage, response: ServerResponse) {
+  if (response.headersSent) return void response.destroy();
+  await sendResponse(refusal(500, "The request could not be answered.", {}, -32603), incoming, response);
+}
+
 /** Nothing, where nobody waits for it. */
 async function answerTo(
   serving: Serving,
@@ -126,9 +137,10 @@ async function answerTo(
   if (!isJsonContentType(incoming.headers["content-type"] ?? null)) {
     return refusal(415, "The body must be JSON, and the Content-Type header say so: application/json.");
   }
-  const body = await readJson(incoming, serving.maxBody);
+  const body = await readJson(incoming, response, serving.maxBody);
   if ("isGone" in body) return undefined;
   if ("refused" in body) return body.refused;
+  if (Array.isArray(body.value) && body.value.length > MOST_AT_ONCE) return refusal(400, TOO_MANY, {}, -32600);
   return route(serving, toRequest(incoming, response, serving.url), body.value);
 }
 
@@ -184,7 +196,8 @@ async function close(server: Server, serving: Serving) {
 }
 
 /** One line, and nothing that was sent: messages of others end in the data that they complain of. */
-function noticeOf(error: Error): string {
-  const [line = ""] = error.message.split(/[\r\n{[]/);
-  return (line.trim().replace(/[\p{Cc}\p{Cf}]/gu, " ") || error.name).slice(0, 200);
+function noticeOf(error: unknown): string {
+  const { message, name } = error instanceof Error ? error : new Error(String(error));
+  const [line = ""] = message.split(/[\r\n{[]/);
+  return (line.trim().replace(/[\p{Cc}\p{Cf}]/gu, " ") || name).slice(0, 200);
 }

@@ -6,6 +6,7 @@ import type {
   StandardSchemaWithJSON,
 } from "@modelcontextprotocol/server";
 import type { Session } from "../session/session.ts";
+import { inLine } from "../shared/prompt.ts";
 import type { Data } from "../skill/data.ts";
 import type { Tool } from "../skill/tool.ts";
 import { wireNames } from "../skill/wire-name.ts";
@@ -26,9 +27,18 @@ interface Mounted {
   said: string;
 }
 
+export interface MountingOptions {
+  /** The names of the tools that stay. */
+  own: ReadonlySet<string>;
+  call: Call;
+  onNotice?(text: string): void;
+}
+
 /** Keeps the tools that loaded skills bring on the server's list. */
-export function openMounting(mcp: McpServer, session: Session, own: ReadonlySet<string>, call: Call): Mounting {
+export function openMounting(mcp: McpServer, session: Session, { own, call, onNotice }: MountingOptions): Mounting {
   const mounted = new Map<string, Mounted>();
+  /** Names that tools of somebody else's have on this server. */
+  const taken = new Set<string>();
   return {
     sync() {
       const tools = session.tools.filter(({ owner }) => owner !== undefined);
@@ -40,16 +50,26 @@ export function openMounting(mcp: McpServer, session: Session, own: ReadonlySet<
         registered.remove();
         mounted.delete(wire);
       }
-      const fresh = [...wanted].filter(([wire]) => !mounted.has(wire));
-      for (const [wire, tool] of fresh) mount(wire, tool);
+      for (const wire of taken) if (!wanted.has(wire)) taken.delete(wire);
+      const missing = [...wanted].filter(([wire]) => !mounted.has(wire) && !taken.has(wire));
+      const fresh = missing.filter(([wire, tool]) => mount(wire, tool));
       return fresh.some(([, { starts }]) => starts !== "use"); // `use_skill` is the same as a skill's `run`.
     },
   };
 
-  function mount(wire: string, tool: Tool): void {
+  function mount(wire: string, tool: Tool): boolean {
     const listed = listedTool(tool);
-    const registered = register(mcp, wire, listed, (input, context) => call(tool.name, input, context));
-    mounted.set(wire, { id: tool.name, registered, said: JSON.stringify(listed) });
+    try {
+      const registered = register(mcp, wire, listed, (input, context) => call(tool.name, input, context));
+      mounted.set(wire, { id: tool.name, registered, said: JSON.stringify(listed) });
+      return true;
+    } catch {
+      taken.add(wire);
+      onNotice?.(
+        `${inLine(tool.name, 128)} is not listed, since the server has another ${wire}: call_skill_tool calls it`,
+      );
+      return false;
+    }
   }
 }
 

@@ -12,6 +12,7 @@ import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { shellQuoted } from "../skill/substitute.ts";
+import { pathsFor } from "./skills.ts";
 import { CATEGORY_KEY } from "./transform.ts";
 
 /** The prompt that takes a skill's name, for clients with a long list; a skill of this name is its own prompt. */
@@ -40,7 +41,7 @@ export function servePrompts(mcp: McpServer, session: Session, onLoaded: () => v
   server.setRequestHandler("completion/complete", async ({ params: { ref, argument } }) => {
     const { name = "", value = "" } = argument;
     if (ref.type === "ref/resource") {
-      if (ref.uri === TEMPLATE) return completed(paths(session, value), value);
+      if (ref.uri === TEMPLATE) return completed(await pathsFor(session, value), value);
       throw invalid(`There is no resource template ${inLine(ref.uri, 200)}: there is ${TEMPLATE}`);
     }
     const isOurs = ref.name === ANY && !session.visible("user").some(isAny);
@@ -133,14 +134,6 @@ function said(text: string): GetPromptResult["messages"][number] {
 
 function namesOf(session: Session): string[] {
   return session.visible("user").map(({ name }) => name);
-}
-
-/** Names first, then the files of the one that was written. */
-function paths(session: Session, value: string): string[] {
-  const visible = session.visible();
-  const skill = visible.find(({ name }) => value.startsWith(`${name}/`));
-  if (!skill) return visible.map(({ name }) => `${name}/SKILL.md`);
-  return ["SKILL.md", ...skill.files().files.map(({ path }) => path)].map((path) => `${skill.name}/${path}`);
 }
 
 /** What begins so, else what has it in it. */

@@ -13,8 +13,11 @@ export function filesNow(skill: Skill): readonly SkillFile[] {
   const { folder, file } = skill.origin;
   const isInFolder = skill instanceof FileSkill && folder !== undefined && file !== undefined;
   const files = isInFolder ? listFiles(folder, basename(file)).files : (attempt(() => skill.files().files) ?? []);
-  return files.filter(({ path }) => path !== SKILL_FILE);
+  return files.filter(({ path }) => path !== SKILL_FILE && !DOTTED.test(path));
 }
+
+/** What a name with a dot first hides belongs to the machine: `.env` has its secrets. The SDK's own server leaves it out too. */
+const DOTTED = /(?:^|\/)\./;
 
 /** What is published of a listed file. Nothing when it cannot be read, or is full of what cannot be seen. */
 export function fileBytes(skill: Skill, path: string): Uint8Array | undefined {

@@ -6,7 +6,7 @@ import { isTrusted } from "../policy/trust.ts";
 import { openSession } from "../session/session.ts";
 import { shareCatalog } from "../session/shared-catalog.ts";
 import { SkillError } from "../shared/error.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
 import { openAsking } from "./asking.ts";
 import { type McpOptions, type OpenServer, openServer } from "./server.ts";
 
@@ -57,7 +57,9 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   const canUse = uses !== false && isReadOnly !== true;
   for (const name of load) if (catalog.get(name).manifest.context === "fork" && canUse) throw onItsOwn(name);
   const live = new Set<OpenServer>();
+  const refused = new Set<string>();
   const stateless = openAsking();
+  const instructions = new WeakMap<Catalog, string>();
   return {
     get catalog() {
       return catalog;
@@ -66,9 +68,16 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
     async open(_context, { isStateless = false } = {}) {
       const choices = { uses: uses !== false, isReadOnly: isReadOnly === true };
       const session = openSession(catalog, host, { brings: "all", forks: "tell", ...choices });
-      for (const name of load) await session.load(name, { by: "user" });
+      for (const name of load) {
+        const skill = catalog.find(name);
+        // Whoever serves it asks for it, and is neither.
+        const by = skill && !isFor("user", skill) ? "model" : "user";
+        const { isError, content } = await session.load(name, { by });
+        if (isError && !refused.has(name)) rest.onNotice?.(`${name} is not loaded: ${content}`);
+        if (isError) refused.add(name);
+      }
       const asking = isStateless ? stateless : openAsking();
-      const server = openServer(session, { ...rest, isStateless }, { asking });
+      const server = openServer(session, { ...rest, isStateless }, { asking, instructions });
       live.add(server);
       const release = () => {
         live.delete(server);

@@ -1,4 +1,4 @@
-import { McpServer, type ServerContext } from "@modelcontextprotocol/server";
+import { McpServer } from "@modelcontextprotocol/server";
 import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
 import { listWithin } from "../catalog/budget.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -6,8 +6,9 @@ import { packageVersion } from "../package.ts";
 import type { Session, SessionCallOptions } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
 import type { CallOptions, Tool } from "../skill/tool.ts";
-import { type Asking, openAsking } from "./asking.ts";
+import { type Asked, type Asking, openAsking } from "./asking.ts";
 import { type Call, openMounting, register } from "./mounting.ts";
+import { sayInvalidParams } from "./params.ts";
 import { servePrompts } from "./prompts.ts";
 import { skillSource } from "./skills.ts";
 import { clientTools, ROWS } from "./tools.ts";
@@ -27,6 +28,8 @@ export interface McpOptions {
 /** For servers that only last for a request: what is asked of one is answered to another. */
 interface Shared {
   asking?: Asking;
+  /** What was said of a catalog. Contract: all who share it have one host, since what is visible is the host's to say. */
+  instructions?: WeakMap<Catalog, string>;
 }
 
 /**
@@ -34,7 +37,19 @@ interface Shared {
  * not end the session: whoever opened it does, when the connection is closed.
  */
 export function createMcpServer(session: Session, options: McpOptions = {}): McpServer {
-  return openServer(session, options).mcp;
+  const asking = openAsking({ isAnswered: options.isStateless !== true });
+  const { mcp } = openServer(session, options, { asking });
+  const connect = mcp.connect.bind(mcp);
+  // The server's own `onclose` is for whoever made it.
+  mcp.connect = (transport) => {
+    const { onclose } = transport;
+    transport.onclose = () => {
+      onclose?.();
+      asking.close();
+    };
+    return connect(transport);
+  };
+  return mcp;
 }
 
 export interface OpenServer {
@@ -45,7 +60,8 @@ export interface OpenServer {
   settled(): Promise<void>;
 }
 
-export function openServer(session: Session, options: McpOptions, { asking = openAsking() }: Shared = {}): OpenServer {
+export function openServer(session: Session, options: McpOptions, shared: Shared = {}): OpenServer {
+  const { asking = openAsking(), instructions = new WeakMap() } = shared;
   const hasPrompts = options.prompts !== false;
   const mcp = new McpServer(
     { name: "skillet", title: "Skills", version: packageVersion() },
@@ -55,12 +71,12 @@ export function openServer(session: Session, options: McpOptions, { asking = ope
         resources: { listChanged: true },
         ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
       },
-      instructions: instructionsOf(session),
-      inputRequired: { maxRounds: MOST_ROUNDS },
+      instructions: instructionsOf(session, instructions),
       // Loading a skill with ten tools is one change.
       debouncedNotificationMethods: CHANGES.map((what) => `notifications/${what}/list_changed`),
     },
   );
+  sayInvalidParams(mcp);
   const tools = ownTools(session, options);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const listening = new Set<() => void>();
@@ -75,19 +91,20 @@ export function openServer(session: Session, options: McpOptions, { asking = ope
   };
   const underWay = new Set<Promise<unknown>>();
   const call: Call = (name, input, context) =>
-    asking.call(mcp, context, (asked) => {
-      const work = execute(name, input, { ...asked, ...progressOf(context) });
+    asking.call(mcp, context, ({ waiting, ...asked }) => {
+      const work = execute(name, input, { ...asked, onProgress: progressTo(waiting) });
       underWay.add(work);
       return work.finally(() => underWay.delete(work));
     });
-  const mounting = openMounting(mcp, session, new Set(byName.keys()), call);
+  const { onNotice } = options;
+  const mounting = openMounting(mcp, session, { own: new Set(byName.keys()), call, ...defined({ onNotice }) });
   const onListed = () => {
     for (const done of listening) done();
   };
   for (const tool of tools) registerOwn(mcp, tool, (input, context) => call(tool.name, input, context), onListed);
   new SkillsExtension({
-    source: skillSource(session, defined({ onNotice: options.onNotice })),
-    onWarning: ({ path, message }) => options.onNotice?.(`${path}: ${message}`),
+    source: skillSource(session, defined({ onNotice })),
+    onWarning: ({ path, message }) => onNotice?.(`${path}: ${message}`),
   }).attach(mcp);
   if (hasPrompts) servePrompts(mcp, session, () => void mounting.sync());
   mounting.sync();
@@ -128,8 +145,6 @@ function heard(listening: Set<() => void>, signal: AbortSignal | undefined): Pro
   });
 }
 
-/** How often a call may ask. */
-const MOST_ROUNDS = 50;
 const CHANGES = ["tools", "prompts", "resources"];
 
 /** The session's tools and those that only a client needs, in the order of the table. */
@@ -137,7 +152,7 @@ function ownTools(session: Session, { authoring = false, isStateless }: McpOptio
   const there = [...session.tools, ...clientTools(session, { isStateless })];
   return Object.entries(ROWS).flatMap(([name, { isForAuthors }]) => {
     const tool = there.find((candidate) => candidate.name === name);
-    return tool && (authoring || !isForAuthors) ? [tool] : [];
+    return tool && (authoring || !isForAuthors) && !session.isDisabled(name) ? [tool] : [];
   });
 }
 
@@ -160,17 +175,16 @@ function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register
   register(mcp, tool.name, { ...listed, ...(output ? { outputSchema: output.schema } : {}) }, run, onListed);
 }
 
-/** For who asked for it. */
-function progressOf({ mcpReq }: ServerContext): Pick<CallOptions, "onProgress"> {
-  const progressToken = mcpReq._meta?.progressToken;
-  if (progressToken === undefined) return {};
+/** For who asked for it, and waits now. */
+function progressTo(waiting: Asked["waiting"]): NonNullable<CallOptions["onProgress"]> {
   let progress = 0;
-  return {
-    onProgress(message) {
-      progress++;
-      const params = { progressToken, progress, message };
-      void mcpReq.notify({ method: "notifications/progress", params }).catch(() => {}); // Who has gone need not know.
-    },
+  return (message) => {
+    const { mcpReq } = waiting() ?? {};
+    const progressToken = mcpReq?._meta?.progressToken;
+    if (progressToken === undefined) return;
+    progress++;
+    const params = { progressToken, progress, message };
+    void mcpReq?.notify({ method: "notifications/progress", params }).catch(() => {}); // Who has gone need not know.
   };
 }
 
@@ -179,15 +193,13 @@ const ROOM = 1400;
 const HEADING =
   "Skills hold instructions for certain tasks. When one fits the request, load it with load_skill before you answer, and follow it. A loaded skill may bring tools, named skill__tool; where your list of tools does not show them, call them with call_skill_tool.";
 
-function instructionsOf(session: Session): string {
-  const known = INSTRUCTIONS.get(session.catalog);
-  if (known !== undefined) return known;
+/** Of a thousand skills it takes a while to say. */
+function instructionsOf(session: Session, known: WeakMap<Catalog, string>): string {
+  const said = known.get(session.catalog);
+  if (said !== undefined) return said;
   const skills = session.visible();
   const { text } = listWithin(skills, { room: ROOM, first: () => [], search: "search_skills" });
   const told = skills.length === 0 ? HEADING : `${HEADING}\n\n${text}`;
-  INSTRUCTIONS.set(session.catalog, told);
+  known.set(session.catalog, told);
   return told;
 }
-
-/** Of a thousand skills it takes a while to say. Contract: all sessions over a catalog have one host. */
-const INSTRUCTIONS = new WeakMap<Catalog, string>();

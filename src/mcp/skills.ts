@@ -30,6 +30,7 @@ export function skillSource(session: Session, { onNotice }: SkillSourceOptions =
   };
   return {
     async list({ cursor }) {
+      if (cursor === undefined) await session.reload();
       const { items, nextCursor } = pageOf(servedBy(session), cursor);
       const skills = [];
       for (const served of items) {
@@ -58,8 +59,22 @@ export function skillSource(session: Session, { onNotice }: SkillSourceOptions =
       const { items, nextCursor } = pageOf(children, cursor);
       return { resources: items, ...defined({ nextCursor }) };
     },
-    listResources: async () => servedBy(session).map(asResource),
+    async listResources() {
+      await session.reload();
+      return servedBy(session).map(asResource);
+    },
   };
+}
+
+/** What can stand behind `skill://`, as it is written there: the skills, then the files of the one that is named. */
+export async function pathsFor(session: Session, value: string): Promise<string[]> {
+  const served = servedBy(session);
+  const named = served.find(({ name }) => value.startsWith(`${name}/`));
+  const files = named ? await servedFiles(named.skill, named.name) : [];
+  const uris = named
+    ? [named.uri, ...files.flatMap((path) => uriOf(named.name, path) ?? [])]
+    : served.map(({ uri }) => uri);
+  return uris.map((uri) => uri.slice("skill://".length));
 }
 
 interface Served {
@@ -76,11 +91,11 @@ function servedBy(session: Session): Served[] {
     .map(([name, skill]) => ({ name, skill, uri: skillUri(name) }));
 }
 
-/** What was just made is found too: a name that is not there is looked for once more. */
+/** What was just made is found too: a name that is not there, or not for everybody any more, is looked for once more. */
 async function find(session: Session, name: string): Promise<Skill | undefined> {
   if (!isStandardName(name)) return undefined;
   const known = publishedNames(session.catalog).get(name);
-  if (!known || isGone(known)) await session.reload();
+  if (!known || isGone(known) || !session.catalog.has(known.name)) await session.reload();
   const skill = publishedNames(session.catalog).get(name);
   return skill && session.visible().includes(skill) ? skill : undefined;
 }

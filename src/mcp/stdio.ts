@@ -1,7 +1,8 @@
 import type { Readable, Writable } from "node:stream";
-import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
+import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { reason } from "../shared/inside.ts";
 import { oneLine } from "../shared/text.ts";
+import { openLines } from "./lines.ts";
 import type { Serving } from "./serve.ts";
 
 export interface StdioStreams {
@@ -19,10 +20,17 @@ export async function serveStreams(
   for (const event of ["end", "close", "error"]) input.once(event, gone.resolve);
   output.once("error", gone.resolve);
   signal.addEventListener("abort", () => gone.resolve(), { once: true });
+  if (signal.aborted) gone.resolve();
+  let told = 0;
   const handle = serveStdio((context) => serving.open(context), {
-    transport: new StdioServerTransport(input, output),
-    onerror: (error) => onNotice?.(oneLine(reason(error), 300)),
+    transport: openLines({ input, output }),
+    onerror: (error) => {
+      if (++told <= MOST_NOTICES) onNotice?.(oneLine(reason(error), 300));
+    },
   });
   await gone.promise;
   await handle.close();
 }
+
+/** Some clients never read what is said on stderr: once that is full, nothing goes on. */
+const MOST_NOTICES = 20;

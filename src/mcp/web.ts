@@ -28,9 +28,10 @@ export function toRequest(incoming: IncomingMessage, response: ServerResponse, b
 export type Body = { value: unknown } | { refused: Response } | { isGone: true };
 
 /** A body of JSON, of which no more than the limit is ever held. */
-export async function readJson(incoming: IncomingMessage, most: number): Promise<Body> {
+export async function readJson(incoming: IncomingMessage, response: ServerResponse, most: number): Promise<Body> {
   const tooLarge = () => ({ refused: refusal(413, `The body has more than ${most} bytes. Send less.`) });
   if (Number(incoming.headers["content-length"]) > most) return tooLarge();
+  if (incoming.headers.expect !== undefined && incoming.httpVersion !== "1.0") response.writeContinue();
   const chunks: Buffer[] = [];
   let size = 0;
   try {

@@ -153,7 +153,9 @@ class Mount {
       this.#replace({ ...opened, digest: copy.digest, copy, skill, calls: 0, isOld: false });
     } catch (error) {
       this.#stamp = stampOf(filesOf(this.#skill));
-      this.#replace({ ...NOTHING, problems: [asNotice(error)] });
+      const problem = asNotice(error);
+      this.#replace({ ...NOTHING, problems: [problem] });
+      if (problem.code === GONE) this.#tools = [];
     }
   }
 
@@ -229,6 +231,7 @@ class Mount {
   }
 }
 
+const GONE = "not-found";
 const NOTHING = { tools: [], ended: () => undefined, close: () => {}, digest: "", calls: 0, isOld: false };
 
 /** Ends it, once nobody waits for it any more. */
@@ -247,7 +250,7 @@ function hasChanged(name: string): ToolResult {
 }
 
 function gone({ name }: Skill): SkillError {
-  return new SkillError("not-found", { message: `Skill '${name}' is not there any more`, fix: "" });
+  return new SkillError(GONE, { message: `Skill '${name}' is not there any more`, fix: "" });
 }
 
 function placeIn({ origin: { folder, file, source } }: Skill): string {

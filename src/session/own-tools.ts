@@ -1,4 +1,5 @@
 import { denials } from "../policy/policy.ts";
+import { isDisabled } from "../policy/tools.ts";
 import type { UseRequest } from "../run/use.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
@@ -42,7 +43,7 @@ export function joined(toolsets: readonly Tool[], own: readonly Own[]): readonly
 }
 
 function scriptTools(skill: Skill, state: State): Tool[] {
-  const scripts = scriptsOf(skill);
+  const scripts = isDisabled("run_skill_script", state.host) ? [] : scriptsOf(skill);
   const counts = Map.groupBy(scripts.flatMap(callNames), (name) => name);
   return scripts.map((script) => {
     const name = callNames(script).find((name) => counts.get(name)?.length === 1) ?? script.path;
@@ -73,7 +74,7 @@ function scriptTool(skill: Skill, { path, description }: SkillScript, name: stri
       },
     },
     ({ args, stdin }, options) =>
-      state.script({ skill: skill.name, script: path, ...defined({ args, stdin }) }, options),
+      state.script({ skill: copyOf(skill, state), script: path, ...defined({ args, stdin }) }, options),
   );
   return { ...tool, owner: ownerOf(skill), starts: "script" };
 }
@@ -81,7 +82,11 @@ function scriptTool(skill: Skill, { path, description }: SkillScript, name: stri
 function runTool(skill: Skill, state: State): Tool {
   const { inputSchema } = skill.manifest;
   const use = (given: Omit<UseRequest, "skill">, options: CallOptions): Promise<ToolResult> =>
-    state.use({ skill: skill.name, by: "model", ...given, ...defined({ signal: options.signal }) }, undefined, options);
+    state.use(
+      { skill: copyOf(skill, state), by: "model", ...given, ...defined({ signal: options.signal }) },
+      undefined,
+      options,
+    );
   const tool = makeTool(
     {
       name: runName(skill),
@@ -102,6 +107,11 @@ function runTool(skill: Skill, state: State): Tool {
 function withInput(schema: Data, input: Data | undefined): Data {
   const shown = input && plainSchema(input);
   return shown ? { ...schema, properties: { ...(schema["properties"] as Data), input: shown } } : schema;
+}
+
+/** What this copy is called by, where others have its name. */
+function copyOf({ name, origin }: Skill, { catalog }: State): string {
+  return catalog.copies(name).length > 1 ? `${name}@${origin.source}` : name;
 }
 
 function runName({ name }: Skill): string {

@@ -6,6 +6,7 @@ import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
+import { isDisabled } from "../policy/tools.ts";
 import { type Chain, TOP } from "../run/chain.ts";
 import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
@@ -71,7 +72,7 @@ export class State {
   /** Whether sub-agents can be had: a host that says nothing of models has none to give. */
   get canUse(): boolean {
     const { models, settings, env } = this.host;
-    if (this.isReadOnly || this.#options.uses === false) return false;
+    if (this.isReadOnly || this.#options.uses === false || isDisabled("use_skill", this.host)) return false;
     return models !== undefined || settings.models.size > 0 || env !== undefined;
   }
 
@@ -142,6 +143,10 @@ export class State {
   async #bringing(skill: Skill): Promise<{ tools: readonly Tool[]; problems: readonly Notice[] }> {
     if (this.isReadOnly) return { tools: [], problems: [] };
     const { tools, problems } = await this.mounts.mount(skill);
+    if (!this.#active.has(skill.name)) {
+      this.mounts.unmount(skill.name); // It was unloaded while it was opened.
+      return { tools: [], problems: [] };
+    }
     return { tools: joined(tools, this.#isWhole ? [this.#ownOf(skill)] : []), problems };
   }
 
@@ -153,8 +158,8 @@ export class State {
   withOwn(toolsets: readonly Tool[]): readonly Tool[] {
     if (!this.#isWhole) return toolsets;
     const loaded = [...this.#active.values()].flatMap(({ name, source }) => {
-      const skill = this.catalog.find(name);
-      return skill?.origin.source === source ? [this.#ownOf(skill)] : [];
+      const skill = this.catalog.copies(name).find(({ origin }) => origin.source === source);
+      return skill ? [this.#ownOf(skill)] : [];
     });
     return joined(toolsets, loaded);
   }
@@ -181,7 +186,7 @@ export class State {
     if (this.isReadOnly) return [];
     for (const { name, source } of this.#active.values()) {
       const skill = this.mounts.has(name) ? undefined : this.catalog.find(name);
-      if (skill?.origin.source === source && !denialOf(skill, this.host, undefined)) await this.mounts.mount(skill);
+      if (skill?.origin.source === source && !denialOf(skill, this.host, undefined)) await this.#bringing(skill);
     }
     return this.mounts.fresh();
   }

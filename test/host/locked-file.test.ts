@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
+  chownSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -148,6 +149,13 @@ describe("a file that is replaced", () => {
       expect(statSync(file).mode & 0o777).toBe(mode);
     }
     expect(readFileSync(`${file}.${process.pid}`, "utf8")).toBe("half");
+  });
+
+  it.skipIf(process.getuid?.() !== 0)("stays its owner's when root replaces it", () => {
+    const file = join(temporaryFolder({ "config.json": "{}" }), "config.json");
+    chownSync(file, 12345, 12346);
+    replaceFile(file, "{ }", 0o600);
+    expect(statSync(file)).toMatchObject({ uid: 12345, gid: 12346, mode: 0o100600 });
   });
 
   it("leaves no draft when it cannot be put in place", () => {

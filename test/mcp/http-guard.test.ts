@@ -150,6 +150,29 @@ describe("the Origin header", () => {
     expect(made()).toBe(0);
   });
 
+  it("is allowed however the operator spells it, and no wider than that", () => {
+    const allowedOrigins = [
+      "App.Example",
+      "ported.example:3000",
+      "https://Full.example:443/",
+      "chrome-extension://abc",
+    ];
+    const guard = openGuard({ host: "127.0.0.1", allowedOrigins });
+    const isIn = (origin: string) =>
+      guard.refuse({ method: "POST", headers: { host: "localhost", origin } }) === undefined;
+    for (const origin of [
+      "https://app.example",
+      "http://app.example:8080",
+      "http://ported.example:3000",
+      "https://ported.example:3000",
+      "https://full.example",
+      "chrome-extension://abc",
+    ])
+      expect([origin, isIn(origin)]).toEqual([origin, true]);
+    for (const origin of ["https://ported.example", "http://full.example", "https://full.example:8443", "https://abc"])
+      expect([origin, isIn(origin)]).toEqual([origin, false]);
+  });
+
   it("brings no headers for pages into an answer when there is none", async () => {
     const { url } = await serve();
     const { status, headers } = await ask(url, {}, { body: INITIALIZE });

@@ -184,6 +184,22 @@ describe("sessions", () => {
     expect([serving.sessions, eras]).toEqual([1, ["legacy"]]);
   });
 
+  it("keeps none of which the client never heard, since it hung up meanwhile", async () => {
+    const factory = newFactory();
+    const { promise, resolve: goOn } = Promise.withResolvers<void>();
+    const { url, serving } = await serve({}, async (context) => {
+      await promise;
+      return factory.make(context);
+    });
+    const request = started(url, { body: INITIALIZE });
+    await sleep(100);
+    request.destroy();
+    await sleep(100);
+    goOn();
+    await vi.waitFor(() => expect(factory.closed).toEqual(["legacy 1"]), LONG);
+    expect(serving.sessions).toBe(0);
+  });
+
   it("answers 500 when no server can be made, and says why to the operator only", async () => {
     const broken = () => Promise.reject(new Error("the disk is full\nof secrets"));
     const { url, notices } = await serve({}, broken);
@@ -268,6 +284,43 @@ describe("bad requests", () => {
     expect((await ask(url, { body: INITIALIZE })).status).toBe(200);
   });
 
+  it("answers what nobody can look at, and goes on", async () => {
+    const { url, serving } = await serve();
+    const deep = "[".repeat(100_000) + "]".repeat(100_000);
+    const body = JSON.stringify(INITIALIZE).replace(
+      '"capabilities":{}',
+      `"capabilities":{"experimental":{"a":{"b":${deep}}}}`,
+    );
+    const answer = await ask(url, { body });
+    expect([answer.status, answer.json.error.code]).toEqual([500, -32603]);
+    expect(serving.sessions).toBe(0);
+    expect((await ask(url, { body: INITIALIZE })).status).toBe(200);
+  });
+
+  it("does not look at the messages of a batch that is too long", async () => {
+    const { url } = await serve();
+    const session = await initialized(url, "2025-03-26");
+    const batch = (length: number) =>
+      Array.from({ length }, (_, id) => ({ jsonrpc: "2.0", id: id + 1, method: "ping" }));
+    expect((await ask(url, { headers: session, body: batch(100) })).status).toBe(200);
+    for (const headers of [session, {}]) {
+      const { status, json } = await ask(url, { headers, body: batch(101) });
+      expect([status, json.error]).toEqual([400, { code: -32600, message: expect.stringContaining("at most 100") }]);
+    }
+  });
+
+  it("goes on when a server cannot be closed, whatever it throws", async () => {
+    const failing: McpServerFactory = () => {
+      const server = new Server({ name: "s", version: "1.0.0" }, { capabilities: {} });
+      return Object.assign(server, { close: () => Promise.reject("no error at all") });
+    };
+    const { url, notices } = await serve({}, failing);
+    const session = await initialized(url);
+    await ask(url, { method: "DELETE", headers: session });
+    await vi.waitFor(() => expect(notices).toContain("no error at all"), LONG);
+    expect((await ask(url, { body: INITIALIZE })).status).toBe(200);
+  });
+
   it("says that malformed JSON is a parse error", async () => {
     const { url } = await serve();
     expect((await ask(url, { body: "{" })).json).toMatchObject({ jsonrpc: "2.0", id: null, error: { code: -32700 } });
@@ -287,6 +340,27 @@ describe("bad requests", () => {
     const answer = await raw(url, "POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1001\r\n");
     expect(answer).toMatch(/^HTTP\/1\.1 413 /);
   });
+
+  it.each([
+    ["nobody", {}, 1000, 100],
+    ["the limit", { maxBody: 999 }, 1000, 413],
+    ["the token", { token: "secret" }, 1000, 401],
+  ])(
+    "lets a client go on that asks whether to send its body, unless %s is against it",
+    async (_, options, length, status) => {
+      const { url } = await serve(options);
+      const socket = dial(url);
+      socket.write(
+        `POST /mcp HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Type: application/json\r\nAccept: ${BOTH}\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`,
+      );
+      const said = heard(socket);
+      await new Promise((resolve) => socket.once("data", resolve));
+      if (status === 100) socket.end(JSON.stringify(INITIALIZE).padEnd(length));
+      expect(await said).toMatch(
+        status === 100 ? /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 / : new RegExp(`^HTTP/1\\.1 ${status} `),
+      );
+    },
+  );
 
   it.each([
     ["is too large", { maxBody: 1000 }, 413],

@@ -255,6 +255,23 @@ describe.each(ERAS)("completion for a client of %s", (era) => {
     expect((await complete(template, "doc-person/", "path")).values).toEqual([]);
   });
 
+  it("gives addresses as they are read, whatever a skill and its files are called", async () => {
+    const { client, complete } = await completing(
+      {},
+      {
+        [`${HOME}/My_Notes.md`]: skillText("My_Notes"),
+        [`${HOME}/doc/SKILL.md`]: skillText("doc"),
+        [`${HOME}/doc/a \u{e0041}.md`]: "x",
+      },
+    );
+    const paths = [
+      ...(await complete(template, "My", "path")).values,
+      ...(await complete(template, "doc/", "path")).values,
+    ];
+    expect(paths).toEqual(["my-notes/SKILL.md", "doc/SKILL.md", "doc/a%20%F3%A0%81%81.md"]);
+    for (const path of paths) expect((await client.readResource({ uri: `skill://${path}` })).contents).toHaveLength(1);
+  });
+
   it("refuses what there is nothing of", async () => {
     const { client } = await completing({ mailing: {} });
     const argument = { name: "name", value: "" };

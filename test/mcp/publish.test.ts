@@ -177,6 +177,7 @@ describe("a skill that deviates", () => {
     ["one in a list", "tags: [on, b]\n", { tags: ["on", "b"] }],
     ["a number that is octal to some", "mode: 010\n", { mode: 10 }],
     ["a time", "at: 12:30\n", { at: "12:30" }],
+    ["a number of sixteens to some", "id: 0x1_F\n", { id: "0x1_F" }],
     ["a number too long", "id: 12345678901234567890\n", { id: 12345678901234567000 }],
     ["a number as a key", "1: x\n", { "1": "x" }],
     ["a list over several lines", "tags: [a,\n  b]\n", { tags: ["a", "b"] }],
@@ -186,6 +187,17 @@ describe("a skill that deviates", () => {
     const { frontmatter, text } = await served({ "x/SKILL.md": standard(more) });
     expect(frontmatter).toMatchObject(expected);
     expect(text).toMatch(/\n---\n\nDo it\.\n$/);
+  });
+
+  it.each([
+    ["a tab before a value", "model:\ta\n"],
+    ["a tab after a value", "model: a\t\n"],
+    ["a tab before a remark", "model: a\t# b\n"],
+    ["a key that does not end soon", `${"k".repeat(1100)}: a\n`],
+  ])("is written anew where some readers refuse it: %s", async (_, more) => {
+    const { text } = await served({ "x/SKILL.md": standard(more) });
+    expect(text).not.toContain("\t");
+    expect(text).not.toMatch(/^[^:]{1024}/m);
   });
 
   it.each([
@@ -388,6 +400,20 @@ describe("the files of an entry", () => {
     symlinkSync(join(root, "secret.txt"), join(root, "x", "out.txt"));
     symlinkSync("in.md", join(root, "x", "link.md"));
     expect((await paths(catalog)).paths).toEqual(["SKILL.md", "in.md", "link.md"]);
+  });
+
+  it("[Q-22] are none whose name has a dot first, as `.env` has, nor in such a folder", async () => {
+    const { catalog } = await catalogIn({
+      "x/SKILL.md": standard(""),
+      "x/.env": "KEY=secret",
+      "x/a/.npmrc": "//r/:_authToken=secret",
+      "x/.cache/b.md": "b",
+      "x/a/c.d.md": "c",
+    });
+    const { paths: published, notice, name, skill } = await paths(catalog);
+    expect(published).toEqual(["SKILL.md", "a/c.d.md"]);
+    expect(await servedFiles(skill, name)).toEqual(["a/c.d.md"]);
+    expect(notice).toBeUndefined();
   });
 
   it("are as many as fit, when there are more than 512", async () => {

@@ -179,7 +179,34 @@ describe("what is loaded from the start", () => {
   });
 });
 
+describe("a skill that is to be loaded from the start", () => {
+  it("is loaded whomever it is for, and it is said once where it cannot be", async () => {
+    const scene = await discoverIn({
+      [`${HOME}/theirs/SKILL.md`]: skillText("theirs", { more: "user-invocable: false\n" }),
+      [`${HOME}/theirs/scripts/count.sh`]: "#!/bin/sh\necho counted\n",
+      [`${HOME}/diary/SKILL.md`]: skillText("diary", { more: "sensitive: true\n" }),
+    });
+    const notices: string[] = [];
+    const onNotice = (text: string) => void notices.push(text);
+    const serving = servingOf(scene, { load: ["theirs", "diary"], onNotice }, { caller: { chatType: "group" } });
+    for (const _ of [1, 2]) expect(await (await connectTo(serving)).tools()).toContain("theirs__count");
+    expect(notices).toEqual([expect.stringMatching(/^diary is not loaded: .*private chats only/)]);
+  });
+});
+
 describe("a server for one request", () => {
+  it("holds no answer back: nobody lists the tools of a session that ends with it", async () => {
+    const serving = servingOf(await discoverIn({ ...MAIL, [`${HOME}/mail/SKILL.md`]: skillText("mail") }));
+    const times: number[] = [];
+    for (const _ of [1, 2, 3, 4, 5]) {
+      const { call } = await forOneRequest(serving);
+      const start = performance.now();
+      await call("load_skill", { skill: "mail" });
+      times.push(performance.now() - start);
+    }
+    expect(Math.min(...times)).toBeLessThan(45);
+  });
+
   it("has no unload_skill, and a call_skill_tool that says which skill", async () => {
     const { client, tools } = await forOneRequest(servingOf(await discoverIn(MAIL)));
     expect(await tools()).not.toContain("unload_skill");

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
 import { describe, expect, it, vi } from "vitest";
+import { placeOf } from "../../src/host/trust.ts";
 import { copySkill } from "../../src/source/digest.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
@@ -267,6 +268,19 @@ describe("what is served", () => {
     expect(JSON.stringify(await call("list_skills"))).toContain('"found');
   });
 
+  it("is not what is not trusted any more, by name or by address, at once", async () => {
+    const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found") });
+    const skill = scene.skill("found");
+    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    const { client } = await connectTo(servingOf(scene));
+    const uri = "skill://found/SKILL.md";
+    expect((await client.readResource({ uri })).contents).toHaveLength(1);
+    scene.trust.revoke([placeOf(skill)]);
+    await expect(client.readResource({ uri })).rejects.toThrow("not found");
+    expect(JSON.stringify(await client.listResources())).not.toContain(uri);
+    await expect(client.getPrompt({ name: "found" })).rejects.toThrow("found");
+  });
+
   it("is only what --only names, for uses too", async () => {
     const scene = await discoverIn(TWO);
     expect(await names(scene, { only: ["chat"] })).toEqual({ tools: ["chat"], resources: ["chat"], prompts: ["chat"] });
@@ -299,6 +313,12 @@ describe("what is served", () => {
     const { call, tools } = await connectTo(servingOf(await discoverIn(TWO), { uses: false }));
     await call("load_skill", { skill: "mail" });
     expect(await tools()).toEqual([...OWN.filter((name) => name !== "use_skill"), "mail__send", "mail__count"]);
+  });
+
+  it("has none of its own tools that the configuration switches off", async () => {
+    const config = '[tools]\ndisabled = ["call_skill_tool", "list_skills", "use_skill"]\n';
+    const { tools } = await connectTo(servingOf(await discoverIn({ ...TWO, "home/.skillet/config.toml": config })));
+    expect(await tools()).toEqual(OWN.filter((name) => !config.includes(name)));
   });
 
   it("has the tools that check skills with --authoring", async () => {

@@ -250,3 +250,71 @@ function isRunning(command: string): boolean {
     }
   });
 }
+
+/** A sub-agent that pays two people, one after the other, each of which somebody has to agree to. */
+async function twoPayments(): Promise<Awaited<ReturnType<typeof bank>>> {
+  const { found } = await useScene({
+    skills: { bank: { more: 'toolsets:\n  - "toolsets/index:Tools"\n' } },
+    turns: ({ results }) => {
+      const to = results.length === 0 ? "Ada" : "Mallory";
+      return results.length < 2 ? [{ tool: "bank__pay", input: { to } }] : "Both are paid.";
+    },
+  });
+  const file = join(found.root, "ledger");
+  writeFiles(found.root, { [`${HOME}/bank/toolsets/index.ts`]: ledger(file) });
+  const paid = () => (existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : []);
+  return { scene: await found.again(), paid };
+}
+
+describe("a client that says it has forms, and fails to show one", () => {
+  it("has no call that waits on: it is told why not, and goes on", async () => {
+    const { scene, paid } = await bank();
+    const { client, call } = await connectTo(servingOf(scene), { capabilities: { elicitation: { form: {} } } });
+    client.setRequestHandler("elicitation/create", async () => {
+      throw new Error("no window");
+    });
+    await call("load_skill", { skill: "bank" });
+    const { text, meta } = await call("bank__pay", { to: "Ada" });
+    expect(text).toContain("the client could not ask: no window");
+    expect(meta["skillet/code"]).toBe("not-approved");
+    expect(paid()).toEqual([]);
+  });
+});
+
+describe("a call that asks twice", () => {
+  it("takes a yes for the question that it answers alone, however often it is sent", async () => {
+    const { scene, paid } = await twoPayments();
+    const { client } = await connectTo(servingOf(scene), {
+      era: "2026-07-28",
+      capabilities: { elicitation: { form: {} } },
+      inputRequired: { autoFulfill: false },
+    });
+    const params = { name: "use_skill", arguments: { skill: "bank", message: "Pay." } };
+    const send = async (more: object) =>
+      (await client.callTool({ ...params, ...more }, { allowInputRequired: true } as never)) as Record<string, unknown>;
+    const { requestState } = await send({});
+    const yes = {
+      requestState,
+      inputResponses: { word: { action: "accept", content: { decision: "yes, this once" } } },
+    };
+    expect(JSON.stringify(await send(yes))).toContain("Mallory");
+    expect(await send(yes)).toMatchObject({ isError: true, _meta: { "skillet/code": "call-gone" } });
+    expect(paid()).toEqual(["Ada"]);
+  });
+
+  it.each(ERAS)("tells a client of %s how far it is after an answer too", async (era) => {
+    const { scene, paid } = await twoPayments();
+    const yes: Answer = { action: "accept", content: { decision: "yes, this once" } };
+    const { client } = await answering(servingOf(scene), era, [yes, yes]);
+    const astray: string[] = [];
+    client.onerror = ({ message }) => void astray.push(message);
+    const messages: (string | undefined)[] = [];
+    await client.callTool(
+      { name: "use_skill", arguments: { skill: "bank", message: "Pay." } },
+      { onprogress: ({ message }) => void messages.push(message) },
+    );
+    expect(paid()).toEqual(["Ada", "Mallory"]);
+    expect(messages).toContain("bank: calls bank.pay (step 2)");
+    expect(astray).toEqual([]);
+  });
+});

@@ -236,6 +236,20 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     expect(names(next)).toEqual(["x.one", "x.count", "x.run"]);
   });
 
+  it("[P-18] is nothing of a skill that is unloaded while it is being loaded", async () => {
+    const { session } = await opened(filesOf({ x: { more: TOOLSET, files: one } }));
+    const loading = session.load("x");
+    while (!session.unload("x")) await null;
+    await loading;
+    expect({ active: session.active, brought: session.brought, tools: names(session) }).toEqual({
+      active: [],
+      brought: [],
+      tools: [],
+    });
+    await session.load("x");
+    expect(names(session)).toContain("x.one");
+  });
+
   it("is not what the configuration switches off", async () => {
     const { session } = await opened({
       ...filesOf({ x: { files: { "scripts/count.sh": says("counted") } } }),
@@ -244,6 +258,29 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     await session.load("x");
     expect(names(session)).toEqual(["x.run"]);
     expect((await session.call("x.count", {})).code).toBe("tool-unknown");
+  });
+
+  it("is no script and no sub-agent where the tool that runs them is switched off", async () => {
+    const files = filesOf({ x: { files: { "scripts/count.sh": says("counted") } } });
+    const left = async (disabled: string) => {
+      const config = { "home/.skillet/config.toml": `[tools]\ndisabled = ["${disabled}"]\n` };
+      const { session } = await opened({ ...files, ...config });
+      await session.load("x");
+      return names(session);
+    };
+    expect(await left("run_skill_script")).toEqual(["x.run"]);
+    expect(await left("use_skill")).toEqual(["x.count"]);
+  });
+
+  it("[P-25] is of the copy that was loaded, where a nearer one has its name", async () => {
+    const { session } = await opened({
+      ...filesOf({ x: { files: { "scripts/count.sh": says("the far one") } } }),
+      ...filesOf({ x: { files: { "scripts/other.sh": says("the near one") } } }, ".skillet/skills"),
+    });
+    const { content } = await session.load("x@user");
+    expect(content).toContain("[It brought these tools: x__count, x__run]");
+    expect(names(session)).toEqual(["x.count", "x.run"]);
+    expect((await session.call("x.count", {})).content).toContain("the far one");
   });
 });
 

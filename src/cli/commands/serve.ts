@@ -1,7 +1,9 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Discovered } from "../../host/discover.ts";
 import { isReference, resolved } from "../../host/reference.ts";
 import { openServing, type Serving } from "../../mcp/serve.ts";
 import { quoted } from "../../policy/trust.ts";
+import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import type { Watcher } from "../../source/watch.ts";
@@ -50,7 +52,7 @@ async function overStdio({ io, options, found, traces }: Work): Promise<number> 
   const signal = interruption(io);
   const watching = watch(io, found, () => serving.refresh());
   await serveStreams(serving, streams, { signal, onNotice: (text) => say(io, text) });
-  await (await watching)?.close();
+  await watching.close();
   return EXIT.fine;
 }
 
@@ -58,7 +60,8 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
   const { host, port } = addressOf(options.http ?? "");
   // Who calls over HTTP is not known: on whose behalf it is has to be said.
   const { caller: _, ...rest } = everywhere;
-  const found: Discovered = options.chatType === undefined ? rest : everywhere;
+  const { chatType, chatId } = options;
+  const found: Discovered = { ...rest, caller: defined({ chatType, chatId }) };
   const serving = open({ io, options, found, traces });
   const { serveHttp } = await import("../../mcp/http.ts");
   const token = options.token === undefined ? {} : { token: tokenOf(options.token, io) };
@@ -86,7 +89,7 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
   }
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   await http.close();
-  await (await watching)?.close();
+  await watching.close();
   return EXIT.fine;
 }
 
@@ -116,12 +119,22 @@ function sayUntrusted(io: Io, { untrusted }: Serving, { workspace }: Discovered)
   sayNotice(out, out.yellow("!"), message, `look at what they do, then run: skillet trust ${what}`);
 }
 
-/** Follows the folders. It is not waited for: a client wants its first answer before that. */
-async function watch(io: Io, found: Discovered, onChange: () => Promise<void>): Promise<Watcher | undefined> {
-  await new Promise((resolve) => setTimeout(resolve, START_MS).unref());
-  const { watchCatalog } = await import("../../host/watch.ts");
+/** Follows the folders, from soon on: a client wants its first answer before that. */
+function watch(io: Io, found: Discovered, onChange: () => Promise<void>): Watcher {
+  const over = new AbortController();
   const onError = (error: unknown) => say(io, String(error));
-  return watchCatalog(found.catalog, () => void onChange().catch(onError), { onError });
+  const open = async () => {
+    await sleep(START_MS, undefined, { signal: over.signal });
+    const { watchCatalog } = await import("../../host/watch.ts");
+    return watchCatalog(found.catalog, () => void onChange().catch(onError), { onError });
+  };
+  const watcher = open().catch((error) => void (over.signal.aborted || onError(error)));
+  return {
+    async close() {
+      over.abort();
+      await (await watcher)?.close();
+    },
+  };
 }
 
 const START_MS = 500;

@@ -27,6 +27,26 @@ export function setInJsonc(text: string, path: readonly string[], value: unknown
   return text;
 }
 
+/** The same text without one member, and every other character as it was. Contract: it parses, and the names lead to objects. */
+export function removeInJsonc(text: string, path: readonly string[]): string {
+  const json = plain(text);
+  let { members } = objectAt(json, skipSpace(json, 0));
+  for (const name of path.slice(0, -1)) {
+    members = objectAt(json, members.findLast(({ key }) => key === name)?.start ?? json.length).members;
+  }
+  const index = members.findLastIndex(({ key }) => key === path.at(-1));
+  const gone = members[index];
+  if (!gone) return text;
+  const bare = withoutComments(text);
+  const after = skipSpace(bare, gone.end);
+  if (bare[after] === ",") return cut(text, gone.key0, after + 1);
+  const rest = cut(text, gone.key0, gone.end);
+  const before = members[index - 1];
+  if (!before) return rest;
+  const comma = bare.indexOf(",", before.end);
+  return rest.slice(0, comma) + rest.slice(comma + 1);
+}
+
 /** A value below these names. */
 export function nested(path: readonly string[], value: unknown): unknown {
   return path.reduceRight((inner, name) => ({ [name]: inner }), value);
@@ -190,6 +210,14 @@ function afterRemarks(text: string, from: number): number {
     at = end;
     place = end;
   }
+}
+
+/** Without a part of it, and without its lines if nothing else stands there. */
+function cut(text: string, from: number, to: number): string {
+  const rest = text.slice(to);
+  const line = isFirstOnLine(text, from) ? /^[ \t]*(?:\r?\n|$)/.exec(rest)?.[0] : undefined;
+  if (line !== undefined) return text.slice(0, lineStart(text, from)) + rest.slice(line.length);
+  return text.slice(0, from) + rest.replace(/^[ \t]+/, "");
 }
 
 function styleOf(text: string, json: string): Style {

@@ -3,7 +3,7 @@ import { editToml } from "../../host/config-edit.ts";
 import { dotted, type Leaf, openToml } from "../../host/config-file.ts";
 import { SkillError } from "../../shared/error.ts";
 import type { Client, Entry } from "./clients.ts";
-import { parseJsonc, setInJsonc } from "./jsonc.ts";
+import { parseJsonc, removeInJsonc, setInJsonc } from "./jsonc.ts";
 import type { Snippet } from "./snippet.ts";
 
 /** A text as one of the two languages has it. */
@@ -119,10 +119,11 @@ const JSON_LANGUAGE: Language = {
   },
   edit(text, path, { before, after }) {
     const start = text.trim() === "" ? `{}${text || "\n"}` : text;
-    const isLess = Object.keys(before).some((key) => !Object.hasOwn(after, key));
-    if (isLess || Object.keys(before).length === 0) return setInJsonc(start, path, after);
+    if (Object.keys(before).length === 0) return setInJsonc(start, path, after);
     const changed = Object.entries(after).filter(([key, value]) => !isDeepStrictEqual(before[key], value));
-    return changed.reduce((written, [key, value]) => setInJsonc(written, [...path, key], value), start);
+    const more = changed.reduce((written, [key, value]) => setInJsonc(written, [...path, key], value), start);
+    const gone = Object.keys(before).filter((key) => !Object.hasOwn(after, key));
+    return gone.reduce((written, key) => removeInJsonc(written, [...path, key]), more);
   },
 };
 

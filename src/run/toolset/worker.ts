@@ -1,11 +1,13 @@
 import { pathToFileURL } from "node:url";
 import { parentPort, workerData } from "node:worker_threads";
 import type { Notice } from "../../host/sandbox.ts";
+import { inheritNothing } from "../../sandbox/inherit.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
 import { oneLine } from "../../shared/text.ts";
 import { isData } from "../../skill/data.ts";
 import type { Tool, ToolEffect, ToolOutcome, ToolProgram, ToolResult, ToolSandbox } from "../../skill/tool.ts";
+import { keepDescriptors } from "./descriptors.ts";
 import { checkNames, jsonOf, toolsIn } from "./gather.ts";
 import { hookImports } from "./hooks.ts";
 import type { Call, FromThread, Offer, Start, ToThread } from "./messages.ts";
@@ -32,6 +34,8 @@ const MOST_PROGRESS = 1000;
 async function begin(): Promise<void> {
   const { stdout, stderr } = process;
   for (const stream of [stdout, stderr]) stream.write = takePrinted;
+  keepDescriptors(takePrinted);
+  inheritNothing();
   parentPort?.on("message", (message: ToThread) => HANDLE[message.type](message as never));
   hookImports(start);
   try {

@@ -9,6 +9,9 @@ import type { Program } from "./served.ts";
 const LAUNCHER = client("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
 const MCPDO = client("@modelcontextprotocol/inspector/clients/mcpdo/build/mcp-bin.js");
 
+/** One that hangs is ended: it would outlive the test. */
+const LONGEST_MS = 30_000;
+
 export interface Answered {
   code: number;
   /** What it printed: lines of JSON, or what went wrong. */
@@ -38,7 +41,7 @@ export function openInspector({ command, args, env, cwd }: Program): Inspector {
       execFile(
         process.execPath,
         [program, ...given],
-        { cwd: folder, env: own, maxBuffer: 1e8 },
+        { cwd: folder, env: own, maxBuffer: 1e8, timeout: LONGEST_MS },
         (error, stdout, stderr) => {
           const code = error ? Number(error.code ?? 1) : 0;
           resolve({ code, said: code === 0 ? stdout : `${stdout}${stderr}` });

@@ -51,6 +51,9 @@ export function passed(verdict: Verdict): string[] {
 
 const PROGRAM = client("@modelcontextprotocol/conformance/dist/index.js");
 
+/** One that hangs is ended: it would outlive the test. */
+const LONGEST_MS = 90_000;
+
 /** One process after the other: they count on being answered soon. */
 async function run(commands: readonly (readonly string[])[]): Promise<Verdict> {
   const folder = temporaryFolder();
@@ -66,7 +69,7 @@ async function run(commands: readonly (readonly string[])[]): Promise<Verdict> {
 /** It ends with 1 where something failed, which its files say better. */
 function start(args: readonly string[], cwd: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    execFile(process.execPath, args, { cwd, maxBuffer: 1e8 }, (error, stdout, stderr) => {
+    execFile(process.execPath, args, { cwd, maxBuffer: 1e8, timeout: LONGEST_MS }, (error, stdout, stderr) => {
       if (error && error.code !== 1) reject(new Error(`${error.message}\n${stdout}\n${stderr}`));
       else resolve();
     });

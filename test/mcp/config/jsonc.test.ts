@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { nested, parseJsonc, setInJsonc } from "../../../src/mcp/config/jsonc.ts";
+import { nested, parseJsonc, removeInJsonc, setInJsonc } from "../../../src/mcp/config/jsonc.ts";
 
 const set = (text: string) => setInJsonc(text, ["mcpServers", "skillet"], { command: "node" });
 
@@ -53,6 +53,20 @@ describe("a JSON text with comments", () => {
   it("changes the last of two with the same name, which is the one that holds", () => {
     const next = set('{ "mcpServers": { "skillet": 1, "skillet": 2 } }');
     expect(next).toBe('{ "mcpServers": { "skillet": 1, "skillet": { "command": "node" } } }');
+  });
+
+  it.each([
+    ['{ "a": 1, "b": 2 }', '{ "a": 1 }'],
+    ['{ "b": 2, "a": 1 }', '{ "a": 1 }'],
+    ['{"b":2}', "{}"],
+    ['{\n  "a": 1, // x\n  "b": [\n    1\n  ], // y\n}', '{\n  "a": 1, // x\n  // y\n}'],
+    ['{\r\n  "a": 1, // x\r\n  "b": 2\r\n}', '{\r\n  "a": 1 // x\r\n}'],
+    ['{"a": "},", "b": 2 /* , */}', '{"a": "}," /* , */}'],
+    ['{"a": 1 /* , */, "b": 2}', '{"a": 1 /* , */ }'],
+    ['{"a": 1}', '{"a": 1}'],
+  ])("loses a member, and nothing else: %j", (text, expected) => {
+    expect(removeInJsonc(text, ["b"])).toBe(expected);
+    expect(removeInJsonc(`{"x": ${text}}`, ["x", "b"])).toBe(`{"x": ${expected}}`);
   });
 
   it("stays quick over large and odd texts", () => {

@@ -103,12 +103,22 @@ describe("a snippet in a text of JSON", () => {
     expect(await cursor(text)).toBe(
       text.replace('"node"', '"/opt/node"').replace("/old/skillet.cjs", "/opt/bin/skillet.cjs"),
     );
-    const called = await cursor(text, { url: "https://a.example/mcp", hasToken: true });
-    expect(JSON.parse(called.replace(/,(?=\s*})/g, ""))).toEqual({
+    const { next, parse } = await merge("cursor", text, { url: "https://a.example/mcp", hasToken: true });
+    expect(next).toContain("// mine\n");
+    expect(parse(next)).toEqual({
       mcpServers: {
         skillet: { url: "https://a.example/mcp", headers: { Authorization: "Bearer ${env:SKILLET_TOKEN}" } },
       },
     });
+  });
+
+  it("keeps remarks and numbers in an entry that loses what the client does not want there any more", async () => {
+    const text =
+      '{\n  "mcpServers": {\n    // ours\n    "skillet": { // here\n      "command": "node",\n      "args": ["/old/skillet.cjs", "serve"], // bin\n      // long\n      "timeout": 12345678901234567890,\n      "trust": true,\n      "cwd": "/x"\n    }\n  }\n}\n';
+    const { next } = await merge("gemini", text, { url: "https://a.example/mcp", hasToken: false });
+    expect(next).toBe(
+      '{\n  "mcpServers": {\n    // ours\n    "skillet": { // here\n      // bin\n      // long\n      "timeout": 12345678901234567890,\n      "trust": true,\n      "url": "https://a.example/mcp",\n      "type": "http"\n    }\n  }\n}\n',
+    );
   });
 
   it("keeps headers that were added, and the server that was switched off", async () => {
