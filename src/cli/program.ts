@@ -28,6 +28,8 @@ export interface Entry {
   /** What a command does is imported only when it is called. */
   load?(): Promise<Run>;
   commands?: Record<string, Entry>;
+  /** What else is said where an option is wrong. */
+  afterError?: string;
 }
 
 const LIST: Entry = {
@@ -230,7 +232,7 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
     entry.define(command);
     if (command !== program) {
       command.copyInheritedSettings(program).allowExcessArguments(false);
-      command.showHelpAfterError(`(see \`skillet ${pathOf(command, program)} --help\`)`);
+      command.showHelpAfterError(`${entry.afterError ?? ""}(see \`skillet ${pathOf(command, program)} --help\`)`);
     }
     for (const [name, inner] of Object.entries(entry.commands ?? {})) attach(command.command(name), inner);
     if (!entry.load) return;

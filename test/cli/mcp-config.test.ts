@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import {
+  appendFileSync,
   chmodSync,
   cpSync,
   existsSync,
@@ -75,11 +76,16 @@ describe("skillet mcp-config", () => {
       format: "toml",
       snippet,
       written: false,
+      replaced: null,
       command: ["codex", "mcp", "add", "skillet", "--", process.execPath, BIN, "serve"],
     });
     expect(stderr).toBe("");
-    expect(JSON.parse((await run("codex", ["--json", "--write"])).stdout)).toMatchObject({ written: true });
-    expect(JSON.parse((await run("codex", ["--json", "--write"])).stdout)).toMatchObject({ written: false });
+    const written = async (...args: string[]) =>
+      JSON.parse((await run("codex", ["--json", "--write", ...args])).stdout);
+    expect(await written()).toMatchObject({ written: true, replaced: null });
+    expect(await written()).toMatchObject({ written: false, replaced: null });
+    const replaced = { was: "serve", is: "serve --only a", keys: ["args"] };
+    expect(await written("--", "--only", "a")).toMatchObject({ written: true, replaced });
     expect(JSON.parse((await run("cursor", ["--json"])).stdout)).toMatchObject({ command: null });
   });
 
@@ -116,6 +122,31 @@ describe("skillet mcp-config", () => {
     expect((await run("codex", ["--url", "http://localhost.example/mcp"])).stdout).toContain("SKILLET_TOKEN");
   });
 
+  it("adds the path to an address that has none, and says so", async () => {
+    const { run } = place();
+    for (const url of ["http://127.0.0.1:7400", "http://127.0.0.1:7400/", "HTTP://127.0.0.1:7400/mcp"]) {
+      const { stdout, stderr } = await run("cursor", ["--url", url]);
+      expect(JSON.parse(stdout).mcpServers.skillet.url).toBe("http://127.0.0.1:7400/mcp");
+      const says = "  /mcp was added to the address: http://127.0.0.1:7400/mcp\n";
+      expect(stderr.includes(says), url).toBe(!url.endsWith("/mcp"));
+    }
+    const { stdout } = await run("cursor", ["--url", "https://a.example/skills/"]);
+    expect(JSON.parse(stdout).mcpServers.skillet.url).toBe("https://a.example/skills/");
+  });
+
+  it("says what to do for a server of this machine that asks for a token", async () => {
+    const { run } = place();
+    const says = "  if the server asks for a token, run this again with SKILLET_TOKEN set to it\n";
+    const here = ["--url", "http://127.0.0.1:7400/mcp"];
+    expect((await run("codex", here)).stderr).toContain(says);
+    expect((await run("codex", ["--write", ...here])).stderr).toContain(says);
+    const again = await run("codex", ["--write", ...here]);
+    expect([again.stdout, again.stderr]).toEqual([expect.stringContaining("the same"), says]);
+    expect((await run("codex", here, { env: { SKILLET_TOKEN: "sesame" } })).stderr).not.toContain(says);
+    expect((await run("codex", ["--url", "https://a.example/mcp"])).stderr).not.toContain(says);
+    expect((await run("codex")).stderr).not.toContain(says);
+  });
+
   it("refuses what cannot be meant, as a mistake of usage", async () => {
     const { run, home } = place();
     for (const [args, says] of [
@@ -125,6 +156,9 @@ describe("skillet mcp-config", () => {
       [["--name", "a".repeat(65)], "cannot be a server's name"],
       [["--url", "127.0.0.1:7400"], "begins with http:// or https://"],
       [["--url", "ftp://a/b"], "begins with http:// or https://"],
+      [["--url", "localhost:7400/mcp"], "begins with http:// or https://"],
+      [["--url", "http://"], "begins with http:// or https://"],
+      [["--url", ""], "begins with http:// or https://"],
       [["--url", "https://ann:sesame@a.example/mcp"], "holds no password"],
       [["--url", "https://a.example/mcp", "--", "--only", "a"], "the server runs already"],
       [["--", "--onyl", "a"], '"--onyl" is no option of `skillet serve`'],
@@ -173,10 +207,70 @@ describe("skillet mcp-config", () => {
       await at.run(name, ["--write"]);
       const file = fileOf(name, at, "user");
       const { ino, mtimeMs } = statSync(file);
-      const { code, stdout } = await at.run(name, ["--write"]);
+      const { code, stdout, stderr } = await at.run(name, ["--write"]);
       expect([code, stdout]).toEqual([0, expect.stringContaining("skillet was there already, the same, in ~/")]);
+      expect(stderr, "nothing has to be started again").toBe("");
       expect(statSync(file)).toMatchObject({ ino, mtimeMs });
     }
+  });
+
+  it("says what an entry was that it puts another in the place of, and what it is now", async () => {
+    for (const name of NAMES) {
+      const { run } = place();
+      await run(name, ["--write", "--", "--load", "code-review", "--token", "sesame"]);
+      const less = await run(name, ["--write"]);
+      expect([less.code, less.stdout]).toEqual([0, expect.stringMatching(/^✓ skillet changed in ~\/.+\n$/)]);
+      expect(less.stderr).toMatch(/^ {2}it was: {4}serve --load code-review --token …\n {2}it is now: serve\n/);
+      expect(less.stderr).toContain("  what it is to be started with is given each time, after --\n  then ");
+      const more = await run(name, ["--write", "--", "--read-only"]);
+      expect(more.stderr).toMatch(/^ {2}it was: {4}serve\n {2}it is now: serve --read-only\n {2}then /);
+      const called = await run(name, ["--write", "--url", "http://127.0.0.1:7400"]);
+      expect(called.stderr).toMatch(
+        /^ {2}it was: .+--read-only\n {2}it is now: http:\/\/127.0.0.1:7400\/mcp\n {2}then /,
+      );
+      const back = await run(name, ["--write"]);
+      expect([back.code, back.stderr]).toEqual([
+        0,
+        expect.stringMatching(/^ {2}it was: {4}http:\/\/127.0.0.1:7400\/mcp\n {2}it is now: serve\n {2}then /),
+      ]);
+    }
+  });
+
+  it("names the keys that changed where the words for the entry are the same", async () => {
+    const { run } = place();
+    const here = ["--write", "--url", "http://127.0.0.1:7400/mcp"];
+    await run("codex", here);
+    const { stderr } = await run("codex", here, { env: { SKILLET_TOKEN: "sesame" } });
+    expect(stderr).toMatch(/^ {2}what is new in it: bearer_token_env_var\n {2}then /);
+  });
+
+  it("loses no key of the user's for a server that is called", async () => {
+    const at = place();
+    await at.run("codex", ["--write"]);
+    const file = fileOf("codex", at, "user");
+    appendFileSync(file, '\n[mcp_servers.skillet.env]\nKEY = "sesame"\n');
+    const text = readFileSync(file, "utf8");
+    const { code, stdout, stderr } = await at.run("codex", ["--write", "--url", "http://127.0.0.1:7400/mcp"]);
+    expect([code, stdout]).toEqual([3, '[mcp_servers.skillet]\nurl = "http://127.0.0.1:7400/mcp"\n']);
+    expect(stderr).toContain("starts `skillet serve`, and has keys of yours that do not go with the new one: env\n");
+    expect(stderr).toContain("take these keys out first, or choose another name with --name: nothing was written\n");
+    expect(stderr).not.toContain("sesame");
+    expect(readFileSync(file, "utf8")).toBe(text);
+  });
+
+  it("leaves a file alone that is read-only, whoever asks", async () => {
+    const at = place({ "home/.claude.json": '{"a": 1}\n' });
+    const file = fileOf("claude", at, "user");
+    chmodSync(file, 0o444);
+    const { code, stdout, stderr } = await at.run("claude", ["--write"]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`${file} is read-only\n`)]);
+    expect(stderr).toContain("nothing was written");
+    expect(stdout).toContain("skillet.cjs");
+    expect([at.text("home/.claude.json"), statSync(file).mode & 0o777]).toEqual(['{"a": 1}\n', 0o444]);
+    chmodSync(file, 0o644);
+    await at.run("claude", ["--write"]);
+    chmodSync(file, 0o444);
+    expect((await at.run("claude", ["--write"])).stdout).toContain("was there already, the same");
   });
 
   it("keeps comments, trailing commas, tabs, line ends, the mark of byte order and no last line end", async () => {
@@ -257,6 +351,7 @@ describe("skillet mcp-config", () => {
       ["claude", ".claude.json", `{"a": "${"x".repeat(10_000_000)}"}`, "is larger than 8 MiB"],
       ["claude", ".claude.json", `{"a": ${"[".repeat(50_000)}${"]".repeat(50_000)}}`, "is nested too deeply"],
       ["codex", ".codex/config.toml", "a = \n", "is not valid TOML: line 1"],
+      ["codex", ".codex/config.toml", "a = 9007199254740993\n", "holds a number that is too large to be kept"],
       ["codex", ".codex/config.toml", "mcp_servers = {}\n", "in a way that only a person can change"],
     ];
     for (const [name, file, content, says] of broken) {
@@ -291,6 +386,11 @@ describe("skillet mcp-config", () => {
     const document = JSON.parse(at.text("home/.claude.json"));
     expect(document.mine).toBe(1);
     expect(Object.keys(document.mcpServers).sort()).toEqual(names);
+  });
+
+  it("says where options for the server go", async () => {
+    const { code, stderr } = await place().run("claude", ["--only", "x"]);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("`skillet serve` go after --") });
   });
 
   it.runIf(existsSync(join(root, "dist", "cli.cjs")))(

@@ -1,5 +1,8 @@
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { CLIENTS, type Client, type Scope, type Server, TOKEN } from "../../mcp/config/clients.ts";
+import { describeEntry, isHere, PATH } from "../../mcp/config/entry.ts";
+import type { Merged } from "../../mcp/config/merge.ts";
 import { type Snippet, snippetObject, snippetText } from "../../mcp/config/snippet.ts";
 import { readDocument, writeSnippet } from "../../mcp/config/write.ts";
 import { packageRoot } from "../../package.ts";
@@ -33,24 +36,28 @@ export async function mcpConfig({ io, options, args }: Context<ConfigOptions>): 
   // What it would write into the project it writes where it is started.
   const command = scope === "user" || around.workspace === io.cwd ? client.add?.(name, server, scope) : undefined;
   const outcome = options.write ? await write(file, snippet, { client, scope }) : "not asked";
-  const written = outcome === "written";
+  const written = typeof outcome === "object" && "after" in outcome;
+  const replaced = written ? replacedBy(outcome) : undefined;
   if (options.json) {
     const shown = { client: options.for, file, format: client.format, snippet: snippetObject(snippet), written };
-    printJson(io.stdout, { ...shown, command: command ?? null });
+    printJson(io.stdout, { ...shown, replaced: replaced ?? null, command: command ?? null });
   }
   if (outcome instanceof SkillError) return sayUnwritten(io, options.json ? undefined : snippet, outcome);
   if (options.json) return EXIT.fine;
   const shown = scope === "user" ? shortPath(file, around.home) : displayPath(file, around);
   if (options.write) {
     const out = printer(io.stdout, io.env);
-    out.line`${out.green("✓")} ${name} ${written ? "put into" : "was there already, the same, in"} ${shown}`;
+    const done = replaced ? "changed in" : written ? "put into" : "was there already, the same, in";
+    out.line`${out.green("✓")} ${name} ${done} ${shown}`;
+    if (replaced) sayReplaced(io, replaced);
   } else {
     printSnippet(io, snippet);
     const out = printer(io.stderr, io.env);
     out.line`${out.dim("·")} it belongs into ${shown}: the same with ${out.cyan("--write")} puts it there`;
     if (command) out.line`  or let ${client.title} do it: ${out.cyan(command.map(quoted).join(" "))}`;
   }
-  sayNext(io, { client, scope, server });
+  if (outcome !== "same") sayNext(io, { client, scope, server });
+  if ("url" in server) sayAddress(io, options.url ?? "", server);
   return EXIT.fine;
 }
 
@@ -101,9 +108,9 @@ function serverAt(io: Io, written: string, args: readonly string[]): Server {
       fix: "give them where it is started: skillet serve --http …",
     });
   }
+  if (url.pathname === "/") url.pathname = PATH;
   // On this machine it needs none, and some clients do without a server whose variable is not set.
-  const isHere = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(url.hostname);
-  return { url: url.href, hasToken: !isHere || Boolean(io.env[TOKEN]) };
+  return { url: url.href, hasToken: !isHere(url) || Boolean(io.env[TOKEN]) };
 }
 
 /** Options that `skillet serve` would refuse are refused here: of a client, one learns only that the server did not start. */
@@ -130,10 +137,10 @@ async function write(
   file: string,
   snippet: Snippet,
   { client, scope }: { client: Client; scope: Scope },
-): Promise<"written" | "same" | SkillError> {
+): Promise<Merged | "same" | SkillError> {
   try {
     const mode = scope === "user" ? 0o600 : 0o644;
-    return (await writeSnippet(file, snippet, { only: client.only, mode })) ? "written" : "same";
+    return (await writeSnippet(file, snippet, { client, mode })) ?? "same";
   } catch (error) {
     if (error instanceof SkillError) return error;
     throw error;
@@ -145,7 +152,38 @@ function sayUnwritten(io: Io, snippet: Snippet | undefined, error: SkillError): 
   if (snippet) printSnippet(io, snippet);
   const out = printer(io.stderr, io.env);
   sayNotice(out, out.red("✗"), error.message, error.fix ?? "");
-  return error.code === "another-server" ? EXIT.refused : EXIT.findings;
+  return REFUSALS.has(error.code) ? EXIT.refused : EXIT.findings;
+}
+
+const REFUSALS = new Set(["another-server", "keys-at-stake"]);
+
+/** An entry of skillet's that another took the place of. */
+interface Replaced {
+  was: string;
+  is: string;
+  /** The keys whose values are others now. Their values may be secrets. */
+  keys: string[];
+}
+
+function replacedBy({ before, after }: Merged): Replaced | undefined {
+  if (Object.keys(before).length === 0) return undefined;
+  const all = new Set([...Object.keys(before), ...Object.keys(after)]);
+  const keys = [...all].filter((key) => !isDeepStrictEqual(before[key], after[key]));
+  return { was: describeEntry(before), is: describeEntry(after), keys };
+}
+
+function sayReplaced(io: Io, { was, is, keys }: Replaced): void {
+  const out = printer(io.stderr, io.env);
+  if (was === is) {
+    out.line`  what is new in it: ${keys.join(", ")}`;
+    return;
+  }
+  out.line`  it was:    ${was}`;
+  out.line`  it is now: ${is}`;
+  const words = is.split(" ");
+  if (words[0] === "serve" && was.startsWith("serve") && was.split(" ").some((word) => !words.includes(word))) {
+    out.line`  what it is to be started with is given each time, after --`;
+  }
 }
 
 function printSnippet(io: Io, snippet: Snippet): void {
@@ -163,4 +201,11 @@ function sayNext(io: Io, { client, scope, server }: { client: Client; scope: Sco
   if ("url" in server && server.hasToken) out.line`  ${client.title} has to be started with ${TOKEN} set to the token`;
   if (!("url" in server) && scope === "project")
     out.line`  it names folders of this machine: whoever shares the file needs their own`;
+}
+
+/** What was made of the address that was given, and of a token that was not. */
+function sayAddress(io: Io, given: string, { url, hasToken }: Extract<Server, { url: string }>): void {
+  const out = printer(io.stderr, io.env);
+  if (new URL(given).href !== url) out.line`  ${PATH} was added to the address: ${url}`;
+  if (!hasToken) out.line`  if the server asks for a token, run this again with ${TOKEN} set to it`;
 }

@@ -1,11 +1,15 @@
+import { unwatchFile, watchFile } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Discovered } from "../../host/discover.ts";
 import { isReference, resolved } from "../../host/reference.ts";
 import { openServing, type Serving } from "../../mcp/serve.ts";
+import { firstDenial } from "../../policy/policy.ts";
 import { quoted } from "../../policy/trust.ts";
 import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
+import type { Skill } from "../../skill/skill.ts";
 import type { Watcher } from "../../source/watch.ts";
 import { agreeing } from "../approval.ts";
 import { EXIT } from "../exit.ts";
@@ -33,7 +37,16 @@ export interface ServeCommandOptions extends CallerOptions {
 export async function serve({ io, options }: Context<ServeCommandOptions>): Promise<number> {
   const found = await discoverFor(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  for (const [option, value] of Object.entries(onlyOverHttp(options))) {
+    if (options.http === undefined && value !== undefined) {
+      throw new SkillError("usage", { message: `${option} is for --http`, fix: "add --http, or leave it out" });
+    }
+  }
   return traced(io, (traces) => (options.http === undefined ? overStdio : overHttp)({ io, options, found, traces }));
+}
+
+function onlyOverHttp({ token, allowHost, allowOrigin }: ServeCommandOptions): Record<string, unknown> {
+  return { "--token": token, "--allow-host": allowHost, "--allow-origin": allowOrigin };
 }
 
 interface Work extends Omit<Context<ServeCommandOptions>, "args"> {
@@ -50,7 +63,7 @@ async function overStdio({ io, options, found, traces }: Work): Promise<number> 
   const serving = open({ io, options, found, traces });
   const { serveStreams } = await import("../../mcp/stdio.ts");
   const signal = interruption(io);
-  const watching = watch(io, found, () => serving.refresh());
+  const watching = watch(io, found, () => refresh(io, serving, found));
   await serveStreams(serving, streams, { signal, onNotice: (text) => say(io, text) });
   await watching.close();
   return EXIT.fine;
@@ -63,7 +76,10 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
   const { chatType, chatId } = options;
   const found: Discovered = { ...rest, caller: defined({ chatType, chatId }) };
   const serving = open({ io, options, found, traces });
-  const { serveHttp } = await import("../../mcp/http.ts");
+  const [{ serveHttp }, { isLoopback }] = await Promise.all([
+    import("../../mcp/http.ts"),
+    import("../../mcp/http-guard.ts"),
+  ]);
   const token = options.token === undefined ? {} : { token: tokenOf(options.token, io) };
   const signal = interruption(io);
   const http = await serveHttp((context) => serving.open(context, { isStateless: context.era === "modern" }), {
@@ -75,17 +91,19 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
     onNotice: (text) => say(io, text),
   });
   const watching = watch(io, found, async () => {
-    await serving.refresh();
+    await refresh(io, serving, found);
     http.notify.resourcesChanged();
     http.notify.promptsChanged();
     http.notify.toolsChanged();
   });
-  if (options.json)
-    printJsonLine(io.stdout, { event: "serving", url: http.url, skills: serving.catalog.skills.length });
+  const { length } = serving.visible();
+  if (options.json) printJsonLine(io.stdout, { event: "serving", url: http.url, skills: length });
   else {
     const out = printer(io.stdout, io.env);
     out.line`${http.url}`;
-    say(io, `${count(serving.catalog.skills.length, "skill")} served over MCP; Ctrl-C ends it`);
+    say(io, `${count(length, "skill")} served over MCP; Ctrl-C ends it`);
+    if (!isLoopback(host)) say(io, "others reach it by this machine's name, with the token; put TLS in front of it");
+    sayHidden(io, serving, found);
   }
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   await http.close();
@@ -97,41 +115,77 @@ function open({ io, options, found, traces }: Work): Serving {
   // Nobody sits here: what has to be agreed to is asked of the client's user, or waits.
   const { ask: _, ...nobody } = io;
   const { host } = agreeing(nobody, found, { yes: options.yes === true });
-  const serving = openServing(found.catalog, traces ? { ...host, onEvent: (event) => traces.take(event) } : host, {
-    ...(options.only ? { only: options.only } : {}),
-    ...(options.load ? { load: options.load } : {}),
-    authoring: options.authoring === true,
-    isReadOnly: options.readOnly === true,
-    uses: options.use !== false,
-    onNotice: (text) => say(io, text),
-  });
+  const serving = asked(() =>
+    openServing(found.catalog, traces ? { ...host, onEvent: (event) => traces.take(event) } : host, {
+      ...(options.only ? { only: options.only } : {}),
+      ...(options.load ? { load: options.load } : {}),
+      authoring: options.authoring === true,
+      isReadOnly: options.readOnly === true,
+      uses: options.use !== false,
+      onNotice: (text) => say(io, text),
+    }),
+  );
   sayUntrusted(io, serving, found);
   return serving;
 }
 
+/** What cannot be served so was asked for on the command line. */
+function asked<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof SkillError)) throw error;
+    throw new SkillError("usage", { message: error.message, fix: error.fix ?? "" });
+  }
+}
+
+/** Tells the clients what changed, and whoever runs the server what is waiting for a word since. */
+async function refresh(io: Io, serving: Serving, found: Discovered): Promise<void> {
+  const namesOf = () => serving.untrusted.map(({ name }) => name).join();
+  const before = namesOf();
+  await serving.refresh();
+  if (namesOf() !== before) sayUntrusted(io, serving, found);
+}
+
 function sayUntrusted(io: Io, { untrusted }: Serving, { workspace }: Discovered): void {
-  if (untrusted.length === 0) return;
+  const [first, another] = untrusted;
+  if (!first) return;
   const out = printer(io.stderr, io.env);
   const names = oneLine(untrusted.map(({ name }) => name).join(", "), 200);
   const isHere = untrusted.every(({ origin }) => origin.scope === "workspace");
-  const what = isHere ? quoted(workspace) : untrusted.length === 1 ? quoted(names) : "NAME";
+  const what = another ? (isHere ? quoted(workspace) : "NAME") : quoted(first.name);
   const message = `${count(untrusted.length, "skill")} not served until trusted: ${names}`;
-  sayNotice(out, out.yellow("!"), message, `look at what they do, then run: skillet trust ${what}`);
+  sayNotice(out, out.yellow("!"), message, `look at ${another ? "them" : "it"}, then run: skillet trust ${what}`);
 }
 
-/** Follows the folders, from soon on: a client wants its first answer before that. */
+/** What is found and told to nobody, since nobody said on whose behalf it would be. */
+function sayHidden(io: Io, serving: Serving, found: Discovered): void {
+  const isOfChat = (skill: Skill) => /^chat-/.test(firstDenial(skill, found)?.code ?? "");
+  const hidden = serving.catalog.skills.filter(isOfChat).map(({ name }) => name);
+  if (hidden.length === 0) return;
+  say(
+    io,
+    `${count(hidden.length, "skill")} not for this chat: ${hidden.join(", ")} (--chat-type and --chat-id say what it is)`,
+  );
+}
+
+/** Follows the folders, from soon on: a client wants its first answer before that. And what is trusted. */
 function watch(io: Io, found: Discovered, onChange: () => Promise<void>): Watcher {
   const over = new AbortController();
   const onError = (error: unknown) => say(io, String(error));
+  const changed = () => void onChange().catch(onError);
+  const trusted = join(found.home, "trust.json");
   const open = async () => {
     await sleep(START_MS, undefined, { signal: over.signal });
+    watchFile(trusted, { interval: START_MS, persistent: false }, changed);
     const { watchCatalog } = await import("../../host/watch.ts");
-    return watchCatalog(found.catalog, () => void onChange().catch(onError), { onError });
+    return watchCatalog(found.catalog, changed, { onError });
   };
   const watcher = open().catch((error) => void (over.signal.aborted || onError(error)));
   return {
     async close() {
       over.abort();
+      unwatchFile(trusted, changed);
       await (await watcher)?.close();
     },
   };

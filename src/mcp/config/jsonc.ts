@@ -3,6 +3,11 @@ export function parseJsonc(text: string): unknown {
   return JSON.parse(plain(text));
 }
 
+/** Whether there is nothing in a text but space and comments. Throws a SyntaxError when a comment has no end. */
+export function saysNothing(text: string): boolean {
+  return withoutComments(text).trim() === "";
+}
+
 /**
  * A JSON text with one value set, and every other character as it was. Contract: it parses, and all but the last of the names lead to
  * objects or to nothing.

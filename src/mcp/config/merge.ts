@@ -2,8 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import { editToml } from "../../host/config-edit.ts";
 import { dotted, type Leaf, openToml } from "../../host/config-file.ts";
 import { SkillError } from "../../shared/error.ts";
+import type { Finding } from "../../skill/diagnostic.ts";
 import type { Client, Entry } from "./clients.ts";
-import { parseJsonc, removeInJsonc, setInJsonc } from "./jsonc.ts";
+import { describeEntry, isCalling, isOurs, isTable, keysAtStake, merged } from "./entry.ts";
+import { parseJsonc, removeInJsonc, saysNothing, setInJsonc } from "./jsonc.ts";
 import type { Snippet } from "./snippet.ts";
 
 /** A text as one of the two languages has it. */
@@ -26,19 +28,29 @@ export async function languageOf(format: Client["format"]): Promise<Language> {
   return format === "toml" ? tomlLanguage(await openToml()) : JSON_LANGUAGE;
 }
 
+/** A text with a snippet in it. */
+export interface Merged {
+  text: string;
+  /** The entry as it was, with nothing in it when there was none, and as it is. */
+  before: Entry;
+  after: Entry;
+}
+
 /**
  * Puts a snippet into a text and keeps all else: other servers, what was added to this one, comments, formatting. Contract: the same text
- * when it was there already. Throws a SkillError when the text does not parse, when another server has the name, or when the text is
- * written in a way that only a person can change.
+ * when it was there already. Throws a SkillError when the text does not parse, when another server has the name, when something that was
+ * added would be lost, or when the text is written in a way that only a person can change.
  */
-export function mergeSnippet(text: string, snippet: Snippet, only: Client["only"], language: Language): string {
-  const { path, entry } = snippet;
-  const document = language.parse(text);
-  const there = entryAt(document, path);
-  if (there && !isOurs(there, entry)) throw another(path, there);
-  const after = merged(there ?? {}, entry, only);
-  if (isDeepStrictEqual(after, there)) return text;
-  const next = language.edit(text, path, { before: there ?? {}, after });
+export function mergeSnippet(text: string, { path, entry }: Snippet, client: Client, language: Language): Merged {
+  const before = entryAt(language.parse(text), path) ?? {};
+  if (Object.keys(before).length > 0) {
+    if (!isOurs(before, entry)) throw another(path, before);
+    const keys = keysAtStake(before, entry, client);
+    if (keys.length > 0) throw atStake(path, before, keys);
+  }
+  const after = merged(before, entry, client.only);
+  if (isDeepStrictEqual(after, before)) return { text, before, after };
+  const next = language.edit(text, path, { before, after });
   const wanted = language.parse(text);
   put(wanted, path, after);
   if (next === undefined || !isDeepStrictEqual(language.parse(next), wanted)) {
@@ -47,31 +59,7 @@ export function mergeSnippet(text: string, snippet: Snippet, only: Client["only"
       fix: "put the lines above in by hand: nothing was written",
     });
   }
-  return next;
-}
-
-/** Whether a server of that entry is one of skillet's: started by it, or the one that is meant. */
-function isOurs(there: Entry, meant: Entry): boolean {
-  const words = [there["command"], there["args"]].flat();
-  const starts = words.some((word, at) => PROGRAM.test(String(word)) && words[at + 1] === "serve");
-  return starts || (addressOf(meant) !== undefined && addressOf(there) === addressOf(meant));
-}
-
-const PROGRAM = /(?:^|[\\/])skillet(?:\.cjs|\.cmd)?$/;
-
-function addressOf(entry: Entry): unknown {
-  return entry["url"] ?? entry["httpUrl"];
-}
-
-/** What was there with what is meant over it, and without what the client does not want beside it. */
-function merged(there: Entry, meant: Entry, only: Client["only"]): Entry {
-  const unwanted = addressOf(meant) === undefined ? only.called : only.started;
-  const kept = Object.entries(there).filter(([key]) => Object.hasOwn(meant, key) || !unwanted.includes(key));
-  const after: Record<string, unknown> = Object.fromEntries(kept);
-  for (const [key, value] of Object.entries(meant)) {
-    after[key] = isTable(value) && isTable(after[key]) ? { ...after[key], ...value } : value;
-  }
-  return after;
+  return { text: next, before, after };
 }
 
 /** What stands at a path. Throws a SkillError when something is in the way. */
@@ -93,23 +81,30 @@ function inTheWay(path: readonly string[]): SkillError {
   });
 }
 
-/** Says whose it is by the program or the host alone: the rest may hold a secret. */
+/** Says whose it is by the program or the address alone: the rest may hold a secret. */
 function another(path: readonly string[], there: Entry): SkillError {
   const [command] = [there["command"]].flat();
-  const address = addressOf(there);
-  const host = URL.canParse(String(address)) ? new URL(String(address)).origin : "another address";
   const program = command === undefined ? "is another" : `starts ${JSON.stringify(String(command))}`;
-  const what = address === undefined ? program : `calls ${host}`;
+  const what = isCalling(there) ? `calls ${describeEntry(there)}` : program;
   return new SkillError("another-server", {
     message: `holds ${dotted(path)} already, and that one ${what}`,
     fix: "choose another with --name, or take it out first: nothing was written",
   });
 }
 
+function atStake(path: readonly string[], there: Entry, keys: readonly string[]): SkillError {
+  const what = isCalling(there) ? `calls ${describeEntry(there)}` : `starts \`skillet ${describeEntry(there)}\``;
+  const names = keys.map((key) => dotted([key])).join(", ");
+  return new SkillError("keys-at-stake", {
+    message: `holds ${dotted(path)} already: that one ${what}, and has keys of yours that do not go with the new one: ${names}`,
+    fix: "take these keys out first, or choose another name with --name: nothing was written",
+  });
+}
+
 const JSON_LANGUAGE: Language = {
   parse(text) {
-    if (text.trim() === "") return {};
     try {
+      if (saysNothing(text)) return {};
       const document = parseJsonc(text);
       if (isTable(document)) return document;
     } catch (error) {
@@ -118,7 +113,7 @@ const JSON_LANGUAGE: Language = {
     throw inTheWay([]);
   },
   edit(text, path, { before, after }) {
-    const start = text.trim() === "" ? `{}${text || "\n"}` : text;
+    const start = saysNothing(text) ? withObject(text) : text;
     if (Object.keys(before).length === 0) return setInJsonc(start, path, after);
     const changed = Object.entries(after).filter(([key, value]) => !isDeepStrictEqual(before[key], value));
     const more = changed.reduce((written, [key, value]) => setInJsonc(written, [...path, key], value), start);
@@ -126,6 +121,13 @@ const JSON_LANGUAGE: Language = {
     return gone.reduce((written, key) => removeInJsonc(written, [...path, key]), more);
   },
 };
+
+/** An object after the comments, if there are some. */
+function withObject(text: string): string {
+  if (text.trim() === "") return `{}${text || "\n"}`;
+  const newLine = text.includes("\r\n") ? "\r\n" : "\n";
+  return `${text.trimEnd()}${newLine}{}${newLine}`;
+}
 
 function tomlLanguage(read: Awaited<ReturnType<typeof openToml>>): Language {
   const leavesOf = (text: string): Leaf[] | undefined => {
@@ -135,7 +137,7 @@ function tomlLanguage(read: Awaited<ReturnType<typeof openToml>>): Language {
   return {
     parse(text) {
       const said = read(text);
-      if ("problem" in said) throw notValid("TOML", said.problem.line);
+      if ("problem" in said) throw unread(said.problem);
       return tableOf(said.leaves);
     },
     edit(text, path, { before, after }) {
@@ -177,14 +179,19 @@ function isBelow(parts: readonly string[], above: readonly string[]): boolean {
   return above.every((name, index) => parts[index] === name);
 }
 
-function isTable(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof Date);
-}
-
 function notValid(language: string, line?: number): SkillError {
   return new SkillError("config-syntax", {
     message: `is not valid ${language}${line === undefined ? "" : `: line ${line}`}`,
     fix: "mend it first: nothing was written",
+  });
+}
+
+/** Valid TOML has numbers that are not read to the last digit here. */
+function unread({ message, line }: Finding): SkillError {
+  if (!message.includes("cannot be represented losslessly")) return notValid("TOML", line);
+  return new SkillError("config-edit", {
+    message: `holds a number that is too large to be kept as it is: line ${line}`,
+    fix: "put the lines above in by hand: nothing was written",
   });
 }
 

@@ -3,30 +3,37 @@ import { replaceFile, whileLocked } from "../../host/locked-file.ts";
 import { SkillError } from "../../shared/error.ts";
 import { codeOf, reason } from "../../shared/inside.ts";
 import type { Client } from "./clients.ts";
-import { languageOf, mergeSnippet } from "./merge.ts";
+import { languageOf, type Merged, mergeSnippet } from "./merge.ts";
 import type { Snippet } from "./snippet.ts";
 
 const LARGEST_FILE = 8 * 1024 * 1024;
 
 export interface WriteOptions {
-  only: Client["only"];
+  client: Client;
   /** The mode of a file that is made; one that is there keeps its own. */
   mode: number;
 }
 
 /**
- * Puts a snippet into a client's file: whole or not at all, and nothing else in it changes. Contract: false when it was there already.
+ * Puts a snippet into a client's file: whole or not at all, and nothing else in it changes. Contract: nothing when it was there already.
  * Throws a SkillError when the file cannot be read, changed or written.
  */
-export async function writeSnippet(file: string, snippet: Snippet, { only, mode }: WriteOptions): Promise<boolean> {
+export async function writeSnippet(
+  file: string,
+  snippet: Snippet,
+  { client, mode }: WriteOptions,
+): Promise<Merged | undefined> {
   const language = await languageOf(snippet.format);
   look(file); // Before anything is made beside it.
   return whileLocked(file, () => {
     const there = look(file) ?? { text: "", mark: "", mode };
-    const next = about(file, () => mergeSnippet(there.text, snippet, only, language));
-    if (next === there.text) return false;
-    replaceFile(file, there.mark + next, there.mode);
-    return true;
+    const merged = about(file, () => mergeSnippet(there.text, snippet, client, language));
+    if (merged.text === there.text) return undefined;
+    // It would be replaced all the same: for that, only its folder has to be writable.
+    if ((there.mode & 0o222) === 0)
+      throw unusable(file, "is read-only", "make it writable, or put the lines in by hand");
+    replaceFile(file, there.mark + merged.text, there.mode);
+    return merged;
   });
 }
 
