@@ -23,6 +23,13 @@ export interface Definition {
 /** What speaks against using a skill: one thing, a list of them, or nothing. */
 export type IsDenied = (skill: Skill) => object | readonly object[] | undefined;
 
+/** Why a skill is not there, and what to do about it. */
+export interface LeftOut {
+  code: string;
+  message: string;
+  fix: string;
+}
+
 /** An immutable snapshot of all skills: who won each name, whom they shadow, and what is wrong. */
 export interface Catalog {
   /** The winners, by name. */
@@ -42,6 +49,8 @@ export interface Catalog {
   /** The skills that nothing speaks against: `catalog.available((skill) => denials(skill, host))`. */
   available(isDenied?: IsDenied): readonly Skill[];
   definitions(isDenied?: IsDenied): Definition[];
+  /** Why a skill that was found is not in it, where somebody took it out. */
+  leftOut?(name: string): LeftOut | undefined;
   /** Reads all sources again and gives the new snapshot. */
   reload(): Promise<Catalog>;
 }

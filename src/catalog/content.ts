@@ -14,6 +14,8 @@ export interface ContentOptions {
   printed?: readonly string[] | undefined;
   /** Whether the tools that it brings are there too, or come when it is loaded. They are not to be had when left out. */
   toolsets?: "there" | "on-load" | undefined;
+  /** False: nothing of it is run, so that nobody is told how. */
+  canRun?: boolean | undefined;
 }
 
 /**
@@ -44,7 +46,7 @@ function instructionsOf(skill: Skill, options: ContentOptions, how: { addsUnused
   return [
     inTag("skill_content", { name: skill.name }, withPrinted(text, printed)),
     ...fileLines(skill),
-    ...scriptLines(skill),
+    ...scriptLines(skill, options),
     ...(hasCommands && !printed ? ["[The commands in !`…` were not run; their output is not in the text]"] : []),
   ].join("\n");
 }
@@ -82,7 +84,7 @@ function fileLines(skill: Skill): string[] {
 }
 
 /** Their names and what they are for; never their text. */
-function scriptLines(skill: Skill): string[] {
+function scriptLines(skill: Skill, { canRun = true }: ContentOptions): string[] {
   const scripts = scriptsOf(skill);
   if (scripts.length === 0) return [];
   const lines = scripts.slice(0, MOST_FILES).map(({ path, name, description }) => {
@@ -92,7 +94,9 @@ function scriptLines(skill: Skill): string[] {
     "<skill_scripts>",
     ...lines,
     "</skill_scripts>",
-    `run_skill_script runs one of them, with args, in the skill's folder, which is ${SKILL_FOLDER} there.`,
+    canRun
+      ? `run_skill_script runs one of them, with args, in the skill's folder, which is ${SKILL_FOLDER} there.`
+      : "They are not run here.",
   ];
 }
 

@@ -2,24 +2,30 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { localhostAllowedHostnames, validateHostHeader, validateOriginHeader } from "@modelcontextprotocol/server";
 import { SkillError } from "../shared/error.ts";
+import { oneLine } from "../shared/text.ts";
 import { refusal } from "./web.ts";
 
 export interface GuardOptions {
   /** Where the server listens: a name or an address. */
   host: string;
+  port: number;
   /** What every request has to bring, as `Authorization: Bearer …`. */
   token?: string | undefined;
   /** Names that the server has besides those of the loopback interface and that it is bound to. */
   allowedHosts?: readonly string[] | undefined;
-  /** Origins of pages that may call it: `https://app.example.com` exactly, or a host name for every scheme and port. */
+  /** Origins of pages that may call it besides its own: `https://app.example.com` exactly, or a host name for every scheme and port. */
   allowedOrigins?: readonly string[] | undefined;
+  /** Hears of who was refused, at most once a minute for each reason. Contract: does not throw. */
+  onNotice?(text: string): void;
+  /** Milliseconds of a clock that only goes forward. */
+  now?(): number;
 }
 
 /** Who may come in. It looks at headers only, so that nothing is parsed for a stranger. */
 export interface Guard {
   /** What is answered in place of the server, if the request may not reach it. */
   refuse(request: Seen): Response | undefined;
-  /** What lets a page of an allowed origin read the answer. */
+  /** What lets a page of an allowed origin read the answer, and keeps the answer to one page from another. */
   cors(headers: IncomingHttpHeaders): Record<string, string>;
 }
 
@@ -30,26 +36,42 @@ export interface Seen {
 
 export const METHODS = "GET, POST, DELETE, OPTIONS";
 
-/** Throws when the server would be open to others without a token. */
+/** Contract: `checkToken` has looked at the same options. */
 export function openGuard(options: GuardOptions): Guard {
-  checkToken(options);
   const hosts = hostNames(options);
   const isAllowedOrigin = originsOf(options);
   const secret = options.token === undefined ? undefined : digest(options.token);
+  const refuse = openRefusing(options);
   return {
     refuse({ method, headers }) {
-      if (hosts && !validateHostHeader(headers.host, hosts).ok) return refusal(403, WRONG_HOST);
-      if (!isAllowedOrigin(headers.origin)) return refusal(403, WRONG_ORIGIN);
+      if (hosts && !validateHostHeader(headers.host, hosts).ok) return refuse("host", headers);
+      if (!isAllowedOrigin(headers.origin)) return refuse("origin", headers);
       // A browser asks whether it may send a token before it sends one.
       if (isPreflight(method, headers)) return new Response(null, { status: 204, headers: preflight(headers) });
-      if (secret && !isSame(secret, bearer(headers.authorization))) return refusal(401, NO_TOKEN, CHALLENGE);
+      if (secret && !isSame(secret, bearer(headers.authorization))) return refuse("token", headers);
       return undefined;
     },
     cors({ origin }) {
-      if (!origin || !isAllowedOrigin(origin)) return {};
-      return { "access-control-allow-origin": origin, "access-control-expose-headers": EXPOSED, vary: "Origin" };
+      if (!origin || !isAllowedOrigin(origin)) return VARY;
+      return { ...VARY, "access-control-allow-origin": origin, "access-control-expose-headers": EXPOSED };
     },
   };
+}
+
+/** Throws when the server would be open to others without a token, or nobody could send the token. */
+export function checkToken({ host, token }: Pick<GuardOptions, "host" | "token">): void {
+  if (token === undefined) {
+    if (isLoopback(host)) return;
+    throw new SkillError("usage", {
+      message: `Others than this machine reach ${host || "all interfaces"}, and there is no token`,
+      fix: "give a token: --token env:SKILLET_TOKEN (in code: token), or listen on 127.0.0.1",
+    });
+  }
+  if (/^[\x21-\x7e]+$/.test(token)) return;
+  throw new SkillError("usage", {
+    message: "The token cannot be sent in a header: it is empty, or has spaces or other characters than ASCII",
+    fix: "give a long random one, of letters and digits",
+  });
 }
 
 /** Whether nobody but this machine reaches it. A name that only stands for such an address does not count. */
@@ -67,25 +89,54 @@ export function urlHost(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
 
-// None of them repeats what was sent: an answer is no place for a stranger's words, and a token is in no answer.
-const WRONG_HOST = "The Host header is not a name of this server. Use the address that it prints, or allow the name.";
-const WRONG_ORIGIN = "Pages of this origin may not call this server. Allow the origin, if they may.";
-const NO_TOKEN = "This server wants its token: Authorization: Bearer <token>.";
-const CHALLENGE = { "www-authenticate": "Bearer" };
+interface Reason {
+  status: number;
+  /** For the client. It does not repeat what was sent: an answer is no place for a stranger's words. */
+  message: string;
+  headers?: Record<string, string>;
+  /** For the operator: what was refused. The token is in none of it. */
+  what(headers: IncomingHttpHeaders): string;
+}
 
-function checkToken({ host, token }: GuardOptions) {
-  if (token === undefined) {
-    if (isLoopback(host)) return;
-    throw new SkillError("usage", {
-      message: `Others than this machine reach ${host || "all interfaces"}, and there is no token`,
-      fix: "give a token, or listen on 127.0.0.1",
-    });
-  }
-  if (/^[\x21-\x7e]+$/.test(token)) return;
-  throw new SkillError("usage", {
-    message: "The token cannot be sent in a header: it is empty, or has spaces or other characters than ASCII",
-    fix: "give a long random one, of letters and digits",
-  });
+const REASONS = {
+  host: {
+    status: 403,
+    message:
+      "The Host header is no name of this server; use the address that it prints, or allow the name: --allow-host NAME.",
+    what: ({ host }) => `for the Host ${shown(host)}; if it is a name of this server, allow it: --allow-host NAME`,
+  },
+  origin: {
+    status: 403,
+    message: "Pages of this origin may not call this server; if they are to, allow it: --allow-origin NAME.",
+    what: ({ origin }) => `of a page of ${shown(origin)}; if such pages may call, allow it: --allow-origin NAME`,
+  },
+  token: {
+    status: 401,
+    message: "This server answers nobody without its token: send the token as Authorization: Bearer …",
+    headers: { "www-authenticate": "Bearer" },
+    what: ({ authorization }) => (authorization ? "with a wrong token" : "without the token"),
+  },
+} satisfies Record<string, Reason>;
+
+/** Often enough to be seen, and too seldom for a stranger to fill a log. */
+const TELL_MS = 60_000;
+
+function openRefusing({ onNotice, now = () => performance.now() }: GuardOptions) {
+  const told = new Map<string, number>();
+  return (reason: keyof typeof REASONS, seen: IncomingHttpHeaders): Response => {
+    const { status, message, headers, what }: Reason = REASONS[reason];
+    const at = now();
+    if (at - (told.get(reason) ?? -TELL_MS) >= TELL_MS) {
+      told.set(reason, at);
+      onNotice?.(`Refused a request ${what(seen)}`);
+    }
+    return refusal(status, message, headers);
+  };
+}
+
+/** A stranger's words: one line of plain characters. */
+function shown(value = ""): string {
+  return `"${oneLine(value.replace(/[^\x21-\x7e]/g, "?"), 100)}"`;
 }
 
 /**
@@ -108,10 +159,12 @@ function hostName(host: string): string {
   return host;
 }
 
-function originsOf({ allowedOrigins = [] }: GuardOptions): (origin: string | undefined) => boolean {
-  const exact = new Set(allowedOrigins.flatMap(exactOrigins));
+function originsOf({ host, port, allowedOrigins = [] }: GuardOptions): (origin: string | undefined) => boolean {
+  // Other pages of this machine are no less strange: any program may serve one, and anybody may have written it.
+  const own = [...localhostAllowedHostnames(), ...(isWildcard(host) ? [] : [hostName(host)])];
+  const exact = new Set([...own.map((name) => `http://${name}:${port}`), ...allowedOrigins].flatMap(exactOrigins));
   const isName = (text: string) => exactOrigins(text).length === 0;
-  const names = [...localhostAllowedHostnames(), ...allowedOrigins.filter(isName).map((name) => name.toLowerCase())];
+  const names = allowedOrigins.filter(isName).map((name) => name.toLowerCase());
   return (origin) => (origin !== undefined && exact.has(origin)) || validateOriginHeader(origin, names).ok;
 }
 
@@ -133,6 +186,7 @@ const ACCEPTED = [
   "mcp-session-id",
 ];
 const EXPOSED = "mcp-session-id, mcp-protocol-version, www-authenticate";
+const VARY = { vary: "Origin" };
 
 function isPreflight(method: string | undefined, headers: IncomingHttpHeaders): boolean {
   return method === "OPTIONS" && headers.origin !== undefined;

@@ -90,13 +90,15 @@ async function start(all: All, request: Request, body: unknown): Promise<Respons
   if (all.isClosed) return refusal(503, CLOSING);
   if (!makeRoom(all)) return refusal(503, FULL, { "retry-after": "10" });
   all.opening++;
+  let session: Session | undefined;
   try {
-    const session = await connect(all, request);
+    session = await connect(all, request);
     const answer = await exchange(session, request, body);
     // What looked like `initialize` was refused, or nobody waits for the answer any more: nobody knows of this server.
     if (session.transport.sessionId === undefined || request.signal.aborted) session.end();
     return answer;
   } catch (error) {
+    session?.end();
     all.options.report(error);
     return refusal(500, "The server for this session could not be made.", {}, -32603);
   } finally {
@@ -167,7 +169,12 @@ async function connect(all: All, request: Request): Promise<Session> {
     // Its server hears of it first, and answers no more.
     if (typeof id === "string" || typeof id === "number") setImmediate(settle, session, id);
   };
-  await product.connect(transport);
+  try {
+    await product.connect(transport);
+  } catch (error) {
+    session.end();
+    throw error;
+  }
   return session;
 }
 
@@ -226,7 +233,7 @@ function settle(session: Session, id: RequestId) {
   session.isSettling = false;
 }
 
-/** The same stream, which says when it ended, or broke because nobody reads it. */
+/** The same stream, which says when it ended, or broke: because nobody reads it, or by itself. */
 function watched(body: ReadableStream<Uint8Array>, finish: (isBroken: boolean) => void): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   let isFinished = false;
@@ -237,7 +244,10 @@ function watched(body: ReadableStream<Uint8Array>, finish: (isBroken: boolean) =
   return new ReadableStream(
     {
       async pull(controller) {
-        const { done, value } = await reader.read();
+        const { done, value } = await reader.read().catch((error) => {
+          once(true);
+          throw error;
+        });
         if (!done) return controller.enqueue(value);
         once(false);
         controller.close();

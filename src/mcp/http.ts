@@ -11,7 +11,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from "@modelcontextprotocol/server";
 import { SkillError } from "../shared/error.ts";
-import { type Guard, isWildcard, METHODS, openGuard, urlHost } from "./http-guard.ts";
+import { checkToken, type Guard, isWildcard, METHODS, openGuard, urlHost } from "./http-guard.ts";
 import { openSessions, type Sessions } from "./http-sessions.ts";
 import { readJson, refusal, sendResponse, toRequest } from "./web.ts";
 
@@ -24,7 +24,7 @@ export interface HttpOptions {
   token?: string;
   /** Names that the server has besides those of the loopback interface and that it is bound to. */
   allowedHosts?: readonly string[];
-  /** Origins of pages that may call it besides those of this machine. */
+  /** Origins of pages that may call it besides its own: a page of another program on this machine is a stranger's. */
   allowedOrigins?: readonly string[];
   /** How many clients of the older revisions may have a session. */
   maxSessions?: number;
@@ -50,10 +50,11 @@ export interface HttpServing {
 export async function serveHttp(factory: McpServerFactory, options: HttpOptions = {}): Promise<HttpServing> {
   const host = (options.host ?? "127.0.0.1").replace(/^\[(.*)\]$/, "$1");
   const { maxSessions = 1000, idleSeconds = 30 * 60, maxBody = 4 * 1024 * 1024 } = options;
-  const guard = openGuard({ ...options, host });
+  checkToken({ ...options, host });
   const report = (error: unknown) => options.onNotice?.(noticeOf(error));
   const server = createServer(TIMES);
   const port = await listen(server, host, options.port ?? 0);
+  const guard = openGuard({ ...options, host, port });
   const sessions = openSessions(factory, {
     maxSessions,
     idleMs: idleSeconds * 1000,
@@ -133,6 +134,7 @@ async function answerTo(
   if (incoming.method === "GET" || incoming.method === "DELETE") {
     return route(serving, toRequest(incoming, response, serving.url), undefined);
   }
+  if (incoming.method === "OPTIONS") return new Response(null, { status: 204, headers: { allow: METHODS } });
   if (incoming.method !== "POST") return refusal(405, `Only ${METHODS}.`, { allow: METHODS });
   if (!isJsonContentType(incoming.headers["content-type"] ?? null)) {
     return refusal(415, "The body must be JSON, and the Content-Type header say so: application/json.");
@@ -158,15 +160,11 @@ function namesModern({ headers }: Request): boolean {
 
 function listen(server: Server, host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
-    const fail = (cause: NodeJS.ErrnoException) =>
-      reject(
-        new SkillError("usage", {
-          message: `Cannot listen on ${urlHost(host)}:${port} (${cause.code ?? cause.message})`,
-          fix:
-            cause.code === "EADDRINUSE" ? "give another port, or 0 for any that is free" : "give another host or port",
-          cause,
-        }),
-      );
+    const fail = (cause: NodeJS.ErrnoException) => {
+      const code = cause.code ?? cause.message;
+      const why = NOT_LISTENING[code] ?? cannotListen;
+      reject(new SkillError("usage", { ...why({ host: urlHost(host), port, code }), cause }));
+    };
     server.once("error", fail).listen({ host, port }, () => {
       // A connection that cannot be accepted is an error too, and the server goes on.
       server.off("error", fail).on("error", () => {});
@@ -174,6 +172,38 @@ function listen(server: Server, host: string, port: number): Promise<number> {
     });
   });
 }
+
+interface Address {
+  host: string;
+  port: number;
+  code: string;
+}
+
+type NotListening = (address: Address) => { message: string; fix: string };
+
+const ANOTHER = "choose another: --http 127.0.0.1:7400";
+
+const notHere: NotListening = ({ host }) => ({ message: `${host} is no address of this machine`, fix: ANOTHER });
+const noName: NotListening = ({ host }) => ({ message: `No address is known for ${host}`, fix: ANOTHER });
+const cannotListen: NotListening = ({ host, port, code }) => ({
+  message: `Cannot listen on ${host}:${port} (${code})`,
+  fix: ANOTHER,
+});
+
+const NOT_LISTENING: Record<string, NotListening> = {
+  EADDRINUSE: ({ host, port }) => ({
+    message: `${host}:${port} is in use already`,
+    fix: `choose another: --http ${host}:${port < 65_535 ? port + 1 : port - 1}`,
+  }),
+  EACCES: ({ host, port }) => ({
+    message: `This user may not listen on ${host}:${port}`,
+    fix: `choose a port above 1023: --http ${host}:7400`,
+  }),
+  EADDRNOTAVAIL: notHere,
+  EAFNOSUPPORT: notHere,
+  ENOTFOUND: noName,
+  EAI_AGAIN: noName,
+};
 
 /** All interfaces are no address to call, but one of them is this machine's own. */
 function urlOf(host: string, port: number): string {

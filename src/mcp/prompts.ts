@@ -32,8 +32,7 @@ export function servePrompts(mcp: McpServer, session: Session, onLoaded: () => v
     return { prompts: [...skills.map(promptOf), ...(skills.some(isAny) ? [] : [ANY_PROMPT])] };
   });
   server.setRequestHandler("prompts/get", async ({ params }, { mcpReq: { signal } }) => {
-    const { name, given } = await meant(session, params.name, params.arguments ?? {});
-    const skill = await found(session, name);
+    const { skill, given } = await meant(session, params.name, params.arguments ?? {});
     const result = await promptFor(session, skill, { given, signal });
     onLoaded();
     return result;
@@ -78,21 +77,24 @@ function promptOf(skill: Skill): Prompt {
   };
 }
 
-async function meant(session: Session, name: string, given: Given): Promise<{ name: string; given: Given }> {
-  const isKnown = () => session.visible("user").some((skill) => skill.name === name);
-  if (isKnown()) return { name, given };
-  await session.reload();
-  if (isKnown()) return { name, given };
-  if (name !== ANY) throw unknown(session, name);
+async function meant(session: Session, name: string, given: Given): Promise<{ skill: Skill; given: Given }> {
+  const called = await find(session, name);
+  if (called) return { skill: called, given };
+  if (name !== ANY) throw unknown(session, "prompt", name);
   const { name: wanted, ...rest } = given;
   if (wanted === undefined || wanted === "") throw invalid('"name" is missing: the skill to load');
-  return { name: wanted, given: rest };
+  const skill = await find(session, wanted);
+  if (!skill) throw unknown(session, "skill", wanted);
+  return { skill, given: rest };
 }
 
-async function found(session: Session, name: string): Promise<Skill> {
-  const skill = session.visible("user").find((candidate) => candidate.name === name);
-  if (skill) return skill;
-  throw unknown(session, name);
+/** What was just made is found too. */
+async function find(session: Session, name: string): Promise<Skill | undefined> {
+  const among = () => session.visible("user").find((skill) => skill.name === name);
+  const known = among();
+  if (known) return known;
+  await session.reload();
+  return among();
 }
 
 async function promptFor(
@@ -144,10 +146,10 @@ function completed(all: readonly string[], value: string): CompleteResult {
   return { completion: { values: values.slice(0, MOST), total: values.length, hasMore: values.length > MOST } };
 }
 
-function unknown(session: Session, name: string): ProtocolError {
+function unknown(session: Session, what: "prompt" | "skill", name: string): ProtocolError {
   const near = nearest(name, namesOf(session));
   return invalid(
-    `There is no prompt "${inLine(name, 64)}"${near === undefined ? "" : `: did you mean "${inLine(near, 64)}"?`}`,
+    `There is no ${what} "${inLine(name, 64)}"${near === undefined ? "" : `: did you mean "${inLine(near, 64)}"?`}`,
   );
 }
 

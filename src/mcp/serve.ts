@@ -2,13 +2,14 @@ import type { McpRequestContext, McpServer } from "@modelcontextprotocol/server"
 import type { Catalog } from "../catalog/catalog.ts";
 import { narrowCatalog } from "../catalog/narrow.ts";
 import type { Host } from "../host/host.ts";
-import { isTrusted } from "../policy/trust.ts";
 import { openSession } from "../session/session.ts";
-import { shareCatalog } from "../session/shared-catalog.ts";
+import { openSharedCatalog } from "../session/shared-catalog.ts";
 import { SkillError } from "../shared/error.ts";
+import { count } from "../shared/text.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import { openAsking } from "./asking.ts";
 import { type McpOptions, type OpenServer, openServer } from "./server.ts";
+import { openStanding } from "./standing.ts";
 
 export interface ServeOptions extends Omit<McpOptions, "isStateless"> {
   /** These skills and no others. */
@@ -29,7 +30,9 @@ export interface Serving {
   readonly catalog: Catalog;
   /** Reads the sources again, and tells the clients what changed. */
   refresh(): Promise<void>;
-  /** What is found and not served, since nobody has trusted it. */
+  /** What of it a client's model or user is told of. */
+  visible(): readonly Skill[];
+  /** What is found and not served, since nobody has trusted it, or not as it is now. */
   readonly untrusted: readonly Skill[];
 }
 
@@ -38,13 +41,14 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   const { only, load = [], uses, isReadOnly, ...rest } = options;
   const all = new Set(only);
   const isWanted = ({ name }: Skill) => only === undefined || all.has(name);
-  // What came with a folder reaches the model of whoever opened it there: so it waits for a word, its text too.
-  const isServed = (skill: Skill) => isWanted(skill) && isTrusted(skill, host) === undefined;
-  const shared = shareCatalog(found);
+  const standing = openStanding(host);
+  const isServed = (skill: Skill) => isWanted(skill) && standing(skill) === undefined;
+  const why = (skill: Skill) => (isWanted(skill) ? standing(skill) : undefined);
+  const { catalog: shared, renew } = openSharedCatalog(found);
   // One object for all sessions as long as it holds the same: what is made from a catalog, its index for one, is made once.
   let last = { of: shared, names: "", catalog: shared };
   const narrow = (of: Catalog): Catalog => {
-    const narrowed = narrowCatalog(of, isServed);
+    const narrowed = narrowCatalog(of, isServed, why);
     const names = narrowed.names().join("\n");
     if (last.of !== of || last.names !== names || last.catalog === shared) {
       last = { of, names, catalog: { ...narrowed, reload: async () => narrow(await shared.reload()) } };
@@ -52,10 +56,17 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
     return last.catalog;
   };
   let catalog = narrow(shared);
-  const untrusted = found.skills.filter((skill) => isWanted(skill) && isTrusted(skill, host) !== undefined);
+  const untrusted = () => last.of.skills.filter((skill) => isWanted(skill) && standing(skill) !== undefined);
   for (const name of only ?? []) found.get(name);
   const canUse = uses !== false && isReadOnly !== true;
-  for (const name of load) if (catalog.get(name).manifest.context === "fork" && canUse) throw onItsOwn(name);
+  for (const name of load) {
+    if (!catalog.has(name)) throw notServed(found.get(name).name, catalog);
+    if (catalog.get(name).manifest.context === "fork" && canUse) throw onItsOwn(name);
+  }
+  const note = () => {
+    const { length } = untrusted();
+    return length === 0 ? undefined : waiting(length);
+  };
   const live = new Set<OpenServer>();
   const refused = new Set<string>();
   const stateless = openAsking();
@@ -64,7 +75,13 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
     get catalog() {
       return catalog;
     },
-    untrusted,
+    get untrusted() {
+      return untrusted();
+    },
+    visible() {
+      const session = openSession(catalog, host);
+      return [...new Set([...session.visible(), ...session.visible("user")])];
+    },
     async open(_context, { isStateless = false } = {}) {
       const choices = { uses: uses !== false, isReadOnly: isReadOnly === true };
       const session = openSession(catalog, host, { brings: "all", forks: "tell", ...choices });
@@ -77,7 +94,7 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
         if (isError) refused.add(name);
       }
       const asking = isStateless ? stateless : openAsking();
-      const server = openServer(session, { ...rest, isStateless }, { asking, instructions });
+      const server = openServer(session, { ...rest, isStateless }, { asking, instructions, note });
       live.add(server);
       const release = () => {
         live.delete(server);
@@ -90,7 +107,7 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
       return server.mcp;
     },
     async refresh() {
-      catalog = narrow(await shared.reload());
+      catalog = narrow(await renew());
       await Promise.all([...live].map((server) => server.refresh()));
     },
   };
@@ -109,6 +126,17 @@ function whenClosed(mcp: McpServer, release: () => void): void {
     await close();
     closed();
   };
+}
+
+/** Of strangers nothing is said but how many they are. */
+function waiting(number: number): string {
+  return `${count(number, "skill")} of this workspace ${number === 1 ? "is" : "are"} not served until the user has looked at ${number === 1 ? "it" : "them"}: skillet trust`;
+}
+
+function notServed(name: string, { leftOut }: Catalog): SkillError {
+  const why = leftOut?.(name);
+  if (why) return new SkillError(why.code, why);
+  return new SkillError("not-found", { message: `Skill '${name}' is not among those of --only`, fix: "add it there" });
 }
 
 /** Loading it would set it to work, for each client that connects. */

@@ -11,7 +11,7 @@ import { type Call, openMounting, register } from "./mounting.ts";
 import { sayInvalidParams } from "./params.ts";
 import { servePrompts } from "./prompts.ts";
 import { skillSource } from "./skills.ts";
-import { clientTools, ROWS } from "./tools.ts";
+import { clientTools, noted, ROWS, without } from "./tools.ts";
 import { type Envelope, envelope, metaOf, objectSchema } from "./transform.ts";
 
 export interface McpOptions {
@@ -21,6 +21,11 @@ export interface McpOptions {
   isStateless?: boolean;
   /** False: skills are no prompts, and the server is free for yours. */
   prompts?: boolean;
+  /** What the server is called, in place of skillet. */
+  name?: string;
+  version?: string;
+  /** What a client tells its model of the server, before what is said of skills. */
+  instructions?: string;
   /** What somebody should look at. */
   onNotice?(text: string): void;
 }
@@ -30,6 +35,8 @@ interface Shared {
   asking?: Asking;
   /** What was said of a catalog. Contract: all who share it have one host, since what is visible is the host's to say. */
   instructions?: WeakMap<Catalog, string>;
+  /** What a model should know besides of what is served. */
+  note?(): string | undefined;
 }
 
 /**
@@ -61,33 +68,37 @@ export interface OpenServer {
 }
 
 export function openServer(session: Session, options: McpOptions, shared: Shared = {}): OpenServer {
-  const { asking = openAsking(), instructions = new WeakMap() } = shared;
+  const { asking = openAsking(), instructions = new WeakMap(), note = () => undefined } = shared;
   const hasPrompts = options.prompts !== false;
   const mcp = new McpServer(
-    { name: "skillet", title: "Skills", version: packageVersion() },
+    { title: "Skills", ...infoOf(options) },
     {
       capabilities: {
         tools: { listChanged: true },
         resources: { listChanged: true },
         ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
       },
-      instructions: instructionsOf(session, instructions),
+      instructions: [options.instructions ?? [], instructionsOf(session, instructions), note() ?? []]
+        .flat()
+        .join("\n\n"),
       // Loading a skill with ten tools is one change.
       debouncedNotificationMethods: CHANGES.map((what) => `notifications/${what}/list_changed`),
     },
   );
   sayInvalidParams(mcp);
-  const tools = ownTools(session, options);
+  const clients = clientTools(session, options);
+  const tools = ownTools(session, clients, options);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const listening = new Set<() => void>();
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
-    const own = byName.get(name);
-    const result = await (own && !isOfSession(own, session)
+    const own = clients.find((tool) => tool.name === name);
+    const result = await (own
       ? own.execute(input, callOptions)
       : session.call(name, name === "load_skill" ? { ...Object(input), again: true } : input, callOptions));
     // Clients fetch the list anew when they hear of a change, and give their model what they have when the answer comes.
     if (mounting.sync() && mcp.isConnected() && !options.isStateless) await heard(listening, callOptions.signal);
-    return envelope(result, ROWS[name]?.output?.of);
+    const { output } = ROWS[name] ?? {};
+    return envelope(output ? noted(result, note()) : result, output?.of);
   };
   const underWay = new Set<Promise<unknown>>();
   const call: Call = (name, input, context) =>
@@ -148,27 +159,27 @@ function heard(listening: Set<() => void>, signal: AbortSignal | undefined): Pro
 const CHANGES = ["tools", "prompts", "resources"];
 
 /** The session's tools and those that only a client needs, in the order of the table. */
-function ownTools(session: Session, { authoring = false, isStateless }: McpOptions): Tool[] {
-  const there = [...session.tools, ...clientTools(session, { isStateless })];
+function ownTools(session: Session, clients: readonly Tool[], { authoring = false }: McpOptions): Tool[] {
+  const there = [...session.tools, ...clients];
   return Object.entries(ROWS).flatMap(([name, { isForAuthors }]) => {
     const tool = there.find((candidate) => candidate.name === name);
     return tool && (authoring || !isForAuthors) && !session.isDisabled(name) ? [tool] : [];
   });
 }
 
-function isOfSession(tool: Tool, session: Session): boolean {
-  return session.tools.some(({ name }) => name === tool.name);
+function infoOf({ name, version }: McpOptions): { name: string; version: string } {
+  return { name: name ?? "skillet", version: version ?? (name === undefined ? packageVersion() : "0.0.0") };
 }
 
 function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register>[3], onListed: () => void): void {
   const row = ROWS[tool.name];
   if (!row) return;
-  const { title, annotations, output, isAtHand } = row;
+  const { title, annotations, output, isAtHand, lacks } = row;
   const { description, inputSchema } = tool;
   const listed = {
     title,
     description,
-    inputSchema: objectSchema(inputSchema),
+    inputSchema: objectSchema(without(inputSchema, lacks)),
     annotations,
     _meta: metaOf({ ...tool, isAtHand }),
   };
@@ -191,7 +202,9 @@ function progressTo(waiting: Asked["waiting"]): NonNullable<CallOptions["onProgr
 /** Some clients cut what a server says of itself at two thousand characters. */
 const ROOM = 1400;
 const HEADING =
-  "Skills hold instructions for certain tasks. When one fits the request, load it with load_skill before you answer, and follow it. A loaded skill may bring tools, named skill__tool; where your list of tools does not show them, call them with call_skill_tool.";
+  "Skills hold instructions for certain tasks. When one fits the request, load it with load_skill before you answer, and follow it.";
+const BRINGING =
+  " A loaded skill may bring tools, named skill__tool; where your list of tools does not show them, call them with call_skill_tool.";
 
 /** Of a thousand skills it takes a while to say. */
 function instructionsOf(session: Session, known: WeakMap<Catalog, string>): string {
@@ -199,7 +212,8 @@ function instructionsOf(session: Session, known: WeakMap<Catalog, string>): stri
   if (said !== undefined) return said;
   const skills = session.visible();
   const { text } = listWithin(skills, { room: ROOM, first: () => [], search: "search_skills" });
-  const told = skills.length === 0 ? HEADING : `${HEADING}\n\n${text}`;
+  const heading = session.isReadOnly ? HEADING : HEADING + BRINGING;
+  const told = skills.length === 0 ? heading : `${heading}\n\n${text}`;
   known.set(session.catalog, told);
   return told;
 }

@@ -51,7 +51,7 @@ export function skillSource(session: Session, { onNotice }: SkillSourceOptions =
       return skill && contentOf(skill, address);
     },
     async readDirectory(uri, { cursor }) {
-      const address = addressIn(uri);
+      const address = addressIn(uri.replace(/(?<=[^/])\/$/, "")); // Some write a slash behind a folder.
       const skill = address && (await find(session, address.name));
       if (!skill) return undefined;
       const children = childrenOf(address, [SKILL_FILE, ...(await servedFiles(skill, address.name))]);

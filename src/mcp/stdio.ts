@@ -14,13 +14,13 @@ export interface StdioStreams {
 export async function serveStreams(
   serving: Serving,
   { input, output }: StdioStreams,
-  { signal, onNotice }: { signal: AbortSignal; onNotice?(text: string): void },
+  { signal, onNotice }: { signal?: AbortSignal; onNotice?(text: string): void } = {},
 ): Promise<void> {
   const gone = Promise.withResolvers<void>();
   for (const event of ["end", "close", "error"]) input.once(event, gone.resolve);
   output.once("error", gone.resolve);
-  signal.addEventListener("abort", () => gone.resolve(), { once: true });
-  if (signal.aborted) gone.resolve();
+  signal?.addEventListener("abort", () => gone.resolve(), { once: true });
+  if (signal?.aborted) gone.resolve();
   let told = 0;
   const handle = serveStdio((context) => serving.open(context), {
     transport: openLines({ input, output }),

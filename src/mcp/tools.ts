@@ -1,7 +1,8 @@
 import type { Session } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
-import type { Data } from "../skill/data.ts";
+import { nearest } from "../shared/text.ts";
+import { type Data, isData } from "../skill/data.ts";
 import type { Parameters, Values } from "../skill/parameters.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
@@ -17,6 +18,8 @@ export interface Row {
   isForAuthors?: true;
   /** What a model needs before it can think of the rest. */
   isAtHand?: true;
+  /** What of its input means nothing here. */
+  lacks?: string;
 }
 
 const TEXT = { type: "string" };
@@ -36,7 +39,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
     isAtHand: true,
     output: listOf({ name: TEXT, description: TEXT, why: TEXT }),
   },
-  load_skill: { title: "Load a skill", annotations: READS, isAtHand: true },
+  // A server does not see what is in sight in a conversation, or whether it is the same one: so the instructions are given each time.
+  load_skill: { title: "Load a skill", annotations: READS, isAtHand: true, lacks: "again" },
   activate_skills_for: { title: "Load the skills for a topic", annotations: READS },
   unload_skill: { title: "Unload a skill", annotations: READS },
   read_skill_resource: { title: "Read a file of a skill", annotations: READS },
@@ -62,6 +66,28 @@ function listOf(properties: Data): NonNullable<Row["output"]> {
   };
 }
 
+/** A listing with what is to be known besides. */
+export function noted(result: ToolResult, note: string | undefined): ToolResult {
+  if (result.isError) return result;
+  const entries = JSON.parse(result.content) as Data[];
+  const notes = [
+    ...(entries.length === 0 ? ["nothing fits; list_skills shows what there is"] : []),
+    ...(note === undefined ? [] : [note]),
+  ];
+  if (notes.length === 0) return result;
+  const [before] = entries.flatMap((entry) => entry["note"] ?? []);
+  const rest = entries.filter((entry) => entry["note"] === undefined);
+  return { ...result, content: JSON.stringify([...rest, { note: [before ?? [], notes].flat().join(". ") }]) };
+}
+
+/** A schema without one of its properties. */
+export function without(schema: Data, lacking: string | undefined): Data {
+  const { properties } = schema;
+  if (lacking === undefined || !isData(properties)) return schema;
+  const { [lacking]: _, ...rest } = properties;
+  return { ...schema, properties: rest };
+}
+
 export interface OwnOptions {
   /** Whether what is loaded is forgotten with the answer: then a call says which skill the tool is of. */
   isStateless?: boolean | undefined;
@@ -77,19 +103,23 @@ export function clientTools(session: Session, { isStateless = false }: OwnOption
       async ({ topic }, { signal }) => (await session.activate(topic, { again: true, ...defined({ signal }) })).result,
     ),
     ...(isStateless ? [] : [unloadTool(session)]),
-    tool(
-      "call_skill_tool",
-      isStateless
-        ? "Calls a tool that a skill brings: one of those that load_skill named."
-        : "Calls a tool that a loaded skill brought and that is not among your tools: one of those that load_skill named.",
-      {
-        ...(isStateless ? { skill: { ...SKILL.skill, isRequired: false, says: "the skill that brings it" } } : {}),
-        tool: { type: "string", says: "the tool's name, as load_skill gave it", isRequired: true },
-        input: { type: "object", says: "the tool's input" },
-      },
-      (given, options) => (isStateless ? callLoading : call)(session, given as Called, options),
-    ),
+    ...(session.isReadOnly ? [] : [callTool(session, isStateless)]),
   ];
+}
+
+function callTool(session: Session, isStateless: boolean): Tool {
+  return tool(
+    "call_skill_tool",
+    isStateless
+      ? "Calls a tool that a skill brings: one of those that load_skill named."
+      : "Calls a tool that a loaded skill brought and that is not among your tools: one of those that load_skill named.",
+    {
+      ...(isStateless ? { skill: { ...SKILL.skill, isRequired: false, says: "the skill that brings it" } } : {}),
+      tool: { type: "string", says: "the tool's name, as load_skill gave it", isRequired: true },
+      input: { type: "object", says: "the tool's input" },
+    },
+    (given, options) => (isStateless ? callLoading : call)(session, given as Called, options),
+  );
 }
 
 function unloadTool(session: Session): Tool {
@@ -104,9 +134,27 @@ interface Called {
 }
 
 async function call(session: Session, { tool, input = {} }: Called, options: CallOptions): Promise<ToolResult> {
+  await session.ready();
   const isOurs = session.tools.some(({ name, owner }) => name === tool && owner === undefined);
-  if (!isOurs) return session.call(tool, input, options);
-  const content = `"${tool}" is no tool of a skill: call it by itself, where it is among your tools.`;
+  if (isOurs) return unknown(`"${tool}" is no tool of a skill: call it by itself, where it is among your tools.`);
+  const brought = session.tools.filter(({ owner }) => owner !== undefined);
+  if (brought.some(({ name }) => name === tool || wireName(name) === tool)) return session.call(tool, input, options);
+  const skill = skillBefore(session, tool);
+  const isLoaded = session.active.some(({ name }) => name === skill);
+  const names = brought.map(({ name }) => wireName(name));
+  const near = nearest(tool, names);
+  const fix =
+    session.catalog.has(skill) && !isLoaded
+      ? `load_skill ${inLine(skill, 64)} first`
+      : near !== undefined
+        ? `did you mean ${near}?`
+        : names.length === 0
+          ? "no skill is loaded that brings tools"
+          : `there are ${names.join(", ")}`;
+  return unknown(`There is no tool "${inLine(tool, 128)}": ${fix}`);
+}
+
+function unknown(content: string): ToolResult {
   return { content, isError: true, code: "tool-unknown" };
 }
 

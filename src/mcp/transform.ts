@@ -110,13 +110,16 @@ function resultMeta({ iterations, usage, cost, metadata }: ToolResult): Record<s
 }
 
 /** Who did the work of a use: an agent should know whom it quotes; and how one that waits is gone on with. */
-function followedBy({ iterations, metadata, code }: ToolResult): string | undefined {
+function followedBy({ iterations, metadata, code, isError }: ToolResult): string | undefined {
   const run = metadata?.["run"];
   if (code === "waiting" && typeof run === "string") {
     return `[It is kept as run ${run}. Tell the user: \`skillet runs show ${run}\` says what it would do, \`skillet approve ${run} --resume\` agrees to it and goes on]`;
   }
   const model = metadata?.["model"];
   if (iterations === undefined || typeof model !== "string") return undefined;
+  if (model === "runbook" && isError) {
+    return "[No language model followed it: load_skill it, and follow it yourself]";
+  }
   if (model === "runbook") {
     return "[Followed by runbook, which is no language model: it did what the skill's instructions spell out, and judged nothing]";
   }

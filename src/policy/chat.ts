@@ -8,7 +8,11 @@ export const fitsChatType: Policy = (skill, { caller }) => {
   if (!allowed || (type !== undefined && allowed.includes(type.toLowerCase()))) return undefined;
   const only = `Skill '${skill.name}' is for ${allowed.join(" and ")} chats only`;
   return type === undefined
-    ? denied("chat-type", `${only}, and nobody said what this chat is`, "state the chat's type: caller.chatType")
+    ? denied(
+        "chat-type",
+        `${only}, and nobody said what this chat is`,
+        "say what it is: --chat-type, or `caller.chatType` of the host",
+      )
     : denied("chat-type", `${only}, and this one is ${type}`, `use it in a ${allowed.join(" or ")} chat`);
 };
 
@@ -20,7 +24,7 @@ export const fitsChatId: Policy = (skill, { settings, caller }) => {
   if (allowed.length === 0 || (id !== undefined && allowed.includes(id))) return undefined;
   if (id === undefined) {
     const message = `Skill '${skill.name}' is for some chats only, and nobody said which this is`;
-    return denied("chat-id", message, "state the chat's id: caller.chatId");
+    return denied("chat-id", message, "say which: --chat-id, or `caller.chatId` of the host");
   }
   const table = own ? tableOf(skill) : "[skills.defaults]";
   const message = `Skill '${skill.name}' is not for the chat ${JSON.stringify(id)}`;

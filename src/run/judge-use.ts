@@ -66,8 +66,11 @@ export async function judgeUse(
   return { skill, copy, secrets, hidden, input, hasTakenContext, ...resolved };
 }
 
-/** There is none of this name; the nearest that may be known of is. */
-export function notFound(name: string, { skills }: Catalog, host: Host): Notice {
+/** There is none of this name: since it was left out, or is broken; or the nearest that may be known of is meant. */
+export function notFound(name: string, catalog: Catalog, host: Host): Notice {
+  const why = catalog.leftOut?.(name) ?? brokenOf(name, catalog);
+  if (why) return why;
+  const { skills } = catalog;
   const isKnown = (skill: Skill) => isFor("model", skill) && firstDenial(skill, host)?.kind !== "access";
   const visible = skills.filter(isKnown).map((skill) => skill.name);
   const meant = nearest(name, visible);
@@ -75,6 +78,22 @@ export function notFound(name: string, { skills }: Catalog, host: Host): Notice 
     code: "not-found",
     message: `Skill '${inLine(name, 64)}' not found`,
     fix: meant ? `did you mean '${inLine(meant, 64)}'?` : "",
+  };
+}
+
+/** A file that would be this skill, if it could be read. Nothing of it is quoted. */
+function brokenOf(name: string, { diagnostics }: Catalog): Notice | undefined {
+  const isIts = (file: string) => {
+    const [own = "", folder = ""] = file.split("/").reverse();
+    return (/^skill\.md$/i.test(own) ? folder : own.replace(/\.[^.]*$/, "")) === name;
+  };
+  const broken = diagnostics.find(({ severity, file }) => severity === "error" && isIts(file));
+  if (!broken) return undefined;
+  const place = broken.line === undefined ? "" : ` (line ${broken.line})`;
+  return {
+    code: "not-found",
+    message: `Skill '${inLine(name, 64)}' is there, but cannot be loaded: its file ${inLine(broken.message, 300)}${place}`,
+    fix: broken.fix ?? "",
   };
 }
 

@@ -1,4 +1,4 @@
-import { basename, dirname, join } from "node:path";
+import { basename } from "node:path";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { isTrusted } from "../policy/trust.ts";
@@ -12,9 +12,9 @@ import { openHiding } from "../shared/redact.ts";
 import { type Skill, withBody } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
-import { statOf } from "../source/file.ts";
 import { listFiles } from "../source/file-list.ts";
 import { LARGEST_RESOURCE } from "../source/file-skill.ts";
+import { filesOf, stampOf } from "./stamp.ts";
 
 /** The tools of the skills that are loaded. They follow their files: what was edited is imported anew before it is listed or called. */
 export class Mounts {
@@ -271,21 +271,4 @@ function relisted(skill: Skill): Skill {
       throw new SkillError(`resource-${result.code}`, { message: `Skill "${skill.name}": ${result.message}` });
     },
   };
-}
-
-/** Its own file, those beside it, and the folders that they are in. */
-function filesOf(skill: Skill): string[] {
-  const { folder, file } = skill.origin;
-  if (folder === undefined || file === undefined) return [];
-  const files = [file, ...skill.files().files.map(({ path }) => join(folder, path))];
-  return [...new Set([folder, ...files.flatMap((path) => [path, dirname(path)])])];
-}
-
-/** What tells that something of it changed, without reading it. */
-function stampOf(paths: readonly string[]): string {
-  const stamps = paths.map((path) => {
-    const stats = statOf(path);
-    return stats ? `${stats.mtimeMs} ${stats.size} ${stats.ino}` : "-";
-  });
-  return stamps.join("\n");
 }

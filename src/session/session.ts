@@ -70,6 +70,8 @@ export interface Session {
   readonly catalog: Catalog;
   /** The session's own tools, then those that loaded skills bring, as `skill.tool`. */
   readonly tools: readonly Tool[];
+  /** Whether nothing of a skill is run. */
+  readonly isReadOnly: boolean;
   /** Whether the configuration took this tool away from everybody. */
   isDisabled(tool: string): boolean;
   /** What is loaded, in order. Plain data: keep it, and give it to the next session. */
@@ -136,6 +138,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     get tools() {
       return offered(state.mounts.tools);
     },
+    isReadOnly: state.isReadOnly,
     isDisabled: (tool) => isDisabled(tool, state.host),
     visible: (by = "model") => state.catalog.skills.filter((skill) => isFor(by, skill) && state.isVisible(skill)),
     load: (name, loadOptions) => state.load(name, loadOptions),

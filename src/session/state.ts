@@ -124,6 +124,7 @@ export class State {
         folder: this.host.folderOf?.(skill),
         printed,
         toolsets: "there",
+        canRun: !this.isReadOnly,
       });
       this.#given.add(skill.name);
       this.#active.delete(skill.name);

@@ -35,7 +35,7 @@ export function sessionTools(state: State): readonly Tool[] {
 /** What a skill that was just loaded brings, for the model; or why it brings nothing. */
 export function toolLines({ tools, problems }: { tools: readonly Tool[]; problems: readonly Notice[] }): string[] {
   const wrong = problems.map(({ message, fix }) => inLine(fix === "" ? message : `${message}: ${fix}`, 512));
-  if (wrong.length > 0) return [`[Its tools are not there: ${wrong.join("; ")}]`];
+  if (wrong.length > 0) return [`[Its tools cannot be called now: ${wrong.join("; ")}]`];
   if (tools.length === 0) return [];
   return [`[It brought these tools: ${tools.map(({ name }) => wireName(name)).join(", ")}]`];
 }

@@ -271,7 +271,7 @@ describe.each(ERAS)("skills that are not what they should be, for a client of %s
     for (const [name, reason] of Object.entries(why)) {
       const { text, isError } = await call("load_skill", { skill: name });
       expect({ name, isError }).toEqual({ name, isError: false });
-      expect(text).toContain("[Its tools are not there: ");
+      expect(text).toContain("[Its tools cannot be called now: ");
       expect(text).toContain(reason);
       expect(text.split("</skill_content>")).toHaveLength(2);
     }

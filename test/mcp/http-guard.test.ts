@@ -25,7 +25,14 @@ describe("the token", () => {
       expect(answer.body).not.toContain(TOKEN);
     }
     expect(made()).toBe(0);
-    expect(notices).toEqual([]);
+    expect(notices).toEqual([
+      "authorization" in headers ? "Refused a request with a wrong token" : "Refused a request without the token",
+    ]);
+  });
+
+  it("is what the answer says to send", async () => {
+    const { url } = await serve({ token: TOKEN });
+    expect((await ask(url, {})).body).toContain("send the token as Authorization: Bearer …");
   });
 
   it.each(["legacy", { pin: "2026-07-28" }] as const)("lets a client in that has it (%o)", async (mode) => {
@@ -56,7 +63,7 @@ describe("the token", () => {
       await expect(refused).rejects.toMatchObject({
         code: "usage",
         message: expect.stringContaining("there is no token"),
-        fix: "give a token, or listen on 127.0.0.1",
+        fix: "give a token: --token env:SKILLET_TOKEN (in code: token), or listen on 127.0.0.1",
       });
     },
   );
@@ -86,6 +93,7 @@ describe("the Host header", () => {
       const answer = await ask(url, { host }, { body: INITIALIZE });
       expect(answer.status).toBe(403);
       expect(answer.body).not.toContain("evil");
+      expect(answer.body).toContain("or allow the name: --allow-host NAME");
     }
     expect(made()).toBe(0);
   });
@@ -120,11 +128,14 @@ describe("the Host header", () => {
 });
 
 describe("the Origin header", () => {
-  it("is one of this machine, or allowed, where there is one", async () => {
-    const { url, made } = await serve({ allowedOrigins: ["https://app.example", "any.example"] });
+  it("is the server's own, or allowed, where there is one", async () => {
+    const { url, made } = await serve({ host: "127.0.0.2", allowedOrigins: ["https://app.example", "any.example"] });
+    const { port } = new URL(url);
     for (const origin of [
-      "http://localhost:3000",
-      "http://127.0.0.1",
+      `http://localhost:${port}`,
+      `http://127.0.0.1:${port}`,
+      `http://127.0.0.2:${port}`,
+      `http://[::1]:${port}`,
       "https://app.example",
       "https://any.example:8443",
       "http://any.example",
@@ -135,6 +146,14 @@ describe("the Origin header", () => {
     }
     for (const origin of [
       "null",
+      "http://localhost:3000",
+      "http://localhost",
+      "http://127.0.0.1",
+      "http://127.0.0.2",
+      `http://127.0.0.3:${port}`,
+      `https://localhost:${port}`,
+      `http://localhost.evil.example:${port}`,
+      `http://evil.example:${port}`,
       "https://evil.example",
       "http://app.example",
       "https://app.example:8443",
@@ -146,8 +165,25 @@ describe("the Origin header", () => {
       const answer = await ask(url, { origin }, { body: INITIALIZE });
       expect([origin, answer.status]).toEqual([origin, 403]);
       expect(answer.headers["access-control-allow-origin"]).toBeUndefined();
+      expect(answer.headers["vary"]).toBe("Origin");
+      expect(answer.body).toContain("allow it: --allow-origin NAME");
     }
     expect(made()).toBe(0);
+  });
+
+  it("is the server's own as browsers write it, without the port that every page has", () => {
+    const origins = ["http://localhost", "http://127.0.0.1", "http://localhost:80", "http://localhost:7400"];
+    const isIn = (port: number) => origins.filter((origin) => isAllowed({ host: "127.0.0.1", port }, origin));
+    expect(isIn(80)).toEqual(["http://localhost", "http://127.0.0.1"]);
+    expect(isIn(7400)).toEqual(["http://localhost:7400"]);
+    const onAll = { host: "0.0.0.0", port: 7400, token: TOKEN };
+    expect(isAllowed(onAll, "http://0.0.0.0:7400")).toBe(false);
+  });
+
+  it("may be any page of this machine where the operator says so", async () => {
+    const { url } = await serve({ allowedOrigins: ["localhost"] });
+    expect((await ask(url, { origin: "http://localhost:3000" }, { body: INITIALIZE })).status).toBe(200);
+    expect((await ask(url, { origin: "http://127.0.0.1:3000" }, { body: INITIALIZE })).status).toBe(403);
   });
 
   it("is allowed however the operator spells it, and no wider than that", () => {
@@ -157,9 +193,7 @@ describe("the Origin header", () => {
       "https://Full.example:443/",
       "chrome-extension://abc",
     ];
-    const guard = openGuard({ host: "127.0.0.1", allowedOrigins });
-    const isIn = (origin: string) =>
-      guard.refuse({ method: "POST", headers: { host: "localhost", origin } }) === undefined;
+    const isIn = (origin: string) => isAllowed({ host: "127.0.0.1", port: 7400, allowedOrigins }, origin);
     for (const origin of [
       "https://app.example",
       "http://app.example:8080",
@@ -178,10 +212,11 @@ describe("the Origin header", () => {
     const { status, headers } = await ask(url, {}, { body: INITIALIZE });
     expect(status).toBe(200);
     expect(Object.keys(headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
+    expect(headers["vary"], "kept answers are for no page").toBe("Origin");
   });
 
   it("lets a page read the session that it got", async () => {
-    const { url } = await serve();
+    const { url } = await serve({ allowedOrigins: ["http://localhost:6274"] });
     const { status, headers } = await ask(url, { origin: "http://localhost:6274" }, { body: INITIALIZE });
     expect(status).toBe(200);
     expect(headers["mcp-session-id"]).toBeDefined();
@@ -189,7 +224,7 @@ describe("the Origin header", () => {
   });
 
   it("lets a page ask what it may send, without the token, which it cannot send yet", async () => {
-    const { url } = await serve({ token: TOKEN });
+    const { url } = await serve({ token: TOKEN, allowedOrigins: ["http://localhost"] });
     const asked = {
       "access-control-request-method": "POST",
       "access-control-request-headers": "authorization, mcp-param-city, x-other, mcp-param-a b",
@@ -208,6 +243,52 @@ describe("the Origin header", () => {
       401,
       "http://localhost",
     ]);
+  });
+});
+
+describe("who is refused", () => {
+  it("is told to the operator, once a while for each reason, in one plain line and without the token", async () => {
+    const { url, notices } = await serve({ token: TOKEN });
+    const long = `evil.example${"x".repeat(5000)}`;
+    for (let times = 0; times < 3; times++) {
+      await ask(url, { host: `${long}\x9b31m` });
+      await ask(url, { origin: "http://localhost:3000", authorization: `Bearer ${TOKEN}` });
+      await ask(url, { authorization: `Bearer ${TOKEN}x` });
+    }
+    expect(notices).toEqual([
+      `Refused a request for the Host "${long.slice(0, 99)}…"; if it is a name of this server, allow it: --allow-host NAME`,
+      'Refused a request of a page of "http://localhost:3000"; if such pages may call, allow it: --allow-origin NAME',
+      "Refused a request with a wrong token",
+    ]);
+  });
+
+  it("has no character in it that a terminal would follow", async () => {
+    const { url, notices } = await serve();
+    await ask(url, { origin: "http://a\x9b31m\tb" });
+    expect(notices.join()).toContain('"http://a?31m?b"');
+  });
+
+  it("is told again after a minute, and not before", () => {
+    const notices: string[] = [];
+    let now = 0;
+    const guard = openGuard({
+      host: "127.0.0.1",
+      port: 1,
+      onNotice: (text) => void notices.push(text),
+      now: () => now,
+    });
+    const told = [0, 59_999, 60_000, 60_001, 119_999, 120_000].map((at) => {
+      now = at;
+      guard.refuse({ method: "POST", headers: { host: `evil${at}.example` } });
+      return notices.length;
+    });
+    expect(told).toEqual([1, 1, 2, 2, 2, 3]);
+  });
+
+  it("is no reason to fail where nobody listens", async () => {
+    const serving = await serveHttp(newServer);
+    onTestFinished(() => serving.close());
+    expect((await ask(serving.url, { host: "evil.example" })).status).toBe(403);
   });
 });
 
@@ -240,9 +321,13 @@ function newServer() {
 }
 
 /** What a guard says to a request with the token; 200 when nothing. */
-function status(options: GuardOptions, headers: { host: string }): number {
+function status(options: Omit<GuardOptions, "port">, headers: { host: string; origin?: string }, port = 7400): number {
   const all = { authorization: `Bearer ${TOKEN}`, ...headers };
-  return openGuard(options).refuse({ method: "POST", headers: all })?.status ?? 200;
+  return openGuard({ ...options, port }).refuse({ method: "POST", headers: all })?.status ?? 200;
+}
+
+function isAllowed({ port, ...options }: GuardOptions, origin: string): boolean {
+  return status(options, { host: "localhost", origin }, port) === 200;
 }
 
 interface Question {

@@ -4,7 +4,12 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client, type ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { type CallToolResult, type McpServerFactory, Server } from "@modelcontextprotocol/server";
+import {
+  type CallToolResult,
+  type McpServerFactory,
+  Server,
+  type WebStandardStreamableHTTPServerTransport,
+} from "@modelcontextprotocol/server";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type HttpOptions, serveHttp } from "../../src/mcp/http.ts";
 import { sendResponse } from "../../src/mcp/web.ts";
@@ -265,7 +270,6 @@ describe("bad requests", () => {
     ["a longer path", { path: "/mcp/x" }, 404],
     ["PUT", { method: "PUT" }, 405],
     ["HEAD", { method: "HEAD" }, 405],
-    ["OPTIONS without an origin", { method: "OPTIONS" }, 405],
     ["no type", { headers: { "content-type": "" }, body: "{}" }, 415],
     ["another type", { headers: { "content-type": "text/plain" }, body: "{}" }, 415],
     ["no body", { body: "" }, 400],
@@ -282,6 +286,54 @@ describe("bad requests", () => {
     if (status === 404) expect(answer.json.error.message).toContain("/mcp");
     if (status === 405) expect(answer.headers["allow"]).toBe("GET, POST, DELETE, OPTIONS");
     expect((await ask(url, { body: INITIALIZE })).status).toBe(200);
+  });
+
+  it("says what there is to OPTIONS, and to a page of a stranger that it may not call", async () => {
+    const { url } = await serve();
+    const { status, headers, body } = await ask(url, { method: "OPTIONS" });
+    expect([status, headers["allow"], body]).toEqual([204, "GET, POST, DELETE, OPTIONS", ""]);
+    const stranger = await ask(url, { method: "OPTIONS", headers: { origin: "http://localhost:3000" } });
+    expect(stranger.status).toBe(403);
+    expect(stranger.json.error.message).toContain("--allow-origin");
+  });
+
+  it("closes the server of a session that breaks before it begins", async () => {
+    const factory = newFactory();
+    const { url, serving, notices } = await serve({}, (context) =>
+      tampered(factory.make(context), (transport) => {
+        transport.handleRequest = () => Promise.reject(new Error("broken"));
+      }),
+    );
+    expect((await ask(url, { body: INITIALIZE })).status).toBe(500);
+    expect([factory.closed, serving.sessions, notices]).toEqual([["legacy 1"], 0, ["broken"]]);
+  });
+
+  it("closes a server that cannot be connected", async () => {
+    const factory = newFactory();
+    const { url } = await serve({}, (context) =>
+      tampered(factory.make(context), () => {
+        throw new Error("not today");
+      }),
+    );
+    expect((await ask(url, { body: INITIALIZE })).status).toBe(500);
+    expect(factory.closed).toEqual(["legacy 1"]);
+  });
+
+  it("ends a session as idle whose stream broke by itself", async () => {
+    const factory = newFactory();
+    const { url, serving } = await serve({ idleSeconds: 0.5 }, (context) =>
+      tampered(factory.make(context), (transport) => {
+        const handle = transport.handleRequest.bind(transport);
+        transport.handleRequest = async (request, options) => {
+          if (request.method !== "GET") return handle(request, options);
+          return new Response(new ReadableStream({ pull: () => Promise.reject(new Error("torn")) }));
+        };
+      }),
+    );
+    const session = await initialized(url);
+    await expect(ask(url, { headers: session })).rejects.toThrow();
+    expect(serving.sessions).toBe(1);
+    await vi.waitFor(() => expect(factory.closed).toEqual(["legacy 1"]), LONG);
   });
 
   it("answers what nobody can look at, and goes on", async () => {
@@ -490,9 +542,40 @@ describe("the end", () => {
     const refused = serveHttp(() => new Server({ name: "t", version: "1" }), { port });
     await expect(refused).rejects.toMatchObject({
       code: "usage",
-      message: expect.stringContaining(`127.0.0.1:${port}`),
+      message: `127.0.0.1:${port} is in use already`,
+      fix: `choose another: --http 127.0.0.1:${port === 65_535 ? port - 1 : port + 1}`,
     });
   });
+
+  it.each([
+    ["192.0.2.7", "192.0.2.7 is no address of this machine"],
+    ["2001:db8::7", "[2001:db8::7] is no address of this machine"],
+    ["nowhere.invalid", "No address is known for nowhere.invalid"],
+  ])("says in words why it cannot listen on %s", async (host, message) => {
+    const refused = serveHttp(() => new Server({ name: "t", version: "1" }), { host, token: "secret" });
+    await expect(refused).rejects.toMatchObject({
+      code: "usage",
+      message,
+      fix: "choose another: --http 127.0.0.1:7400",
+    });
+  });
+
+  it("says in words that a port is not for this user", async ({ skip }) => {
+    const module = JSON.stringify(new URL("../../src/mcp/http.ts", import.meta.url).href);
+    const program = `
+      const { serveHttp } = await import(${module});
+      if (process.getuid?.() === 0) process.setuid(65534);
+      const serving = await serveHttp(() => {}, { port: 1 }).catch(({ message, fix }) => {
+        process.stdout.write(message + "; " + fix);
+      });
+      await serving?.close();
+    `;
+    const child = spawn(process.execPath, ["--input-type=module", "--eval", program]);
+    const [printed, failure] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    expect(failure).toBe("");
+    if (printed === "") return skip("everybody may listen on every port here");
+    expect(printed).toBe("This user may not listen on 127.0.0.1:1; choose a port above 1023: --http 127.0.0.1:7400");
+  }, 60_000);
 });
 
 const MODERN = "2026-07-28";
@@ -576,6 +659,16 @@ function newFactory() {
     },
   };
   return factory;
+}
+
+/** A server that does something to its transport as soon as it has one. */
+function tampered(server: Server, tamper: (transport: WebStandardStreamableHTTPServerTransport) => void): Server {
+  const connect = server.connect.bind(server);
+  server.connect = async (transport) => {
+    await connect(transport);
+    tamper(transport as WebStandardStreamableHTTPServerTransport);
+  };
+  return server;
 }
 
 async function connected(url: string, era: Era, options: ClientOptions = {}) {

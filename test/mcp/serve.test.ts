@@ -291,7 +291,7 @@ describe("a server for one request", () => {
     const { call } = await forOneRequest(servingOf(await discoverIn(MAIL)));
     const { text, meta } = await call("call_skill_tool", { skill: "mail", tool: "sned", input: {} });
     expect(meta).toMatchObject({ "skillet/code": "tool-unknown" });
-    expect(text).toContain("mail.send");
+    expect(text).toContain("mail__send");
     expect((await call("call_skill_tool", { tool: "load_skill", input: { skill: "mail" } })).isError).toBe(true);
   });
 });

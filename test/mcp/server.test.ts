@@ -261,11 +261,23 @@ describe("what is served", () => {
     expect(await names(scene)).toEqual({ tools: ["on"], resources: ["on"], prompts: ["on"] });
     const serving = servingOf(scene);
     expect(serving.untrusted.map(({ name }) => name)).toEqual(["found"]);
-    const { call } = await connectTo(serving);
-    expect((await call("load_skill", { skill: "found" })).meta).toMatchObject({ "skillet/code": "not-found" });
+    const { call, client } = await connectTo(serving);
+    const refused = await call("load_skill", { skill: "found" });
+    expect(refused).toMatchObject({ isError: true, meta: { "skillet/code": "untrusted" } });
+    expect(refused.text).toContain("skillet trust");
+    const note = "1 skill of this workspace is not served until the user has looked at it: skillet trust";
+    expect((await call("list_skills")).structured).toMatchObject({ note });
+    expect(client.getInstructions()).toContain(note);
     const skill = scene.skill("found");
     scene.trust.grant([{ skill, copy: copySkill(skill) }]);
-    expect(JSON.stringify(await call("list_skills"))).toContain('"found');
+    expect((await call("list_skills")).text).toContain('"found"');
+    expect((await call("list_skills")).structured).not.toHaveProperty("note");
+    expect((await call("load_skill", { skill: "found" })).isError).toBe(false);
+    writeFiles(scene.root, { "project/skills/found/SKILL.md": skillText("found", { body: "Something else." }) });
+    const changed = await call("load_skill", { skill: "found" });
+    expect(changed).toMatchObject({ isError: true, meta: { "skillet/code": "changed" } });
+    await expect(client.readResource({ uri: "skill://found/SKILL.md" })).rejects.toMatchObject({ code: -32602 });
+    await expect(client.getPrompt({ name: "found" })).rejects.toMatchObject({ code: -32602 });
   });
 
   it("is not what is not trusted any more, by name or by address, at once", async () => {
@@ -298,15 +310,39 @@ describe("what is served", () => {
       [`${HOME}/dated/SKILL.md`]: skillText("dated", { body: "It is !`echo RAN`." }),
       "home/.skillet/config.toml": "[tools]\ndynamic_commands = true\n",
     });
-    const { call, tools } = await connectTo(servingOf(scene, { isReadOnly: true }));
-    const own = OWN.filter((name) => name !== "run_skill_script" && name !== "use_skill");
+    const { call, tools, client } = await connectTo(servingOf(scene, { isReadOnly: true }));
+    const own = OWN.filter((name) => !["run_skill_script", "use_skill", "call_skill_tool"].includes(name));
     expect(await tools()).toEqual(own);
-    expect((await call("load_skill", { skill: "mail" })).text).not.toContain("It brought");
+    expect(client.getInstructions()).not.toContain("call_skill_tool");
+    const { text } = await call("load_skill", { skill: "mail" });
+    expect(text).toContain("scripts/count.sh");
+    for (const said of ["It brought", "run_skill_script"]) expect(text).not.toContain(said);
     expect(await tools()).toEqual(own);
-    expect((await call("call_skill_tool", { tool: "mail__send", input: {} })).isError).toBe(true);
     expect((await call("load_skill", { skill: "dated" })).text).not.toContain("It is RAN");
     const open = await connectTo(servingOf(scene));
     expect((await open.call("load_skill", { skill: "dated" })).text).toContain("It is RAN");
+  });
+
+  it("says why a skill is not there that was: its file is broken", async () => {
+    const scene = await discoverIn(TWO);
+    const { call } = await connectTo(servingOf(scene));
+    writeFiles(scene.root, { [`${HOME}/mail/SKILL.md`]: "---\nname: mail\n---\n\nNo description.\n" });
+    await call("list_skills");
+    const { text, isError } = await call("load_skill", { skill: "mail" });
+    expect({ isError, text }).toEqual({
+      isError: true,
+      text: expect.stringContaining("Skill 'mail' is there, but cannot be loaded: its file has no description"),
+    });
+  });
+
+  it("says of a tool that is not there what to do", async () => {
+    const { call } = await connectTo(servingOf(await discoverIn(TWO)));
+    const called = async (tool: string) => (await call("call_skill_tool", { tool, input: {} })).text;
+    expect(await called("mail__send")).toContain("load_skill mail first");
+    expect(await called("nobody__send")).toContain("no skill is loaded that brings tools");
+    await call("load_skill", { skill: "mail" });
+    expect(await called("mail__sned")).toContain("did you mean mail__send?");
+    expect(await called("validate_skill")).toContain("is no tool of a skill");
   });
 
   it("hands nothing to sub-agents with --no-use", async () => {

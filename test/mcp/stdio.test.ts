@@ -212,8 +212,9 @@ describe("skillet serve that cannot begin", () => {
   });
 
   it.each([
-    [["--http", "0", "--only", "mial"], 1, 'did you mean "mail"?'],
-    [["--http", "0", "--only", "mail", "--load", "summarize"], 1, "Skill 'summarize' not found"],
+    [["--http", "0", "--only", "mial"], 2, 'did you mean "mail"?'],
+    [["--http", "0", "--only", "mail", "--load", "summarize"], 2, "Skill 'summarize' is not among those of --only"],
+    [["--token", "env:HOME"], 2, "--token is for --http"],
     [["--http", ":::"], 2, '":::" is no address'],
     [["--http", "99999"], 2, '"99999" is no address'],
     [["--http", "::1"], 2, '"::1" is no address'],
@@ -239,7 +240,7 @@ describe("skillet serve that cannot begin", () => {
     const at = `127.0.0.1:${(other.address() as AddressInfo).port}`;
     const { code, stderr } = await skillet(["serve", "--http", at]);
     other.close();
-    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`${at} (EADDRINUSE)`) });
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`${at} is in use already`) });
   });
 
   it("says at a terminal who is to start it", async () => {

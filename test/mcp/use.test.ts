@@ -129,12 +129,21 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
 
   it("says so where no language model did it", async () => {
     const { found } = await useScene({
-      skills: { steps: { more: "model: runbook\n", body: "1. Answer:\n\n> It is done." } },
+      skills: {
+        steps: { more: "model: runbook\n", body: "Run this:\n\n```sh\necho It is done\n```\n" },
+        vague: { more: "model: runbook\n", body: "Think hard." },
+      },
       turns: () => "never asked",
     });
     const { call } = await connectTo(servingOf(found), { era });
     const { text } = await call("use_skill", { skill: "steps", message: "Do it." });
+    expect(text).toContain("It is done");
     expect(text).toContain("[Followed by runbook, which is no language model");
+    const vague = await call("use_skill", { skill: "vague", message: "Do it." });
+    expect(vague).toMatchObject({
+      isError: true,
+      text: expect.stringContaining("load_skill it, and follow it yourself"),
+    });
   });
 
   it("ends what it started when the client cancels", async () => {

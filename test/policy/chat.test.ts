@@ -44,7 +44,7 @@ describe("the type of a chat", () => {
         expect(firstDenial(skill, host)).toMatchObject({
           code: "chat-type",
           kind: "access",
-          fix: "state the chat's type: caller.chatType",
+          fix: "say what it is: --chat-type, or `caller.chatType` of the host",
         });
         expect(denials(skill, host, "use")).toHaveLength(1);
         expect(denials(skill, host, "run")).toHaveLength(1);
@@ -107,7 +107,7 @@ describe("the id of a chat", () => {
     expect(denialFor("3", [], ["2"])).toBeUndefined();
     expect(denialFor(undefined, [], ["2"])).toBeUndefined();
     expect(denialFor(undefined)).toBeUndefined();
-    expect(denialFor(undefined, ["1"])).toMatchObject({ code: "chat-id", fix: "state the chat's id: caller.chatId" });
+    expect(denialFor(undefined, ["1"])).toMatchObject({ code: "chat-id", fix: "say which: --chat-id, or `caller.chatId` of the host" });
   });
 
   it("[S-18] is read from the configuration", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type Catalog, openCatalog } from "../../src/catalog/catalog.ts";
 import { openSession } from "../../src/session/session.ts";
-import { shareCatalog } from "../../src/session/shared-catalog.ts";
+import { openSharedCatalog } from "../../src/session/shared-catalog.ts";
 import type { Skill } from "../../src/skill/skill.ts";
 import type { Source } from "../../src/source/source.ts";
 import { sketch } from "../support/skills.ts";
@@ -12,19 +12,25 @@ interface Changing {
   reads(): number;
   /** What the next reading gives. */
   set(skills: readonly Skill[] | Error): void;
+  /** The clock, in milliseconds. It stands still but for what a reading takes. */
+  now(): number;
+  wait(ms: number): void;
 }
 
 /** A catalog over a source that a test changes. */
-async function changing(skills: readonly Skill[]): Promise<Changing> {
+async function changing(skills: readonly Skill[], takes = 0): Promise<Changing> {
   let [now, reads]: [readonly Skill[] | Error, number] = [skills, 0];
+  let time = 1000;
   const source: Source = {
     name: "changing",
     scope: "user",
     async load() {
       reads++;
+      const read = now;
       await new Promise((resolve) => setImmediate(resolve));
-      if (now instanceof Error) throw now;
-      return { skills: now, diagnostics: [] };
+      time += takes;
+      if (read instanceof Error) throw read;
+      return { skills: read, diagnostics: [] };
     },
   };
   const catalog = await openCatalog([source]);
@@ -35,13 +41,17 @@ async function changing(skills: readonly Skill[]): Promise<Changing> {
     set(next) {
       now = next;
     },
+    now: () => time,
+    wait(ms) {
+      time += ms;
+    },
   };
 }
 
 describe("a catalog for many conversations", () => {
   it("is read once for all who ask at once, and again for who asks later", async () => {
-    const { catalog, reads } = await changing([sketch("a")]);
-    const shared = shareCatalog(catalog);
+    const { catalog, reads, now } = await changing([sketch("a")]);
+    const { catalog: shared } = openSharedCatalog(catalog, now);
     const all = await Promise.all(Array.from({ length: 50 }, () => shared.reload()));
     expect(reads()).toBe(1);
     expect(new Set(all)).toEqual(new Set([shared]));
@@ -50,8 +60,8 @@ describe("a catalog for many conversations", () => {
   });
 
   it("stays the same object as long as it says the same, and is the same new one for all when it does not", async () => {
-    const { catalog, set } = await changing([sketch("a")]);
-    const shared = shareCatalog(catalog);
+    const { catalog, set, now } = await changing([sketch("a")]);
+    const { catalog: shared } = openSharedCatalog(catalog, now);
     set([sketch("a")]);
     expect(await shared.reload()).toBe(shared);
     set([sketch("a"), sketch("b")]);
@@ -66,8 +76,8 @@ describe("a catalog for many conversations", () => {
   });
 
   it("goes on after a source that failed", async () => {
-    const { catalog, set } = await changing([sketch("a")]);
-    const shared = shareCatalog(catalog);
+    const { catalog, set, now } = await changing([sketch("a")]);
+    const { catalog: shared } = openSharedCatalog(catalog, now);
     set(new Error("gone"));
     expect((await shared.reload()).diagnostics).toMatchObject([{ code: "source-failed" }]);
     set([sketch("a"), sketch("c")]);
@@ -75,13 +85,13 @@ describe("a catalog for many conversations", () => {
   });
 
   it("goes on after a reading that threw, which all who waited for it learn", async () => {
-    const { catalog } = await changing([sketch("a")]);
+    const { catalog, now } = await changing([sketch("a")]);
     let isBroken = true;
     const failing: Catalog = {
       ...catalog,
       reload: () => (isBroken ? Promise.reject(new Error("broken")) : catalog.reload()),
     };
-    const shared = shareCatalog(failing);
+    const { catalog: shared } = openSharedCatalog(failing, now);
     const both = await Promise.allSettled([shared.reload(), shared.reload()]);
     expect(both.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     isBroken = false;
@@ -89,12 +99,98 @@ describe("a catalog for many conversations", () => {
   });
 
   it("is one object in all sessions over it, also after each has looked again", async () => {
-    const { catalog, set } = await changing([sketch("a")]);
-    const shared = shareCatalog(catalog);
+    const { catalog, set, now } = await changing([sketch("a")]);
+    const { catalog: shared } = openSharedCatalog(catalog, now);
     const sessions = Array.from({ length: 5 }, () => openSession(shared));
     set([sketch("b")]);
     for (const session of sessions) await session.call("list_skills", {});
     expect(new Set(sessions.map((session) => session.catalog)).size).toBe(1);
     expect(sessions[4]?.catalog.names()).toEqual(["b"]);
+  });
+});
+
+describe("a catalog for many conversations that takes long to read", () => {
+  it.each([
+    [20, 0],
+    [21, 189],
+    [100, 900],
+    [222, 1998],
+    [223, 2000],
+    [5000, 2000],
+  ])("that took %i ms is not read again for %i ms, whoever asks", async (takes, rests) => {
+    const { catalog, reads, set, now, wait } = await changing([sketch("a")], takes);
+    const { catalog: shared } = openSharedCatalog(catalog, now);
+    const before = await shared.reload();
+    expect(reads()).toBe(1);
+    set([sketch("b")]);
+    if (rests > 0) {
+      for (let times = 0; times < 10; times++) expect(await shared.reload()).toBe(before);
+      wait(rests - 1);
+      expect(await shared.reload()).toBe(before);
+      expect(reads()).toBe(1);
+      wait(1);
+    }
+    expect((await shared.reload()).names()).toEqual(["b"]);
+    expect(reads()).toBe(2);
+  });
+
+  it("is read at once where something has changed, which all see from then on", async () => {
+    const { catalog, reads, set, now } = await changing([sketch("a")], 100);
+    const { catalog: shared, renew } = openSharedCatalog(catalog, now);
+    await shared.reload();
+    set([sketch("b")]);
+    const renewed = await renew();
+    expect(renewed.names()).toEqual(["b"]);
+    expect(await shared.reload()).toBe(renewed);
+    expect(await renewed.reload()).toBe(renewed);
+    expect(reads()).toBe(2);
+  });
+
+  it("is read once more where something changed while it was read, once for all changes", async () => {
+    const { catalog, reads, set, now } = await changing([sketch("a")], 100);
+    const { catalog: shared, renew } = openSharedCatalog(catalog, now);
+    const early = shared.reload();
+    set([sketch("b")]);
+    const both = [renew(), renew()];
+    expect((await early).names()).toEqual(["a"]);
+    expect((await Promise.all(both)).map((each) => each.names())).toEqual([["b"], ["b"]]);
+    expect(reads()).toBe(2);
+    expect((await shared.reload()).names()).toEqual(["b"]);
+  });
+
+  it("tells all the same failure while it rests, and goes on afterwards", async () => {
+    const { catalog, now, wait } = await changing([sketch("a")]);
+    let tries = 0;
+    const failing: Catalog = {
+      ...catalog,
+      async reload() {
+        wait(100);
+        if (tries++ === 0) throw new Error("broken");
+        return catalog.reload();
+      },
+    };
+    const { catalog: shared, renew } = openSharedCatalog(failing, now);
+    await expect(shared.reload()).rejects.toThrow("broken");
+    await expect(shared.reload()).rejects.toThrow("broken");
+    expect(tries).toBe(1);
+    expect((await renew()).names()).toEqual(["a"]);
+    expect((await shared.reload()).names()).toEqual(["a"]);
+    expect(tries).toBe(2);
+  });
+
+  it("is not read for every name that nobody knows, by the real clock", async () => {
+    const { catalog } = await changing([sketch("a")]);
+    let reads = 0;
+    const slow: Catalog = {
+      ...catalog,
+      async reload() {
+        reads++;
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        return catalog.reload();
+      },
+    };
+    const session = openSession(openSharedCatalog(slow).catalog);
+    for (let times = 0; times < 10; times++) await session.call("load_skill", { skill: `unknown-${times}` });
+    expect(reads).toBe(1);
   });
 });

@@ -59,7 +59,7 @@ describe("a session with a skill that brings tools", () => {
     expect(isError).toBe(false);
     expect(content).toContain("Do it.");
     expect(content).toMatch(
-      /\[Its tools are not there: Toolset of skill 'x': toolsets\/index\.ts:1:7 cannot be imported: boom/,
+      /\[Its tools cannot be called now: Toolset of skill 'x': toolsets\/index\.ts:1:7 cannot be imported: boom/,
     );
     expect(names(session)).toEqual(before);
   });
@@ -69,7 +69,7 @@ describe("a session with a skill that brings tools", () => {
     const { content, isError } = await openSession(catalog).load("x");
     expect(isError).toBe(false);
     expect(content).toContain(
-      "[Its tools are not there: Toolset of skill 'x': \"toolsets/index:Tools\" names a file that is not",
+      "[Its tools cannot be called now: Toolset of skill 'x': \"toolsets/index:Tools\" names a file that is not",
     );
   });
 
