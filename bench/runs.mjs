@@ -1,21 +1,13 @@
 import { closeSync, fdatasyncSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { loadavg } from "node:os";
 import { join } from "node:path";
+import { TOOLSET } from "./mcp/home.mjs";
 import { withPlace } from "./place.mjs";
 import { parts } from "./sandbox/library.mjs";
 import { inTurn } from "./sandbox/rounds.mjs";
 
 const STEPS = 1000;
 const RUNS = 1000;
-const TOOLSET = `import { z } from 'zod';
-import { Tool } from '@agent/tools';
-const echo = Tool.define('echo', {
-  description: 'Gives back what it is given.',
-  parameters: z.object({ input: z.string() }),
-  execute: async ({ input }) => ({ title: 'Completed', metadata: {}, output: input }),
-});
-export const Tools = [echo];
-`;
 const SKILL = `---
 name: hello
 description: Says hello. For measuring what a run costs.

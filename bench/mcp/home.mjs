@@ -35,7 +35,7 @@ toolsets: ["toolsets/index:Tools"]
 ---
 Call NAME__echo.
 `;
-const TOOLSET = `import { z } from 'zod';
+export const TOOLSET = `import { z } from 'zod';
 import { Tool } from '@agent/tools';
 const echo = Tool.define('echo', {
   description: 'Gives back what it is given.',

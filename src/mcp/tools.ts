@@ -1,12 +1,10 @@
 import type { Session } from "../session/session.ts";
+import { skillTool as tool } from "../session/skill-tool.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
-import { nearest } from "../shared/text.ts";
 import { type Data, isData } from "../skill/data.ts";
-import type { Parameters, Values } from "../skill/parameters.ts";
-import type { Skill } from "../skill/skill.ts";
-import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
-import { wireName } from "../skill/wire-name.ts";
+import type { Tool, ToolResult } from "../skill/tool.ts";
+import { callTool } from "./call-tool.ts";
 import { CHANGES, type Hints, READS, RUNS } from "./transform.ts";
 
 /** How a tool of ours is listed, and what its result is for programs. */
@@ -107,76 +105,9 @@ export function clientTools(session: Session, { isStateless = false }: OwnOption
   ];
 }
 
-function callTool(session: Session, isStateless: boolean): Tool {
-  return tool(
-    "call_skill_tool",
-    isStateless
-      ? "Calls a tool that a skill brings: one of those that load_skill named."
-      : "Calls a tool that a loaded skill brought and that is not among your tools: one of those that load_skill named.",
-    {
-      ...(isStateless ? { skill: { ...SKILL.skill, isRequired: false, says: "the skill that brings it" } } : {}),
-      tool: { type: "string", says: "the tool's name, as load_skill gave it", isRequired: true },
-      input: { type: "object", says: "the tool's input" },
-    },
-    (given, options) => (isStateless ? callLoading : call)(session, given as Called, options),
-  );
-}
-
 function unloadTool(session: Session): Tool {
   const says = "Unloads a skill that is not needed any more: its tools are taken from the list.";
   return tool("unload_skill", says, SKILL, async ({ skill }) => unloaded(session, skill));
-}
-
-interface Called {
-  tool: string;
-  skill?: string;
-  input?: Data;
-}
-
-async function call(session: Session, { tool, input = {} }: Called, options: CallOptions): Promise<ToolResult> {
-  await session.ready();
-  const isOurs = session.tools.some(({ name, owner }) => name === tool && owner === undefined);
-  if (isOurs) return unknown(`"${tool}" is no tool of a skill: call it by itself, where it is among your tools.`);
-  const brought = session.tools.filter(({ owner }) => owner !== undefined);
-  if (brought.some(({ name }) => name === tool || wireName(name) === tool)) return session.call(tool, input, options);
-  const skill = skillBefore(session, tool);
-  const isLoaded = session.active.some(({ name }) => name === skill);
-  const names = brought.map(({ name }) => wireName(name));
-  const near = nearest(tool, names);
-  const fix =
-    session.catalog.has(skill) && !isLoaded
-      ? `load_skill ${inLine(skill, 64)} first`
-      : near !== undefined
-        ? `did you mean ${near}?`
-        : names.length === 0
-          ? "no skill is loaded that brings tools"
-          : `there are ${names.join(", ")}`;
-  return unknown(`There is no tool "${inLine(tool, 128)}": ${fix}`);
-}
-
-function unknown(content: string): ToolResult {
-  return { content, isError: true, code: "tool-unknown" };
-}
-
-/** Nothing is loaded in a conversation that ends with this call: so the skill is, first. */
-async function callLoading(session: Session, called: Called, options: CallOptions): Promise<ToolResult> {
-  const name = called.skill ?? skillBefore(session, called.tool);
-  if (!session.active.some((active) => active.name === name)) {
-    const loaded = await session.load(name, defined({ signal: options.signal }));
-    if (loaded.isError) return loaded;
-  }
-  const isWhole = session.tools.some((tool) => tool.name === called.tool || wireName(tool.name) === called.tool);
-  return call(session, { ...called, tool: isWhole ? called.tool : `${name}.${called.tool}` }, options);
-}
-
-/** The skill that a tool's name begins with: of `a` and `a.b`, the longer one. */
-function skillBefore(session: Session, tool: string): string {
-  const isBefore = ({ name }: Skill) => tool.startsWith(`${name}.`) || tool.startsWith(`${wireName(name)}__`);
-  const [longest] = session
-    .visible()
-    .filter(isBefore)
-    .sort((a, b) => b.name.length - a.name.length);
-  return longest?.name ?? tool.split(/__|\./)[0] ?? "";
 }
 
 function unloaded(session: Session, name: string): ToolResult {
@@ -185,13 +116,4 @@ function unloaded(session: Session, name: string): ToolResult {
   const loaded = session.active.map((skill) => inLine(skill.name, 64)).join(", ");
   const content = `Skill '${shown}' is not loaded${loaded === "" ? "" : `; these are: ${loaded}`}.`;
   return { content, isError: false, code: "not-loaded" };
-}
-
-function tool<P extends Parameters>(
-  name: string,
-  description: string,
-  parameters: P,
-  run: (values: Values<P>, options: CallOptions) => Promise<ToolResult>,
-): Tool {
-  return makeTool({ name, description, category: "skills", parameters }, run);
 }

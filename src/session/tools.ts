@@ -3,15 +3,17 @@ import { LONGEST_QUERY } from "../catalog/match.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { isDisabled } from "../policy/tools.ts";
 import { makeRunTool } from "../run/run-tool.ts";
+import { allSecrets } from "../run/secrets.ts";
 import { listTool, resourceTool, useTool } from "../run/skill-tools.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
+import { openHiding } from "../shared/redact.ts";
 import { grouped } from "../shared/text.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
-import type { Parameters, Values } from "../skill/parameters.ts";
-import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
+import type { Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { judge } from "./judge.ts";
+import { skillTool as tool } from "./skill-tool.ts";
 import type { State } from "./state.ts";
 
 const CATEGORY = "skills";
@@ -87,7 +89,10 @@ function allTools(state: State): readonly Tool[] {
         state.load(skill, { call, ...defined({ arguments: given, again, signal: call.signal }) }, within),
     ),
     ...(state.canUse ? [useTool((request, within, options) => state.use(request, within, options))] : []),
-    resourceTool((name = "") => state.find(name, "model")),
+    withoutSecrets(
+      resourceTool((name = "") => state.find(name, "model")),
+      state,
+    ),
     ...(state.isReadOnly ? [] : [scriptTool(state)]),
     tool(
       "validate_skill",
@@ -105,6 +110,17 @@ function allTools(state: State): readonly Tool[] {
   ];
 }
 
+/** What the user configured may stand in a file too. */
+function withoutSecrets(tool: Tool, { host }: State): Tool {
+  return {
+    ...tool,
+    async execute(input, options) {
+      const result = await tool.execute(input, options);
+      return { ...result, content: openHiding(allSecrets(new Map(), host)).text(result.content) };
+    },
+  };
+}
+
 function scriptTool(state: State): Tool {
   return tool(
     "run_skill_script",
@@ -117,15 +133,6 @@ function scriptTool(state: State): Tool {
     },
     ({ skill, script, ...given }, options) => state.script({ skill, script, ...defined(given) }, options),
   );
-}
-
-function tool<P extends Parameters>(
-  name: string,
-  description: string,
-  parameters: P,
-  run: (values: Values<P>, options: CallOptions) => Promise<ToolResult>,
-): Tool {
-  return makeTool({ name, description, category: CATEGORY, parameters }, run);
 }
 
 function json(value: unknown): ToolResult {

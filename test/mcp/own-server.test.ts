@@ -1,23 +1,14 @@
 import { Client } from "@modelcontextprotocol/client";
-import { InMemoryTransport, type McpServer } from "@modelcontextprotocol/server";
+import { InMemoryTransport } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createMcpServer } from "../../src/mcp/server.ts";
 import { openSession } from "../../src/session/session.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
-import { asClient, negotiation } from "../support/mcp-client.ts";
+import { clientOf, negotiation } from "../support/mcp-client.ts";
 import { catalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
-
-async function clientOf(mcp: McpServer) {
-  const [ours, theirs] = InMemoryTransport.createLinkedPair();
-  await mcp.connect(theirs);
-  const client = new Client({ name: "test", version: "1.0.0" }, negotiation("2025-11-25"));
-  await client.connect(ours);
-  onTestFinished(() => client.close());
-  return asClient(client);
-}
 
 describe("a server in a program", () => {
   it("[S-36] says to each caller what is for it, also where they share a catalog", async () => {

@@ -1,14 +1,13 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { Client } from "@modelcontextprotocol/client";
 import { InMemoryTransport } from "@modelcontextprotocol/server";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { matcherOf } from "../../src/catalog/disclose.ts";
 import type { Serving } from "../../src/mcp/serve.ts";
 import { copySkill } from "../../src/source/digest.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
-import { asClient, connectTo, ERAS, negotiation, servingOf } from "../support/mcp-client.ts";
+import { clientOf, connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
 import { catalogOf } from "../support/skills.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { useScene } from "../support/use.ts";
@@ -23,13 +22,7 @@ const MAIL = {
 
 /** A client of a server that is there for one request, as over HTTP without sessions. */
 async function forOneRequest(serving: Serving) {
-  const mcp = await serving.open({ era: "legacy" }, { isStateless: true });
-  const [ours, theirs] = InMemoryTransport.createLinkedPair();
-  await mcp.connect(theirs);
-  const client = new Client({ name: "test", version: "1.0.0" }, negotiation("2025-11-25"));
-  await client.connect(ours);
-  onTestFinished(() => client.close());
-  return asClient(client);
+  return clientOf(await serving.open({ era: "legacy" }, { isStateless: true }));
 }
 
 describe("what is served to many", () => {

@@ -342,7 +342,7 @@ describe("what is served", () => {
     expect(await called("nobody__send")).toContain("no skill is loaded that brings tools");
     await call("load_skill", { skill: "mail" });
     expect(await called("mail__sned")).toContain("did you mean mail__send?");
-    expect(await called("validate_skill")).toContain("is no tool of a skill");
+    expect(await called("validate_skill")).toContain("call it by itself");
   });
 
   it("hands nothing to sub-agents with --no-use", async () => {

@@ -210,7 +210,10 @@ describe("what a use tells", () => {
       skills: {
         keeper: {
           more: "env: [TOKEN]\n",
-          files: { "scripts/show.sh": '#!/bin/sh\necho "$TOKEN" | base64\necho "$TOKEN"\n' },
+          files: {
+            "notes.md": `The key is ${secret}.`,
+            "scripts/show.sh": '#!/bin/sh\necho "$TOKEN" | base64\necho "$TOKEN"\n',
+          },
         },
       },
       config: `[skills.keeper]\nTOKEN = "${secret}"\n`,
@@ -223,6 +226,7 @@ describe("what a use tells", () => {
     const { client, call } = await connectTo(servingOf(found));
     await call("load_skill", { skill: "keeper" });
     const results = [
+      await call("read_skill_resource", { skill: "keeper", resource: "notes.md" }),
       await call("keeper__show"),
       await call("run_skill_script", { skill: "keeper", script: "show" }),
       await client.callTool(

@@ -107,7 +107,10 @@ describe("the id of a chat", () => {
     expect(denialFor("3", [], ["2"])).toBeUndefined();
     expect(denialFor(undefined, [], ["2"])).toBeUndefined();
     expect(denialFor(undefined)).toBeUndefined();
-    expect(denialFor(undefined, ["1"])).toMatchObject({ code: "chat-id", fix: "say which: --chat-id, or `caller.chatId` of the host" });
+    expect(denialFor(undefined, ["1"])).toMatchObject({
+      code: "chat-id",
+      fix: "say which: --chat-id, or `caller.chatId` of the host",
+    });
   });
 
   it("[S-18] is read from the configuration", async () => {

@@ -1,5 +1,5 @@
 import { Client, type ClientOptions } from "@modelcontextprotocol/client";
-import { InMemoryTransport } from "@modelcontextprotocol/server";
+import { InMemoryTransport, type McpServer } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { onTestFinished } from "vitest";
 import type { Host } from "../../src/host/host.ts";
@@ -55,6 +55,16 @@ export async function connectTo(
   };
   onTestFinished(close);
   return { ...asClient(client), changes: () => changes, close };
+}
+
+/** A client of a server that is connected to nothing yet. */
+export async function clientOf(mcp: McpServer): Promise<ReturnType<typeof asClient>> {
+  const [ours, theirs] = InMemoryTransport.createLinkedPair();
+  await mcp.connect(theirs);
+  const client = new Client({ name: "test", version: "1.0.0" }, negotiation("2025-11-25"));
+  await client.connect(ours);
+  onTestFinished(() => client.close());
+  return asClient(client);
 }
 
 export function asClient(client: Client): Pick<McpClient, "client" | "tools" | "call"> {

@@ -47,7 +47,7 @@ export async function overview({ io, options }: Context<object>): Promise<number
   if (skills.some(({ name }) => name === "host-report"))
     next.push([`${skillet} run host-report`, "use one of them, as a sub-agent of its own"]);
   if (first) next.push([`${skillet} explain "…"`, "what a model is told for a query, and why"]);
-  if (first) next.push([`${skillet} mcp-config --for claude`, "serve them to the agents you already use"]);
+  if (first) next.push([`${skillet} serve --help`, "let the agents you already use have them"]);
   next.push([`${skillet} new my-skill`, "make a skill of your own"]);
   next.push([`${skillet} check`, "check the skills of this workspace"]);
   next.push([`${skillet} runs`, "what was done with skills; stats counts it"]);
