@@ -1,15 +1,11 @@
 import type { Skill } from "../skill/skill.ts";
-import { type Catalog, type LeftOut, notFound } from "./catalog.ts";
+import { type Catalog, notFound } from "./catalog.ts";
 
 /**
- * The same catalog with these skills alone, also after a reload. `why` says of a skill that is not kept what its user is told. A name whose winner is not among them means nothing: no copy that it
+ * The same catalog with these skills alone, also after a reload. A name whose winner is not among them means nothing: no copy that it
  * hides comes forward.
  */
-export function narrowCatalog(
-  catalog: Catalog,
-  keeps: (skill: Skill) => boolean,
-  why: (skill: Skill) => LeftOut | undefined = () => undefined,
-): Catalog {
+export function narrowCatalog(catalog: Catalog, keeps: (skill: Skill) => boolean): Catalog {
   const skills = catalog.skills.filter(keeps);
   const names = new Set(skills.map(({ name }) => name));
   const find = (name: string) => {
@@ -33,10 +29,6 @@ export function narrowCatalog(
     // Before they are definitions: their names are written there as a line takes them.
     definitions: (isDenied) =>
       catalog.definitions((skill) => (names.has(skill.name) ? isDenied?.(skill) : { code: "left-out" })),
-    leftOut(name) {
-      const skill = catalog.find(name);
-      return skill && !find(name) ? why(skill) : undefined;
-    },
-    reload: async () => narrowCatalog(await catalog.reload(), keeps, why),
+    reload: async () => narrowCatalog(await catalog.reload(), keeps),
   };
 }

@@ -30,6 +30,8 @@ export interface TrustedSkill {
 export interface Trust {
   /** Quick: without a look at what changed since. */
   standingOf(skill: Skill): Standing;
+  /** What was trusted at its place. */
+  entryOf(skill: Skill): TrustedSkill | undefined;
   /** What is not as it was when it was trusted. Empty when all is. */
   changesOf(skill: Skill, copy: SkillCopy): Change[];
   /** Every skill that was ever trusted, by its folder or file. */
@@ -53,6 +55,7 @@ export function openTrust(skilletHome: string, locations: readonly Location[]): 
   const needsWord = ({ origin }: Skill) => origin.scope === "workspace" || asking.has(origin.source);
   return {
     standingOf: (skill) => (needsWord(skill) ? (entryOf(skill) ? "trusted" : "untrusted") : "own"),
+    entryOf,
     changesOf(skill, copy) {
       return needsWord(skill) ? compare(entryOf(skill)?.files ?? {}, marksOf(skill, copy)) : [];
     },

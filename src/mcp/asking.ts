@@ -24,7 +24,7 @@ export interface Asked {
 
 /** Calls that somebody has to agree to. One that waits for a word goes on where it stands, when its client comes back with it. */
 export interface Asking {
-  call(mcp: McpServer, context: ServerContext, start: Start): Promise<Envelope | InputRequiredResult>;
+  call(mcp: McpServer, context: ServerContext, tool: string, start: Start): Promise<Envelope | InputRequiredResult>;
   /** Ends what waits. */
   close(): void;
 }
@@ -40,6 +40,8 @@ interface Held {
   /** The next thing that is asked, when it is. */
   asked: PromiseWithResolvers<Question>;
   open?: Question;
+  /** What was called. */
+  tool?: string;
   /** What the open question is known by. */
   id?: string;
   /** The request that waits for it. */
@@ -75,11 +77,12 @@ export function openAsking({ isAnswered = true }: AskingOptions = {}): Asking {
     one.open?.answer({ isApproved: false, reason: "nobody answered in time" });
   };
   return {
-    async call(mcp, context, start) {
+    async call(mcp, context, tool, start) {
       const { signal } = context.mcpReq;
       const state = context.mcpReq.requestState<string>();
       const one = state === undefined ? begin(start, context, isAnswered && canAsk(mcp, context)) : held.get(state);
-      if (!one) return GONE;
+      if (!one || (one.tool ?? tool) !== tool) return GONE;
+      one.tool = tool;
       release(one);
       one.waiting = context;
       const abort = () => end(one);
@@ -178,7 +181,8 @@ function questionOn(effect: Effect): ElicitRequestFormParams {
   ];
   const lines = rows.flatMap(([label, says]) => (says ? [`${label}: ${inLine(says, 2000)}`] : []));
   const yes = on === "workspace" ? "yes, for this run" : "yes, this once";
-  const choices = [yes, ...(skill === "" ? [] : ["always"]), "no"];
+  const always = on === "workspace" ? "always in this folder" : "always for this tool, whatever its input";
+  const choices = [yes, ...(skill === "" ? [] : [always]), "no"];
   return {
     message: [`${inLine(tool, 128)} ${SAYS[on]}`, ...lines].join("\n"),
     requestedSchema: {
@@ -202,7 +206,7 @@ const SAYS: Record<Effect["on"], string> = {
 function wordIn(response: unknown): Approval {
   const { action, content } = isData(response) ? response : {};
   const { decision, reason: why } = isData(content) ? content : {};
-  if (action === "accept" && decision === "always") return { isApproved: true, scope: "always" };
+  if (action === "accept" && String(decision).startsWith("always")) return { isApproved: true, scope: "always" };
   if (action === "accept" && typeof decision === "string" && decision.startsWith("yes")) {
     return { isApproved: true, scope: decision.endsWith("run") ? "run" : "once" };
   }

@@ -16,34 +16,54 @@ export function callTool(session: Session, isStateless: boolean): Tool {
       ? "Calls a tool that a skill brings: one of those that load_skill named."
       : "Calls a tool that a loaded skill brought and that is not among your tools: one of those that load_skill named.",
     {
-      ...(isStateless
-        ? { skill: { type: "string", says: "the skill that brings it", also: ["skill_name"] } as const }
-        : {}),
+      skill: {
+        type: "string",
+        says: "the skill that brings it; not needed with the name that load_skill gave",
+        also: ["skill_name"],
+      },
       tool: { type: "string", says: "the tool's name, as load_skill gave it", isRequired: true },
       input: { type: "object", says: "the tool's input" },
     },
-    (given, options) => (isStateless ? callLoading : call)(session, given as Called, options),
+    ({ tool, skill, input = {} }, options) =>
+      call(session, { tool, input, skill: skill ?? skillBefore(session, tool), isStateless }, options),
   );
 }
 
 interface Called {
   tool: string;
-  skill?: string;
-  input?: Data;
+  input: Data;
+  skill: string;
+  isStateless: boolean;
 }
 
-async function call(session: Session, { tool, input = {} }: Called, options: CallOptions): Promise<ToolResult> {
+async function call(
+  session: Session,
+  { tool, input, skill, isStateless }: Called,
+  options: CallOptions,
+): Promise<ToolResult> {
+  const isLoaded = session.active.some(({ name }) => name === skill);
+  if (isStateless && !isLoaded) {
+    // Nothing is loaded in a conversation that ends with this call: so the skill is, first.
+    const loaded = await session.load(skill, defined({ signal: options.signal }));
+    if (loaded.isError) return loaded;
+  }
   await session.ready();
   const brought = session.tools.filter(({ owner }) => owner !== undefined);
-  if (brought.some((candidate) => isNamed(candidate, tool))) return session.call(tool, input, options);
-  const content = `There is no tool "${inLine(tool, 128)}" that a skill brought: ${whatThen(session, brought, tool)}`;
-  return { content, isError: true, code: "tool-unknown" };
+  const called = brought.find((one) => isNamed(one, tool)) ?? brought.find(({ name }) => name === `${skill}.${tool}`);
+  if (called) return session.call(called.name, input, options);
+  const then = whatThen(session, brought, { tool, skill });
+  return {
+    content: `There is no tool "${inLine(tool, 128)}" that a skill brought: ${then}`,
+    isError: true,
+    code: "tool-unknown",
+  };
 }
 
 /** What to do in place of calling what is not there. */
-function whatThen(session: Session, brought: readonly Tool[], tool: string): string {
+function whatThen(session: Session, brought: readonly Tool[], { tool, skill }: Pick<Called, "tool" | "skill">): string {
   if (session.tools.some(({ name }) => name === tool)) return "call it by itself, where it is among your tools";
-  const skill = skillBefore(session, tool);
+  const why = session.catalog.leftOut?.(skill);
+  if (why) return `${why.message}: ${why.fix}`;
   const isLoaded = session.active.some(({ name }) => name === skill);
   if (!isLoaded && session.visible().some(({ name }) => name === skill)) return `load_skill ${inLine(skill, 64)} first`;
   const names = brought.map(({ name }) => wireName(name));
@@ -54,17 +74,6 @@ function whatThen(session: Session, brought: readonly Tool[], tool: string): str
 
 function isNamed({ name }: Tool, written: string): boolean {
   return name === written || wireName(name) === written;
-}
-
-/** Nothing is loaded in a conversation that ends with this call: so the skill is, first. */
-async function callLoading(session: Session, called: Called, options: CallOptions): Promise<ToolResult> {
-  const name = called.skill ?? skillBefore(session, called.tool);
-  if (!session.active.some((active) => active.name === name)) {
-    const loaded = await session.load(name, defined({ signal: options.signal }));
-    if (loaded.isError) return loaded;
-  }
-  const isWhole = session.tools.some((tool) => isNamed(tool, called.tool));
-  return call(session, { ...called, tool: isWhole ? called.tool : `${name}.${called.tool}` }, options);
 }
 
 /** The skill that a tool's name begins with: of `a` and `a.b`, the longer one. */

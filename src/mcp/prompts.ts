@@ -124,7 +124,9 @@ function asWritten(skill: Skill, given: Given): string | undefined {
   }
   const values = names.map((name) => given[name]);
   const last = values.findLastIndex((value) => value !== undefined && value !== "");
-  const named = values.slice(0, last + 1).map((value = "") => shellQuoted(value));
+  const named = values
+    .slice(0, last + 1)
+    .map((value = "") => (/^[\w@%+=:,./-]+$/.test(value) ? value : shellQuoted(value)));
   const rest = names.includes("arguments") ? undefined : given["arguments"];
   const written = [...named, ...(rest ? [rest] : [])].join(" ");
   return written === "" ? undefined : written;
@@ -147,6 +149,8 @@ function completed(all: readonly string[], value: string): CompleteResult {
 }
 
 function unknown(session: Session, what: "prompt" | "skill", name: string): ProtocolError {
+  const why = session.catalog.leftOut?.(name);
+  if (why) return invalid(`${why.message}: ${why.fix}`);
   const near = nearest(name, namesOf(session));
   return invalid(
     `There is no ${what} "${inLine(name, 64)}"${near === undefined ? "" : `: did you mean "${inLine(near, 64)}"?`}`,

@@ -1,5 +1,5 @@
-import type { McpRequestContext, McpServer } from "@modelcontextprotocol/server";
-import type { Catalog } from "../catalog/catalog.ts";
+import type { McpServer } from "@modelcontextprotocol/server";
+import { type Catalog, notFound } from "../catalog/catalog.ts";
 import { narrowCatalog } from "../catalog/narrow.ts";
 import type { Host } from "../host/host.ts";
 import { openSession } from "../session/session.ts";
@@ -24,8 +24,8 @@ export interface ServeOptions extends Omit<McpOptions, "isStateless"> {
 
 /** Skills for any number of clients, each with a session of its own. */
 export interface Serving {
-  /** For `serveStdio` and `serveHttp`. `isStateless`: there is a server a request. */
-  open(context: Pick<McpRequestContext, "era">, options?: { isStateless?: boolean }): Promise<McpServer>;
+  /** A server with a session of its own. `isStateless`: for one request. */
+  open(options?: { isStateless?: boolean }): Promise<McpServer>;
   /** What is served, as of now. */
   readonly catalog: Catalog;
   /** Reads the sources again, and tells the clients what changed. */
@@ -43,28 +43,40 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   const isWanted = ({ name }: Skill) => only === undefined || all.has(name);
   const standing = openStanding(host);
   const isServed = (skill: Skill) => isWanted(skill) && standing(skill) === undefined;
-  const why = (skill: Skill) => (isWanted(skill) ? standing(skill) : undefined);
   const { catalog: shared, renew } = openSharedCatalog(found);
   // One object for all sessions as long as it holds the same: what is made from a catalog, its index for one, is made once.
-  let last = { of: shared, names: "", catalog: shared };
+  let last: { of: Catalog; names: string; catalog: Catalog; untrusted: readonly Skill[] } | undefined;
+  /** As of now: a session keeps a catalog as long as what is in it says the same. */
+  const leftOut = (name: string) => {
+    const skill = last?.of.find(name);
+    return skill && isWanted(skill) ? standing(skill) : undefined;
+  };
   const narrow = (of: Catalog): Catalog => {
-    const narrowed = narrowCatalog(of, isServed, why);
+    const narrowed = narrowCatalog(of, isServed);
     const names = narrowed.names().join("\n");
-    if (last.of !== of || last.names !== names || last.catalog === shared) {
-      last = { of, names, catalog: { ...narrowed, reload: async () => narrow(await shared.reload()) } };
+    if (last?.of !== of || last.names !== names) {
+      const served = new Set(narrowed.skills);
+      const untrusted = of.skills.filter((skill) => isWanted(skill) && !served.has(skill));
+      last = {
+        of,
+        names,
+        untrusted,
+        catalog: { ...narrowed, leftOut, reload: async () => narrow(await shared.reload()) },
+      };
     }
     return last.catalog;
   };
   let catalog = narrow(shared);
-  const untrusted = () => last.of.skills.filter((skill) => isWanted(skill) && standing(skill) !== undefined);
-  for (const name of only ?? []) found.get(name);
   const canUse = uses !== false && isReadOnly !== true;
-  for (const name of load) {
-    if (!catalog.has(name)) throw notServed(found.get(name).name, catalog);
-    if (catalog.get(name).manifest.context === "fork" && canUse) throw onItsOwn(name);
-  }
+  const problems = [
+    ...(only ?? []).filter((name) => !found.has(name)).map((name) => notFound(name, found.names())),
+    ...load.flatMap((name) => problemWith(name, { found, catalog, canUse }) ?? []),
+  ];
+  // One entry of a client serves many folders, and not all have all skills. But nothing at all is not what was meant.
+  if (problems[0] && only?.every((name) => !found.has(name))) throw problems[0];
+  for (const { message, fix = "" } of problems) rest.onNotice?.(fix === "" ? message : `${message}: ${fix}`);
   const note = () => {
-    const { length } = untrusted();
+    const { length = 0 } = last?.untrusted ?? [];
     return length === 0 ? undefined : waiting(length);
   };
   const live = new Set<OpenServer>();
@@ -76,19 +88,19 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
       return catalog;
     },
     get untrusted() {
-      return untrusted();
+      return last?.untrusted ?? [];
     },
     visible() {
       const session = openSession(catalog, host);
       return [...new Set([...session.visible(), ...session.visible("user")])];
     },
-    async open(_context, { isStateless = false } = {}) {
+    async open({ isStateless = false } = {}) {
       const choices = { uses: uses !== false, isReadOnly: isReadOnly === true };
       const session = openSession(catalog, host, { brings: "all", forks: "tell", ...choices });
       for (const name of load) {
         const skill = catalog.find(name);
-        // Whoever serves it asks for it, and is neither.
-        const by = skill && !isFor("user", skill) ? "model" : "user";
+        if (!skill || (skill.manifest.context === "fork" && canUse)) continue; // It was said.
+        const by = isFor("user", skill) ? "user" : "model"; // Whoever serves it asks for it, and is neither.
         const { isError, content } = await session.load(name, { by });
         if (isError && !refused.has(name)) rest.onNotice?.(`${name} is not loaded: ${content}`);
         if (isError) refused.add(name);
@@ -133,8 +145,15 @@ function waiting(number: number): string {
   return `${count(number, "skill")} of this workspace ${number === 1 ? "is" : "are"} not served until the user has looked at ${number === 1 ? "it" : "them"}: skillet trust`;
 }
 
-function notServed(name: string, { leftOut }: Catalog): SkillError {
-  const why = leftOut?.(name);
+/** Why a skill cannot be loaded from the start. */
+function problemWith(
+  name: string,
+  { found, catalog, canUse }: { found: Catalog; catalog: Catalog; canUse: boolean },
+): SkillError | undefined {
+  const skill = catalog.find(name);
+  if (skill) return skill.manifest.context === "fork" && canUse ? onItsOwn(name) : undefined;
+  if (!found.has(name)) return notFound(name, found.names());
+  const why = catalog.leftOut?.(name);
   if (why) return new SkillError(why.code, why);
   return new SkillError("not-found", { message: `Skill '${name}' is not among those of --only`, fix: "add it there" });
 }

@@ -10,6 +10,7 @@ import { type Asked, type Asking, openAsking } from "./asking.ts";
 import { type Call, openMounting, register } from "./mounting.ts";
 import { sayInvalidParams } from "./params.ts";
 import { servePrompts } from "./prompts.ts";
+import { publishedNames } from "./publish-name.ts";
 import { skillSource } from "./skills.ts";
 import { clientTools, noted, ROWS, without } from "./tools.ts";
 import { type Envelope, envelope, metaOf, objectSchema } from "./transform.ts";
@@ -92,17 +93,18 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
   const listening = new Set<() => void>();
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
     const own = clients.find((tool) => tool.name === name);
+    const given = ROWS[name] ? byOwnName(input, session) : input;
     const result = await (own
-      ? own.execute(input, callOptions)
-      : session.call(name, name === "load_skill" ? { ...Object(input), again: true } : input, callOptions));
+      ? own.execute(given, callOptions)
+      : session.call(name, name === "load_skill" ? { ...Object(given), again: true } : given, callOptions));
     // Clients fetch the list anew when they hear of a change, and give their model what they have when the answer comes.
     if (mounting.sync() && mcp.isConnected() && !options.isStateless) await heard(listening, callOptions.signal);
     const { output } = ROWS[name] ?? {};
-    return envelope(output ? noted(result, note()) : result, output?.of);
+    return envelope(output ? noted(result, output.ifEmpty, note()) : result, output?.of);
   };
   const underWay = new Set<Promise<unknown>>();
   const call: Call = (name, input, context) =>
-    asking.call(mcp, context, ({ waiting, ...asked }) => {
+    asking.call(mcp, context, name, ({ waiting, ...asked }) => {
       const work = execute(name, input, { ...asked, onProgress: progressTo(waiting) });
       underWay.add(work);
       return work.finally(() => underWay.delete(work));
@@ -165,6 +167,14 @@ function ownTools(session: Session, clients: readonly Tool[], { authoring = fals
     const tool = there.find((candidate) => candidate.name === name);
     return tool && (authoring || !isForAuthors) && !session.isDisabled(name) ? [tool] : [];
   });
+}
+
+/** A skill may be called as it is published, where it is called otherwise. */
+function byOwnName(input: unknown, { catalog }: Session): unknown {
+  const { skill } = Object(input);
+  if (typeof skill !== "string" || catalog.has(skill)) return input;
+  const published = publishedNames(catalog).get(skill);
+  return published ? { ...Object(input), skill: published.name } : input;
 }
 
 function infoOf({ name, version }: McpOptions): { name: string; version: string } {

@@ -3,10 +3,10 @@ import type { Host } from "../host/host.ts";
 import { placeOf } from "../host/trust.ts";
 import { isTrusted } from "../policy/trust.ts";
 import { changed } from "../run/changed.ts";
-import { asNotice } from "../run/notice.ts";
 import { filesOf, stampOf } from "../session/stamp.ts";
 import type { Skill } from "../skill/skill.ts";
 import { copySkill } from "../source/digest.ts";
+import { listNow, relisted } from "../source/relisted.ts";
 
 /**
  * Why a skill is not served: what came with a folder reaches the model of whoever opened it there, so it waits for a word, its text too, and
@@ -18,24 +18,26 @@ export function openStanding(host: Host): (skill: Skill) => LeftOut | undefined 
     const untrusted = [isTrusted(skill, host) ?? []].flat()[0];
     if (untrusted || host.trust?.standingOf(skill) !== "trusted") return untrusted;
     const place = placeOf(skill);
-    const stamp = `${stampOf(filesOf(skill))} ${trustedAt(host, place)}`;
+    // As they are now: what was added is served by its address before the sources are read again.
+    const stamp = `${host.trust.entryOf(skill)?.at} ${stampOf(filesOf(skill, listNow(skill)))}`;
     const before = known.get(place);
     if (before?.stamp === stamp) return before.why;
-    const why = changeOf(skill, host);
+    const why = isAsTrusted(skill, host) ? undefined : notAsTrusted(skill);
     known.set(place, { stamp, why });
     return why;
   };
 }
 
-function changeOf(skill: Skill, host: Host): LeftOut | undefined {
+function isAsTrusted(skill: Skill, { trust }: Host): boolean {
   try {
-    const changes = host.trust?.changesOf(skill, copySkill(skill)) ?? [];
-    return changes.length === 0 ? undefined : changed(skill, changes);
-  } catch (error) {
-    return asNotice(error); // What cannot be compared is not what was trusted.
+    const now = relisted(skill);
+    return trust?.changesOf(now, copySkill(now)).length === 0;
+  } catch {
+    return false; // What cannot be compared is not what was trusted.
   }
 }
 
-function trustedAt({ trust }: Host, place: string): string {
-  return trust?.list().find(([trusted]) => trusted === place)?.[1].at ?? "";
+/** A model reads it: the names of files that nobody has looked at are no part of it. */
+function notAsTrusted(skill: Skill): LeftOut {
+  return { ...changed(skill, []), message: `Skill '${skill.name}' is not what was trusted` };
 }

@@ -22,7 +22,7 @@ export async function serveStreams(
   signal?.addEventListener("abort", () => gone.resolve(), { once: true });
   if (signal?.aborted) gone.resolve();
   let told = 0;
-  const handle = serveStdio((context) => serving.open(context), {
+  const handle = serveStdio(() => serving.open(), {
     transport: openLines({ input, output }),
     onerror: (error) => {
       if (++told <= MOST_NOTICES) onNotice?.(oneLine(reason(error), 300));

@@ -11,7 +11,7 @@ import { CHANGES, type Hints, READS, RUNS } from "./transform.ts";
 export interface Row {
   title: string;
   annotations: Hints;
-  output?: { schema: Data; of(result: ToolResult): Data | undefined };
+  output?: { schema: Data; of(result: ToolResult): Data | undefined; ifEmpty: string };
   /** Only for people who write skills. */
   isForAuthors?: true;
   /** What a model needs before it can think of the rest. */
@@ -29,13 +29,16 @@ export const ROWS: Readonly<Record<string, Row>> = {
     title: "List skills",
     annotations: READS,
     isAtHand: true,
-    output: listOf({ name: TEXT, description: TEXT, version: TEXT, tags: { type: "array", items: TEXT } }),
+    output: listOf(
+      { name: TEXT, description: TEXT, version: TEXT, tags: { type: "array", items: TEXT } },
+      "there are no skills",
+    ),
   },
   search_skills: {
     title: "Search skills",
     annotations: READS,
     isAtHand: true,
-    output: listOf({ name: TEXT, description: TEXT, why: TEXT }),
+    output: listOf({ name: TEXT, description: TEXT, why: TEXT }, "nothing fits; list_skills shows what there is"),
   },
   // A server does not see what is in sight in a conversation, or whether it is the same one: so the instructions are given each time.
   load_skill: { title: "Load a skill", annotations: READS, isAtHand: true, lacks: "again" },
@@ -50,10 +53,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
 };
 
 /** The skills of a listing that is a JSON array; what stands in it without a name says how many more there are, or what was not looked at. */
-function listOf(properties: Data): NonNullable<Row["output"]> {
+function listOf(properties: Data, ifEmpty: string): NonNullable<Row["output"]> {
   const item = { type: "object", properties, required: ["name", "description"] };
   const skills = { type: "array", items: item };
   return {
+    ifEmpty,
     schema: { type: "object", properties: { skills, note: TEXT, more: { type: "number" } }, required: ["skills"] },
     of({ content }) {
       const entries = JSON.parse(content) as Data[];
@@ -65,13 +69,10 @@ function listOf(properties: Data): NonNullable<Row["output"]> {
 }
 
 /** A listing with what is to be known besides. */
-export function noted(result: ToolResult, note: string | undefined): ToolResult {
+export function noted(result: ToolResult, ifEmpty: string, note: string | undefined): ToolResult {
   if (result.isError) return result;
   const entries = JSON.parse(result.content) as Data[];
-  const notes = [
-    ...(entries.length === 0 ? ["nothing fits; list_skills shows what there is"] : []),
-    ...(note === undefined ? [] : [note]),
-  ];
+  const notes = [entries.length === 0 ? ifEmpty : [], note ?? []].flat();
   if (notes.length === 0) return result;
   const [before] = entries.flatMap((entry) => entry["note"] ?? []);
   const rest = entries.filter((entry) => entry["note"] === undefined);

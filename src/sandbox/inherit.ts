@@ -28,7 +28,7 @@ function withOwnStreams(name: string, args: unknown[]): unknown[] {
   const listed: unknown[] = Array.isArray(given) ? given : [given, given, given];
   const stdio = listed.map((one) => (isOfHost(one) ? "ignore" : one));
   const changed = { ...options, stdio: isFork && !stdio.includes("ipc") ? [...stdio, "ipc"] : stdio };
-  return at === -1 ? [...args, changed] : args.with(at, changed);
+  return at === -1 ? [...args.filter((one) => one !== undefined), changed] : args.with(at, changed);
 }
 
 function isOfHost(one: unknown): boolean {

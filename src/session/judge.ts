@@ -47,9 +47,11 @@ export function judge(what: What, request: Judged, catalog: Catalog, { host, ref
   if (named && named.origin.file === undefined)
     return report([checkText(toSkillMd(named), { profile })], what, profile);
   const file = named ? named.origin.file : brokenFile(catalog, skill ?? "");
-  return file === undefined
-    ? refuse("not-found", `Skill '${inLine(skill ?? "", 64)}' not found`)
-    : reportPath(file, what, profile);
+  if (file !== undefined) return reportPath(file, what, profile);
+  const why = catalog.leftOut?.(skill ?? "");
+  return why
+    ? refuse(why.code, `${why.message}: ${why.fix}`)
+    : refuse("not-found", `Skill '${inLine(skill ?? "", 64)}' not found`);
 }
 
 function reportPath(path: string, what: What, profile: Profile): ToolResult {

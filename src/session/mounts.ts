@@ -1,4 +1,3 @@
-import { basename } from "node:path";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { isTrusted } from "../policy/trust.ts";
@@ -7,13 +6,11 @@ import { refusedResult } from "../run/result.ts";
 import { allSecrets } from "../run/secrets.ts";
 import type { OpenToolsets } from "../run/toolset/open.ts";
 import { SkillError } from "../shared/error.ts";
-import { readInside } from "../shared/inside.ts";
 import { openHiding } from "../shared/redact.ts";
-import { type Skill, withBody } from "../skill/skill.ts";
+import type { Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
-import { listFiles } from "../source/file-list.ts";
-import { LARGEST_RESOURCE } from "../source/file-skill.ts";
+import { relisted } from "../source/relisted.ts";
 import { filesOf, stampOf } from "./stamp.ts";
 
 /** The tools of the skills that are loaded. They follow their files: what was edited is imported anew before it is listed or called. */
@@ -255,20 +252,4 @@ function gone({ name }: Skill): SkillError {
 
 function placeIn({ origin: { folder, file, source } }: Skill): string {
   return folder ?? file ?? source;
-}
-
-/** The skill with the files that there are now. */
-function relisted(skill: Skill): Skill {
-  const { folder, file } = skill.origin;
-  if (folder === undefined || file === undefined) return skill;
-  const list = listFiles(folder, basename(file));
-  return {
-    ...withBody(skill),
-    files: () => list,
-    read(path) {
-      const result = readInside(folder, path, LARGEST_RESOURCE);
-      if ("bytes" in result) return result.bytes;
-      throw new SkillError(`resource-${result.code}`, { message: `Skill "${skill.name}": ${result.message}` });
-    },
-  };
 }

@@ -148,12 +148,12 @@ describe("sessions", () => {
   });
 
   it("ends those that are idle, but none with an open stream", async () => {
-    const { url, serving, factory } = await serve({ idleSeconds: 1.5 });
+    const { url, serving, factory } = await serve({ idleSeconds: 1 });
     const kept = await initialized(url);
     const stream = await open(url, kept);
     await initialized(url);
     await vi.waitFor(() => expect(factory.closed).toEqual(["legacy 2"]), LONG);
-    await sleep(2500);
+    await sleep(1500);
     expect(serving.sessions).toBe(1);
     expect((await ask(url, { headers: kept, body: callOf("who") })).status).toBe(200);
     stream.destroy();
@@ -245,7 +245,7 @@ describe("a client that hangs up in the middle of a call", () => {
     const call = await open(url, session, callOf("wait"));
     await vi.waitFor(() => expect(factory.waiting).toBe(1), LONG);
     call.destroy();
-    await sleep(3000);
+    await sleep(2500);
     expect(factory.aborted).toBe(0);
     stream.destroy();
     await vi.waitFor(() => expect(factory.aborted).toBe(1), LONG);

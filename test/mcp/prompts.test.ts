@@ -330,11 +330,13 @@ describe.each(ERAS)("a list of prompts that changes, for a client of %s", (era) 
 
   it("has what was made a moment ago, without being told", async () => {
     const { client, add } = await following();
+    // Where reading takes long, it is read only now and then.
+    const soon = (look: () => Promise<void>) => vi.waitFor(look, { timeout: 5000 });
     add("second");
-    expect(await textOf(client, "second")).toContain("# second");
+    await soon(async () => expect(await textOf(client, "second")).toContain("# second"));
     add("third");
-    expect(await textOf(client, "skill", { name: "third" })).toContain("# third");
+    await soon(async () => expect(await textOf(client, "skill", { name: "third" })).toContain("# third"));
     add("fourth");
-    expect((await prompts(client)).has("fourth")).toBe(true);
+    await soon(async () => expect((await prompts(client)).has("fourth")).toBe(true));
   });
 });

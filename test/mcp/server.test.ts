@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
 import { describe, expect, it, vi } from "vitest";
@@ -293,6 +293,39 @@ describe("what is served", () => {
     await expect(client.getPrompt({ name: "found" })).rejects.toThrow("found");
   });
 
+  it("is not what was added to after it was trusted, at once, and no name of a file is told", async () => {
+    const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found"), "skills/found/data/a.txt": "a" });
+    const skill = scene.skill("found");
+    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    const { call, client } = await connectTo(servingOf(scene));
+    expect((await client.readResource({ uri: "skill://found/data/a.txt" })).contents).toHaveLength(1);
+    writeFiles(scene.root, { "project/skills/found/data/more/obey.txt": "b" });
+    await expect(client.readResource({ uri: "skill://found/data/more/obey.txt" })).rejects.toThrow("not found");
+    const refused = await call("load_skill", { skill: "found" });
+    expect(refused).toMatchObject({ isError: true, meta: { "skillet/code": "changed" } });
+    expect(refused.text).not.toContain("obey");
+  });
+
+  it("is not what was changed so that its time stayed the same", async () => {
+    const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found"), "skills/found/a.txt": "a" });
+    const skill = scene.skill("found");
+    scene.trust.grant([{ skill, copy: copySkill(skill) }]);
+    const { call } = await connectTo(servingOf(scene));
+    const file = join(scene.root, "project/skills/found/a.txt");
+    utimesSync(file, 1, 1);
+    expect((await call("load_skill", { skill: "found" })).isError).toBe(false);
+    writeFileSync(file, "b");
+    utimesSync(file, 1, 1);
+    expect((await call("load_skill", { skill: "found" })).isError).toBe(true);
+  });
+
+  it("says what to do where there is nothing: not to list what was just listed", async () => {
+    const { call } = await connectTo(servingOf(await discoverIn(TWO), { only: [] }));
+    expect((await call("list_skills")).structured).toEqual({ skills: [], note: "there are no skills" });
+    const note = "nothing fits; list_skills shows what there is";
+    expect((await call("search_skills", { query: "mail" })).structured).toEqual({ skills: [], note });
+  });
+
   it("is only what --only names, for uses too", async () => {
     const scene = await discoverIn(TWO);
     expect(await names(scene, { only: ["chat"] })).toEqual({ tools: ["chat"], resources: ["chat"], prompts: ["chat"] });
@@ -335,6 +368,31 @@ describe("what is served", () => {
     });
   });
 
+  it("takes a skill by the name under which it is published", async () => {
+    const scene = await discoverIn({ [`${HOME}/Odd_Name/SKILL.md`]: skillText("Odd_Name") });
+    const { call, client } = await connectTo(servingOf(scene));
+    expect((await client.readResource({ uri: "skill://odd-name/SKILL.md" })).contents).toHaveLength(1);
+    expect((await call("load_skill", { skill: "odd-name" })).text).toContain("# Odd_Name");
+  });
+
+  it("gives the reason for a skill that nobody has trusted wherever it is asked for, also when it came later", async () => {
+    const scene = await discoverIn({ [`${HOME}/mine/SKILL.md`]: skillText("mine") });
+    const serving = servingOf(scene, { authoring: true });
+    const { call, client } = await connectTo(serving);
+    await call("list_skills");
+    writeFiles(scene.root, { "project/skills/later/SKILL.md": skillText("later") });
+    await serving.refresh();
+    expect(serving.untrusted.map(({ name }) => name)).toEqual(["later"]);
+    for (const [tool, input] of [
+      ["load_skill", { skill: "later" }],
+      ["validate_skill", { skill: "later" }],
+      ["call_skill_tool", { tool: "later__run" }],
+    ] as const)
+      expect((await call(tool, input)).text, tool).toContain("Skill 'later' (from skills) has not been trusted yet");
+    for (const params of [{ name: "later" }, { name: "skill", arguments: { name: "later" } }])
+      await expect(client.getPrompt(params)).rejects.toThrow("has not been trusted yet");
+  });
+
   it("says of a tool that is not there what to do", async () => {
     const { call } = await connectTo(servingOf(await discoverIn(TWO)));
     const called = async (tool: string) => (await call("call_skill_tool", { tool, input: {} })).text;
@@ -342,6 +400,8 @@ describe("what is served", () => {
     expect(await called("nobody__send")).toContain("no skill is loaded that brings tools");
     await call("load_skill", { skill: "mail" });
     expect(await called("mail__sned")).toContain("did you mean mail__send?");
+    const short = await call("call_skill_tool", { skill: "mail", tool: "send", input: { input: "x" } });
+    expect(short.text).toContain("mail of x");
     expect(await called("validate_skill")).toContain("call it by itself");
   });
 
@@ -368,7 +428,18 @@ describe("what is served", () => {
     const { tools, call } = await connectTo(servingOf(scene, { load: ["mail"] }));
     expect(await tools()).toContain("mail__send");
     expect((await call("mail__send", { input: "x" })).text).toContain("mail of x");
-    expect(() => servingOf(scene, { load: ["nobody"] })).toThrow("Skill 'nobody' not found");
+    const notices: string[] = [];
+    const some = servingOf(scene, {
+      only: ["mail", "absent"],
+      load: ["nobody", "chat", "mail"],
+      onNotice: (text) => void notices.push(text),
+    });
+    expect(await (await connectTo(some)).tools()).toContain("mail__send");
+    expect(notices).toEqual([
+      expect.stringContaining("Skill 'absent' not found"),
+      expect.stringContaining("Skill 'nobody' not found"),
+      expect.stringContaining("Skill 'chat' is not among those of --only"),
+    ]);
   });
 
   it("is what two clients loaded, each for itself", async () => {

@@ -58,6 +58,7 @@ describe("stdout of skillet serve", () => {
       'await new Promise((done) => fs.write(1, "G\\n", done)); fs.createWriteStream("", { fd: 1 }).write("C\\n"); return "done";',
     program:
       'cp.execSync("echo P; cat", { stdio: "inherit" }); cp.spawnSync("echo", ["P"], { stdio: ["ignore", 1, process.stdout] }); return "done";',
+    fork: 'const name = "/tmp/" + crypto.randomUUID() + ".cjs"; fs.writeFileSync(name, "console.log(1)"); await new Promise((done) => cp.fork(name, undefined, undefined).once("exit", done)); fs.rmSync(name); return "done";',
     stdin: 'return "read " + fs.readFileSync(0, "utf8") + fs.readSync(0, Buffer.alloc(9));',
     closing: 'fs.closeSync(1); fs.closeSync(0); return "done";',
     file: 'const name = "/tmp/" + crypto.randomUUID(); fs.writeFileSync(name, "kept"); const text = fs.readFileSync(name, "utf8"); fs.rmSync(name); return text + cp.execSync("echo heard");',
@@ -213,7 +214,6 @@ describe("skillet serve that cannot begin", () => {
 
   it.each([
     [["--http", "0", "--only", "mial"], 2, 'did you mean "mail"?'],
-    [["--http", "0", "--only", "mail", "--load", "summarize"], 2, "Skill 'summarize' is not among those of --only"],
     [["--token", "env:HOME"], 2, "--token is for --http"],
     [["--http", ":::"], 2, '":::" is no address'],
     [["--http", "99999"], 2, '"99999" is no address'],

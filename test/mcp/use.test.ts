@@ -80,7 +80,7 @@ describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
 
   it("is asked each time, but where the answer was always", async () => {
     const { scene, paid } = await bank();
-    const always: Answer = { action: "accept", content: { decision: "always" } };
+    const always: Answer = { action: "accept", content: { decision: "always for this tool, whatever its input" } };
     const once: Answer = { action: "accept", content: { decision: "yes, this once" } };
     const { call, asked } = await answering(servingOf(scene), era, [once, always]);
     await call("load_skill", { skill: "bank" });
@@ -297,7 +297,7 @@ describe("a client that says it has forms, and fails to show one", () => {
 describe("a call that asks twice", () => {
   it("takes a yes for the question that it answers alone, however often it is sent", async () => {
     const { scene, paid } = await twoPayments();
-    const { client } = await connectTo(servingOf(scene), {
+    const { client, close } = await connectTo(servingOf(scene), {
       era: "2026-07-28",
       capabilities: { elicitation: { form: {} } },
       inputRequired: { autoFulfill: false },
@@ -313,6 +313,9 @@ describe("a call that asks twice", () => {
     expect(JSON.stringify(await send(yes))).toContain("Mallory");
     expect(await send(yes)).toMatchObject({ isError: true, _meta: { "skillet/code": "call-gone" } });
     expect(paid()).toEqual(["Ada"]);
+    await close();
+    // The run that waited is taken note of when it has ended: not in a folder that is gone.
+    await vi.waitFor(() => expect(scene.statistics.recent(1)).toEqual(["bank"]), { timeout: 5000 });
   });
 
   it.each(ERAS)("tells a client of %s how far it is after an answer too", async (era) => {

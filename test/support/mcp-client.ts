@@ -41,7 +41,7 @@ export async function connectTo(
   { era = "2025-11-25", ...options }: ClientParts = {},
 ): Promise<McpClient> {
   const [ours, theirs] = InMemoryTransport.createLinkedPair();
-  const handle = serveStdio((context) => serving.open(context), { transport: theirs });
+  const handle = serveStdio(() => serving.open(), { transport: theirs });
   let changes = 0;
   const onChanged = () => {
     changes++;

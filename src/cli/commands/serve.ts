@@ -63,7 +63,7 @@ async function overStdio({ io, options, found, traces }: Work): Promise<number> 
   const serving = open({ io, options, found, traces });
   const { serveStreams } = await import("../../mcp/stdio.ts");
   const signal = interruption(io);
-  const watching = watch(io, found, () => refresh(io, serving, found));
+  const watching = watch(io, found, refreshing(io, serving, found));
   await serveStreams(serving, streams, { signal, onNotice: (text) => say(io, text) });
   await watching.close();
   return EXIT.fine;
@@ -82,7 +82,7 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
   ]);
   const token = options.token === undefined ? {} : { token: tokenOf(options.token, io) };
   const signal = interruption(io);
-  const http = await serveHttp((context) => serving.open(context, { isStateless: context.era === "modern" }), {
+  const http = await serveHttp((context) => serving.open({ isStateless: context.era === "modern" }), {
     host,
     port,
     ...token,
@@ -90,8 +90,9 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
     allowedOrigins: options.allowOrigin ?? [],
     onNotice: (text) => say(io, text),
   });
+  const refresh = refreshing(io, serving, found);
   const watching = watch(io, found, async () => {
-    await refresh(io, serving, found);
+    await refresh();
     http.notify.resourcesChanged();
     http.notify.promptsChanged();
     http.notify.toolsChanged();
@@ -140,11 +141,14 @@ function asked<T>(work: () => T): T {
 }
 
 /** Tells the clients what changed, and whoever runs the server what is waiting for a word since. */
-async function refresh(io: Io, serving: Serving, found: Discovered): Promise<void> {
+function refreshing(io: Io, serving: Serving, found: Discovered): () => Promise<void> {
   const namesOf = () => serving.untrusted.map(({ name }) => name).join();
-  const before = namesOf();
-  await serving.refresh();
-  if (namesOf() !== before) sayUntrusted(io, serving, found);
+  let said = namesOf();
+  return async () => {
+    await serving.refresh();
+    if (namesOf() !== said) sayUntrusted(io, serving, found);
+    said = namesOf();
+  };
 }
 
 function sayUntrusted(io: Io, { untrusted }: Serving, { workspace }: Discovered): void {
