@@ -1,7 +1,6 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
 import { type Disclosure, disclose } from "../catalog/disclose.ts";
-import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
@@ -11,10 +10,9 @@ import { type Chain, TOP } from "../run/chain.ts";
 import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
 import type { Within } from "../run/loop-options.ts";
-import { progressLine } from "../run/progress-line.ts";
-import { asToolResult, type RunResult, refusedResult } from "../run/result.ts";
+import { withProgress } from "../run/progress-line.ts";
+import { asToolResult, refusedResult } from "../run/result.ts";
 import type { ScriptRequest } from "../run/script.ts";
-import type { Run } from "../run/start-run.ts";
 import { type UseRequest, useSkill, useWithin } from "../run/use.ts";
 import { defined } from "../shared/defined.ts";
 import { shortHash } from "../shared/hash.ts";
@@ -24,6 +22,7 @@ import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { Mounts } from "./mounts.ts";
 import { joined, type Own, ownTools, permitted } from "./own-tools.ts";
+import { openRecent, type Recent } from "./recent.ts";
 import { saysTheSame } from "./same-catalog.ts";
 import type { ActiveSkill, By, LoadOptions, SessionCallOptions, SessionOptions, TellOptions } from "./session.ts";
 import { toolLines } from "./tools.ts";
@@ -41,8 +40,7 @@ export class State {
   catalog: Catalog;
   readonly host: Host;
   readonly #active: Map<string, ActiveSkill>;
-  /** The one used last first. */
-  #recentNames: string[] | undefined;
+  readonly #recent: Recent;
   /** Whose instructions the conversation was given, by whomever: a model may read their files then. */
   readonly #given: Set<string>;
   /** What the loaded skills bring. */
@@ -58,15 +56,8 @@ export class State {
     this.host = host;
     this.#active = active;
     this.#given = new Set(active.keys());
+    this.#recent = openRecent([...active.keys()].reverse(), host);
     this.mounts = new Mounts(host, async (name) => (await this.reload()).find(name));
-  }
-
-  // Read when first asked for: many a session, one for a single request above all, never asks, and the statistics are a database.
-  get #recent(): string[] {
-    this.#recentNames ??= [
-      ...new Set([...[...this.#given].reverse(), ...(this.host.statistics?.recent(MOST_RECENT) ?? [])]),
-    ];
-    return this.#recentNames;
   }
 
   /** Whether sub-agents can be had: a host that says nothing of models has none to give. */
@@ -107,7 +98,7 @@ export class State {
     const { by = "model", arguments: written, again, signal, task, call } = options;
     const skill = await this.find(name, by);
     if ("refusal" in skill) return skill.refusal;
-    moveToFront(this.#recent, skill.name);
+    this.#recent.note(skill.name);
     const given = written === undefined ? {} : { arguments: written };
     return safely(async () => {
       if (skill.manifest.context === "fork" && this.canUse) {
@@ -196,14 +187,14 @@ export class State {
   async use(request: UseRequest, within?: Within, options: SessionCallOptions = {}): Promise<ToolResult> {
     const found = await this.find(request.skill, request.by ?? "user");
     if ("refusal" in found) return found.refusal;
-    moveToFront(this.#recent, found.name);
+    this.#recent.note(found.name);
     const { catalog } = this;
     const { onProgress, approve } = options;
     const host = { ...this.host, ...defined({ approve }) };
     const { signal = new AbortController().signal } = request;
     const result = await (within
       ? useWithin({ catalog, host, request, chain: chainIn(within), port: within.port, id: within.id, signal })
-      : told(useSkill(catalog, host, request), onProgress));
+      : withProgress(useSkill(catalog, host, request), onProgress));
     return asToolResult(result, host.settings.limits.toolOutput);
   }
 
@@ -216,11 +207,11 @@ export class State {
       ...more,
       ...(folderOf ? { folderOf } : {}),
       isVisible: this.isVisible,
-      recent: this.#recent,
+      recent: this.#recent.names(),
       canFork: this.canUse,
       search: "search_skills",
     });
-    for (const { name } of [...told.shown, ...told.noted].reverse()) moveToFront(this.#recent, name);
+    for (const { name } of [...told.shown, ...told.noted].reverse()) this.#recent.note(name);
     for (const { name } of told.shown) this.#given.add(name);
     if (told.matches.length > 0) {
       const skills = told.matches.map(({ skill }) => skill.name);
@@ -234,18 +225,6 @@ export class State {
     const known = this.#active.get(skill.name);
     return known !== undefined && known.stamp === stampOf(skill);
   }
-}
-
-/** A run of which it is told how far it is. */
-function told(run: Run<RunEvent, RunResult>, tell: CallOptions["onProgress"]): Run<RunEvent, RunResult> {
-  const follow = async () => {
-    for await (const event of run) {
-      const line = progressLine(event);
-      if (line !== undefined) tell?.(line);
-    }
-  };
-  if (tell) void follow();
-  return run;
 }
 
 /** Says that a skill's instructions are in a conversation. */
@@ -287,16 +266,6 @@ function handing({ name }: Skill, written: string | undefined): ToolResult {
   const task = written === undefined ? "" : `, with this task:\n\n${written}`;
   const content = `Skill '${inLine(name, 64)}' is followed on its own: hand it over with use_skill${task}`;
   return { content, isError: false, code: "to-be-used" };
-}
-
-/** How many of the skills that were used last are known. */
-export const MOST_RECENT = 100;
-
-function moveToFront(names: string[], name: string): void {
-  const place = names.indexOf(name);
-  if (place !== -1) names.splice(place, 1);
-  names.unshift(name);
-  if (names.length > MOST_RECENT) names.pop();
 }
 
 /** What speaks against giving this skill to whoever asks; nobody in particular, when it was given already. */

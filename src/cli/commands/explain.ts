@@ -2,8 +2,8 @@ import { type Disclosure, matcherOf, type Tier } from "../../catalog/disclose.ts
 import { bodyOf, LONGEST_QUERY } from "../../catalog/match.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { denials } from "../../policy/policy.ts";
+import { MOST_RECENT } from "../../session/recent.ts";
 import { openSession } from "../../session/session.ts";
-import { MOST_RECENT } from "../../session/state.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens, grouped } from "../../shared/text.ts";
 import { isFor, type Skill } from "../../skill/skill.ts";
