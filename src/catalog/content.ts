@@ -2,7 +2,7 @@ import { inLine, inTag } from "../shared/prompt.ts";
 import { count } from "../shared/text.ts";
 import { declaredVariables } from "../skill/needs.ts";
 import { SKILL_FOLDER, scriptsOf } from "../skill/script.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isPrivate, type Skill } from "../skill/skill.ts";
 import { substitute } from "../skill/substitute.ts";
 
 export interface ContentOptions {
@@ -74,7 +74,7 @@ const MOST_FILES = 100;
 
 function fileLines(skill: Skill): string[] {
   const scripts = new Set(scriptsOf(skill).map(({ path }) => path));
-  const files = skill.files().files.filter(({ path }) => !scripts.has(path));
+  const files = skill.files().files.filter(({ path }) => !scripts.has(path) && !isPrivate(path));
   if (files.length === 0) return [];
   const lines = files.slice(0, MOST_FILES).map(({ path, size, executable }) => {
     return `- ${inLine(path)} (${count(size, "byte")}${executable ? ", executable" : ""})`;

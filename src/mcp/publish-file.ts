@@ -3,7 +3,7 @@ import { basename, extname } from "node:path";
 import { findHidden, spellHidden } from "../shared/hidden.ts";
 import { readInside } from "../shared/inside.ts";
 import { count } from "../shared/text.ts";
-import type { Skill, SkillFile } from "../skill/skill.ts";
+import { isPrivate, type Skill, type SkillFile } from "../skill/skill.ts";
 import { listFiles } from "../source/file-list.ts";
 import { FileSkill, LARGEST_RESOURCE } from "../source/file-skill.ts";
 import { SKILL_FILE } from "./publish-uri.ts";
@@ -13,11 +13,8 @@ export function filesNow(skill: Skill): readonly SkillFile[] {
   const { folder, file } = skill.origin;
   const isInFolder = skill instanceof FileSkill && folder !== undefined && file !== undefined;
   const files = isInFolder ? listFiles(folder, basename(file)).files : (attempt(() => skill.files().files) ?? []);
-  return files.filter(({ path }) => path !== SKILL_FILE && !DOTTED.test(path));
+  return files.filter(({ path }) => path !== SKILL_FILE && !isPrivate(path));
 }
-
-/** What a name with a dot first hides belongs to the machine: `.env` has its secrets. The SDK's own server leaves it out too. */
-const DOTTED = /(?:^|\/)\./;
 
 /** What is published of a listed file. Nothing when it cannot be read, or is full of what cannot be seen. */
 export function fileBytes(skill: Skill, path: string): Uint8Array | undefined {

@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { inLine, inTag } from "../shared/prompt.ts";
 import { count, grouped } from "../shared/text.ts";
 import { scriptsOf } from "../skill/script.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isPrivate, type Skill } from "../skill/skill.ts";
 import type { ToolResult } from "../skill/tool.ts";
 
 /** How many characters of a file a model gets at once. */
@@ -15,6 +15,10 @@ export function resourceText(skill: Skill, path: string, offset: number): ToolRe
     return { content, isError: true, code: "resource-script" };
   }
   const bytes = skill.read(path);
+  if (isPrivate(path)) {
+    const content = `"${inLine(path)}" of skill '${inLine(skill.name, 64)}' is not for models: its name begins with a dot.`;
+    return { content, isError: true, code: "resource-private" };
+  }
   if (!isUtf8(bytes) || bytes.includes(0)) {
     const content = `"${inLine(path)}" of skill '${inLine(skill.name, 64)}' is ${kindOf(bytes)} of ${count(bytes.length, "byte")}, not text.`;
     return { content, isError: true, code: "resource-binary" };

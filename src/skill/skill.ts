@@ -24,6 +24,11 @@ export interface SkillFile {
   executable: boolean;
 }
 
+/** Whether a file belongs to the machine that it is on, and not to what a skill tells: `.env` may hold somebody's keys. */
+export function isPrivate(path: string): boolean {
+  return /(?:^|\/)\./.test(path);
+}
+
 export interface FileList {
   files: readonly SkillFile[];
   findings: readonly Finding[];

@@ -212,6 +212,7 @@ describe("what a use tells", () => {
           more: "env: [TOKEN]\n",
           files: {
             "notes.md": `The key is ${secret}.`,
+            ".env": "OTHER=not-configured-anywhere",
             "scripts/show.sh": '#!/bin/sh\necho "$TOKEN" | base64\necho "$TOKEN"\n',
           },
         },
@@ -226,7 +227,10 @@ describe("what a use tells", () => {
     const { client, call } = await connectTo(servingOf(found));
     await call("load_skill", { skill: "keeper" });
     const results = [
+      await call("load_skill", { skill: "keeper" }),
       await call("read_skill_resource", { skill: "keeper", resource: "notes.md" }),
+      await call("read_skill_resource", { skill: "keeper", resource: ".env" }),
+      await call("read_skill_resource", { skill: "keeper", resource: "./.env" }),
       await call("keeper__show"),
       await call("run_skill_script", { skill: "keeper", script: "show" }),
       await client.callTool(
@@ -236,6 +240,8 @@ describe("what a use tells", () => {
     ];
     const all = JSON.stringify([results, heard]);
     expect(all).toContain("[TOKEN]");
+    expect(all).toContain("resource-private");
+    for (const said of ["not-configured-anywhere", "- .env"]) expect(all).not.toContain(said);
     for (const form of [secret, Buffer.from(secret).toString("base64"), Buffer.from(secret).toString("hex")])
       expect(all).not.toContain(form);
   });
