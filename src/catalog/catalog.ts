@@ -163,6 +163,14 @@ export function notFound(name: string, names: Iterable<string>): SkillError {
   });
 }
 
+/** What is wrong with the file that would be the skill of this name, if it could be read: by its folder's or its own name. */
+export function brokenSkill({ diagnostics }: Pick<Catalog, "diagnostics">, name: string): Diagnostic | undefined {
+  return diagnostics.find(({ severity, file }) => {
+    const [own = "", folder] = file.split("/").reverse();
+    return severity === "error" && [folder, own.replace(/\.[^.]*$/, "")].includes(name);
+  });
+}
+
 function definition(skill: Skill): Definition {
   const { inputSchema } = skill.manifest;
   const [name, description] = [inLine(skill.name, 64), inLine(skill.description)];

@@ -83,13 +83,12 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
         .flat()
         .join("\n\n"),
       // Loading a skill with ten tools is one change.
-      debouncedNotificationMethods: CHANGES.map((what) => `notifications/${what}/list_changed`),
+      debouncedNotificationMethods: LISTS.map((what) => `notifications/${what}/list_changed`),
     },
   );
   sayInvalidParams(mcp);
   const clients = clientTools(session, options);
   const tools = ownTools(session, clients, options);
-  const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const listening = new Set<() => void>();
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
     const own = clients.find((tool) => tool.name === name);
@@ -100,7 +99,7 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
     // Clients fetch the list anew when they hear of a change, and give their model what they have when the answer comes.
     if (mounting.sync() && mcp.isConnected() && !options.isStateless) await heard(listening, callOptions.signal);
     const { output } = ROWS[name] ?? {};
-    return envelope(output ? noted(result, output.ifEmpty, note()) : result, output?.of);
+    return envelope(output?.ifEmpty === undefined ? result : noted(result, output.ifEmpty, note()), output?.of);
   };
   const underWay = new Set<Promise<unknown>>();
   const call: Call = (name, input, context) =>
@@ -110,7 +109,11 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
       return work.finally(() => underWay.delete(work));
     });
   const { onNotice } = options;
-  const mounting = openMounting(mcp, session, { own: new Set(byName.keys()), call, ...defined({ onNotice }) });
+  const mounting = openMounting(mcp, session, {
+    own: new Set(tools.map(({ name }) => name)),
+    call,
+    ...defined({ onNotice }),
+  });
   const onListed = () => {
     for (const done of listening) done();
   };
@@ -158,7 +161,7 @@ function heard(listening: Set<() => void>, signal: AbortSignal | undefined): Pro
   });
 }
 
-const CHANGES = ["tools", "prompts", "resources"];
+const LISTS = ["tools", "prompts", "resources"];
 
 /** The session's tools and those that only a client needs, in the order of the table. */
 function ownTools(session: Session, clients: readonly Tool[], { authoring = false }: McpOptions): Tool[] {

@@ -11,7 +11,12 @@ import { CHANGES, type Hints, READS, RUNS } from "./transform.ts";
 export interface Row {
   title: string;
   annotations: Hints;
-  output?: { schema: Data; of(result: ToolResult): Data | undefined; ifEmpty: string };
+  output?: {
+    schema: Data;
+    of(result: ToolResult): Data | undefined;
+    /** What a list says that is empty. */
+    ifEmpty?: string;
+  };
   /** Only for people who write skills. */
   isForAuthors?: true;
   /** What a model needs before it can think of the rest. */
@@ -48,8 +53,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
   run_skill_script: { title: "Run a script of a skill", annotations: RUNS },
   use_skill: { title: "Hand a task to a skill", annotations: CHANGES },
   call_skill_tool: { title: "Call a tool of a loaded skill", annotations: CHANGES, isAtHand: true },
-  validate_skill: { title: "Check a skill's structure", annotations: READS, isForAuthors: true },
-  lint_skill: { title: "Check a skill's style", annotations: READS, isForAuthors: true },
+  validate_skill: { title: "Check a skill's structure", annotations: READS, isForAuthors: true, output: judgement() },
+  lint_skill: { title: "Check a skill's style", annotations: READS, isForAuthors: true, output: judgement() },
 };
 
 /** The skills of a listing that is a JSON array; what stands in it without a name says how many more there are, or what was not looked at. */
@@ -65,6 +70,18 @@ function listOf(properties: Data, ifEmpty: string): NonNullable<Row["output"]> {
       const skills = entries.filter((entry) => entry["name"] !== undefined);
       return Object.assign({ skills }, ...rest);
     },
+  };
+}
+
+/** What was found in one skill, or in those of a folder. */
+function judgement(): NonNullable<Row["output"]> {
+  const finding = { rule: TEXT, severity: TEXT, line: { type: "number" }, message: TEXT, fix: TEXT };
+  const findings = { type: "array", items: { type: "object", properties: finding, required: ["rule", "severity"] } };
+  const one = { skill: TEXT, file: TEXT, profile: TEXT, isValid: { type: "boolean" }, findings };
+  const skills = { type: "array", items: { type: "object", properties: one, required: ["skill", "findings"] } };
+  return {
+    schema: { type: "object", properties: { ...one, skills, more: { type: "number" } } },
+    of: ({ content }) => JSON.parse(content),
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Catalog } from "../catalog/catalog.ts";
+import { brokenSkill, type Catalog } from "../catalog/catalog.ts";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
 import type { ResolvedModel } from "../model/resolve.ts";
@@ -81,13 +81,9 @@ export function notFound(name: string, catalog: Catalog, host: Host): Notice {
   };
 }
 
-/** A file that would be this skill, if it could be read. Nothing of it is quoted. */
-function brokenOf(name: string, { diagnostics }: Catalog): Notice | undefined {
-  const isIts = (file: string) => {
-    const [own = "", folder = ""] = file.split("/").reverse();
-    return (/^skill\.md$/i.test(own) ? folder : own.replace(/\.[^.]*$/, "")) === name;
-  };
-  const broken = diagnostics.find(({ severity, file }) => severity === "error" && isIts(file));
+/** Nothing of the file is quoted. */
+function brokenOf(name: string, catalog: Catalog): Notice | undefined {
+  const broken = brokenSkill(catalog, name);
   if (!broken) return undefined;
   const place = broken.line === undefined ? "" : ` (line ${broken.line})`;
   return {

@@ -1,6 +1,6 @@
 import { realpathSync } from "node:fs";
-import { basename, dirname, extname, resolve } from "node:path";
-import type { Catalog } from "../catalog/catalog.ts";
+import { resolve } from "node:path";
+import { brokenSkill, type Catalog } from "../catalog/catalog.ts";
 import type { Host } from "../host/host.ts";
 import { isInside } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
@@ -46,7 +46,7 @@ export function judge(what: What, request: Judged, catalog: Catalog, { host, ref
   if (refusal) return refusal;
   if (named && named.origin.file === undefined)
     return report([checkText(toSkillMd(named), { profile })], what, profile);
-  const file = named ? named.origin.file : brokenFile(catalog, skill ?? "");
+  const file = named ? named.origin.file : brokenSkill(catalog, skill ?? "")?.file;
   if (file !== undefined) return reportPath(file, what, profile);
   const why = catalog.leftOut?.(skill ?? "");
   return why
@@ -76,14 +76,6 @@ function real(path: string | undefined): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** The file of a skill that did not load, by its folder's or its own name. */
-function brokenFile({ diagnostics }: Catalog, name: string): string | undefined {
-  const broken = diagnostics.find(({ severity, file }) => {
-    return severity === "error" && [basename(dirname(file)), basename(file, extname(file))].includes(name);
-  });
-  return broken?.file;
 }
 
 function report(files: readonly CheckedFile[], what: What, profile: Profile): ToolResult {

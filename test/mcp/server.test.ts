@@ -420,7 +420,10 @@ describe("what is served", () => {
   it("has the tools that check skills with --authoring", async () => {
     const { call, tools } = await connectTo(servingOf(await discoverIn(TWO), { authoring: true }));
     expect(await tools()).toEqual([...OWN, "validate_skill", "lint_skill"]);
-    expect((await call("validate_skill", { content: "---\nname: A B\n---\n" })).text).toContain("name");
+    const judged = await call("validate_skill", { content: "---\nname: A B\n---\n" });
+    expect(judged.structured).toEqual(JSON.parse(judged.text));
+    expect(judged.structured).toMatchObject({ isValid: false, findings: expect.arrayContaining([expect.anything()]) });
+    expect((await call("lint_skill", { skill: "mail" })).structured).toMatchObject({ skill: "mail", findings: [] });
   });
 
   it("is loaded from the start with --load", async () => {

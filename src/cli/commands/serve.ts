@@ -1,4 +1,5 @@
 import { unwatchFile, watchFile } from "node:fs";
+import { isIPv4 } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Discovered } from "../../host/discover.ts";
@@ -204,14 +205,16 @@ function say(io: Io, text: string): void {
 
 /** `7400`, `localhost`, `127.0.0.1:7400`, `[::1]:7400`. */
 function addressOf(written: string): { host: string; port: number } {
-  const [, host = "127.0.0.1", port = "7400"] =
-    /^(?:(\[[^\]]+\]|[^:]*[^:\d][^:]*|\d+(?:\.\d+){3}))?:?(\d{1,5})?$/.exec(written) ?? [];
-  if (!/^(?:(\[[^\]]+\]|[^:]+)(?::\d{1,5})?|:?\d{1,5})$/.test(written) || Number(port) > 65_535) {
+  const [whole, host = "127.0.0.1", port = "7400"] = ADDRESS.exec(written) ?? [];
+  const isNoIp = /^[\d.]+$/.test(host) && !isIPv4(host);
+  if (!whole || isNoIp || Number(port) > 65_535) {
     const message = `"${oneLine(written, 100)}" is no address`;
     throw new SkillError("usage", { message, fix: "give a host and a port: --http 127.0.0.1:7400" });
   }
   return { host, port: Number(port) };
 }
+
+const ADDRESS = /^(\[[\da-f:.]+\]|(?=[^:]*[a-z.])[a-z\d][a-z\d.-]*)?:?(\d{1,5})?$/i;
 
 /** What stands on a command line is seen by everybody on the machine. */
 function tokenOf(written: string, io: Io): string {
