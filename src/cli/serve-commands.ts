@@ -12,7 +12,7 @@ export const SERVE: Entry = {
           "127.0.0.1:7400",
         ),
       )
-      .option("--token <value>", "over HTTP: what clients have to send as their bearer token; env:NAME or file:PATH")
+      .option("--token <reference>", "over HTTP: where the token is that clients have to send: env:NAME or file:PATH")
       .option("--allow-host <name...>", "over HTTP: further names that clients may call this machine by")
       .option("--allow-origin <name...>", "over HTTP: web pages of these hosts may call too")
       .option("--only <name...>", "serve these skills and no others")
@@ -26,6 +26,10 @@ export const SERVE: Entry = {
       .option("-y, --yes", "agree to changes in the workspace beforehand; to nothing outside of it")
       .option("--chat-type <type>", "on behalf of a chat of this type; private on stdin and stdout, none over HTTP")
       .option("--chat-id <id>", "and of this id")
+      .addHelpText(
+        "after",
+        "\nA client starts it by itself: `skillet mcp-config --for claude` prints how, or writes it (--write).",
+      )
       .addHelpText(
         "after",
         examples(
