@@ -91,7 +91,8 @@ export function openSpans({ parent, hasContent }: SpanOptions): Spans {
     "step-ended": (event) => {
       const { span: around, model, said } = runOf(event);
       const name = model["gen_ai.request.model"];
-      const start = new Date(Math.max(Date.parse(event.at) - event.ms, Number(around.startTimeUnixNano) / 1e6));
+      const earliest = Number(BigInt(around.startTimeUnixNano) / 1_000_000n);
+      const start = new Date(Math.max(Date.parse(event.at) - event.ms, earliest));
       const span = newSpan(name === undefined ? "chat" : `chat ${name}`, CLIENT, start.toISOString(), around);
       const text = said.get(event.step);
       said.delete(event.step);

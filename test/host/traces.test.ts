@@ -185,24 +185,28 @@ describe("spans", () => {
     ]);
   });
 
-  it("of a run that is gone on with are there, though its beginning was told elsewhere", async () => {
-    const server = await collector();
-    const traces = open(server);
-    const at = new Date().toISOString();
-    const rest = { run: "r.1.1", skill: "inner", at };
-    traces.take({ ...rest, run: "r", skill: "outer", type: "tool-called", step: 1, tool: "use_skill", input: {} });
-    const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
-    traces.take({ ...rest, type: "step-ended", step: 2, ms: 5, usage, calls: 0 });
-    traces.take(ended("inner", { ...rest }));
-    traces.take(ended("outer", { run: "r" }));
-    await traces.flush();
-    expect(tree(server.spans())).toEqual([
-      "invoke_agent outer",
-      "  execute_tool use_skill",
-      "    invoke_agent inner",
-      "      chat",
-    ]);
-  });
+  // Nanoseconds are more than a number holds exactly: one millisecond in eight came out as the one before.
+  const times = ["2026-11-16T13:00:00.002Z", "2026-11-16T13:00:00.003Z"];
+  it.each(times)(
+    "of a run that is gone on with are there, though its beginning was told elsewhere, at %s",
+    async (at) => {
+      const server = await collector();
+      const traces = open(server);
+      const rest = { run: "r.1.1", skill: "inner", at };
+      traces.take({ ...rest, run: "r", skill: "outer", type: "tool-called", step: 1, tool: "use_skill", input: {} });
+      const usage = { inputTokens: 1, outputTokens: 1, cachedTokens: 0 };
+      traces.take({ ...rest, type: "step-ended", step: 2, ms: 5, usage, calls: 0 });
+      traces.take(ended("inner", { ...rest }));
+      traces.take(ended("outer", { run: "r" }));
+      await traces.flush();
+      expect(tree(server.spans())).toEqual([
+        "invoke_agent outer",
+        "  execute_tool use_skill",
+        "    invoke_agent inner",
+        "      chat",
+      ]);
+    },
+  );
 
   it("of many are sent in batches, and those of a run that never ends at the flush", async () => {
     const server = await collector();
