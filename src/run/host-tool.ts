@@ -1,10 +1,10 @@
+import { schemaProblem } from "../host/schema.ts";
 import { reason } from "../shared/inside.ts";
 import { inLine, inTag } from "../shared/prompt.ts";
 import type { Hiding } from "../shared/redact.ts";
 import { isData } from "../skill/data.ts";
 import { safely } from "../skill/safely.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
-import { schemaProblem } from "./input.ts";
 import { hideIn } from "./notice.ts";
 import { shortened } from "./printed.ts";
 

@@ -1,6 +1,7 @@
 import { realpathSync } from "node:fs";
 import type { Host } from "../../host/host.ts";
 import type { Notice } from "../../host/sandbox.ts";
+import { unusableSchema } from "../../host/schema.ts";
 import { placeOf } from "../../host/trust.ts";
 import { isTrusted } from "../../policy/trust.ts";
 import { storeFolder } from "../../sandbox/places.ts";
@@ -18,7 +19,6 @@ import type { SkillCopy } from "../../source/digest.ts";
 import { changed } from "../changed.ts";
 import { homeOf } from "../enclosure.ts";
 import { hostTool } from "../host-tool.ts";
-import { unusableSchema } from "../input.ts";
 import { asNotice } from "../notice.ts";
 import { allSecrets } from "../secrets.ts";
 import type { Offer, Start } from "./messages.ts";
