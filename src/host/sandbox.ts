@@ -1,4 +1,5 @@
 import { join, relative } from "node:path";
+import type { Duplex } from "node:stream";
 import { isInside } from "../shared/inside.ts";
 
 /** Weakest first. `none` is only ever an operator's own choice. */
@@ -30,6 +31,15 @@ export interface Mount {
   access: "read" | "read-write";
 }
 
+/** A way to ask the host: a unix socket for one command alone. */
+export interface Door {
+  /** Where it is for the code, and the variable that says so. */
+  to: string;
+  variable: string;
+  /** Contract: does not throw, and answers for itself: a connection can end at any time. */
+  onConnection(connection: Duplex): void;
+}
+
 /** What to run, and everything that it gets. What is not named here it does not have. */
 export interface Command {
   /** The program and its arguments; no shell is put in between. */
@@ -42,6 +52,7 @@ export interface Command {
   /** The root of a system of its own, in place of the host's /usr. */
   root?: string;
   network: readonly Endpoint[];
+  doors?: readonly Door[];
   /** Whom it runs as outside of its own view, where the caller is root; nobody when left out. Never root. */
   user?: number;
   limits: Limits;
@@ -83,6 +94,8 @@ export interface RunOptions {
   /** Called with each piece as it comes. Contract: false means that it is too much, and ends the run; does not throw. */
   onOutput(stream: OutputStream, bytes: Buffer): boolean;
   signal?: AbortSignal;
+  /** For how many milliseconds somebody was being asked since it began: that is not its time. */
+  waited?(): number;
 }
 
 /** One way to keep a process apart. Every one passes the same suite (`test/sandbox/contract.ts`). */

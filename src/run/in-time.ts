@@ -1,6 +1,6 @@
+import { startTimer } from "../shared/patience.ts";
 import { safely } from "../skill/safely.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
-import { timerMs } from "./bound-time.ts";
 import { untilAborted } from "./grace.ts";
 
 /** One call, in time: a tool that hangs is an error, never something that is waited for for ever. */
@@ -9,11 +9,13 @@ export async function callInTime(
   input: unknown,
   { signal, ...more }: CallOptions,
   seconds: number,
+  /** How long was waited for people, which is not its time. */
+  waited?: () => number,
 ): Promise<ToolResult> {
   const inner = new AbortController();
   const onAbort = () => inner.abort(signal?.reason);
   const late = new Error(`It did not end within ${seconds} seconds`);
-  const timer = setTimeout(() => inner.abort(late), timerMs(seconds));
+  const stop = startTimer(seconds * 1000, () => inner.abort(late), waited);
   signal?.addEventListener("abort", onAbort, { once: true });
   if (signal?.aborted) onAbort();
   try {
@@ -27,7 +29,7 @@ export async function callInTime(
     return { content: "It was interrupted.", isError: true, code: "aborted" };
   } finally {
     signal?.removeEventListener("abort", onAbort);
-    clearTimeout(timer);
+    stop();
   }
 }
 

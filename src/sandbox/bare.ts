@@ -1,5 +1,7 @@
+import { tmpdir } from "node:os";
 import { type Command, FIXED_VARIABLES, type Sandbox, seenPath } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
+import { withDoors } from "./doors.ts";
 import { runProcess } from "./process.ts";
 
 /** No isolation but for the variables, the time and the output. Only ever where the operator says `level = "none"`. */
@@ -11,8 +13,10 @@ export function bareSandbox(): Sandbox {
     system: "host",
     async run(command, options) {
       if (command.root !== undefined) throw noPackages();
-      const outcome = await runProcess(programFor(command, sandbox), command.limits.seconds, options);
-      return { ...outcome, isolation: { level: "none", by: "none", bounds: "none" } };
+      return withDoors(command, { folder: tmpdir(), mapsPaths: false }, async (given) => {
+        const outcome = await runProcess(programFor(given, sandbox), command.limits.seconds, options);
+        return { ...outcome, isolation: { level: "none", by: "none", bounds: "none" } };
+      });
     },
   };
   return sandbox;

@@ -13,6 +13,7 @@ import {
 import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
 import { type Cgroup, makeCgroup } from "./cgroup.ts";
+import { withDoors } from "./doors.ts";
 import { watchMemory } from "./memory.ts";
 import { killGroup, type Program, runProcess, signalOf } from "./process.ts";
 import { seccompFilter } from "./seccomp.ts";
@@ -72,13 +73,13 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     mapsPaths: true,
     system: "host",
     async run(command, runOptions) {
-      if (command.network.length === 0) return run(command, runOptions);
-      const { withNetwork } = await import("./forward.ts");
       const user = options.user && (command.user || options.user);
-      const owner = user === undefined ? {} : { owner: { uid: user, gid: user } };
-      return withNetwork(command, { folder: tmpdir(), node: "/opt/skillet/bin/node", ...owner }, (opened) =>
-        run(opened, runOptions),
-      );
+      const place = { folder: tmpdir(), ...(user === undefined ? {} : { owner: { uid: user, gid: user } }) };
+      return withDoors(command, { ...place, mapsPaths: true }, async (given) => {
+        if (given.network.length === 0) return run(given, runOptions);
+        const { withNetwork } = await import("./forward.ts");
+        return withNetwork(given, { ...place, node: "/opt/skillet/bin/node" }, (opened) => run(opened, runOptions));
+      });
     },
   };
 }

@@ -15,6 +15,7 @@ import {
   type Sandbox,
 } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
+import { withDoors } from "./doors.ts";
 import { withNetwork, withNotices } from "./forward.ts";
 import { isRoot, NOBODY } from "./places.ts";
 import { killGroup, runProcess, signalOf } from "./process.ts";
@@ -49,7 +50,10 @@ export function containerSandbox(options: ContainerOptions): Sandbox {
       // Users of a container can have other numbers outside, and the folder around the socket is private.
       const network = { folder, node: options.node ?? "node", socketMode: 0o666 };
       try {
-        return await withNetwork(command, network, (reaching) => run({ ...options, by, folder }, reaching, runOptions));
+        const doors = { folder, socketMode: 0o666, mapsPaths: true };
+        return await withDoors(command, doors, (given) =>
+          withNetwork(given, network, (reaching) => run({ ...options, by, folder }, reaching, runOptions)),
+        );
       } finally {
         await rm(folder, { recursive: true, force: true });
       }

@@ -1,23 +1,15 @@
 import { lookup as systemLookup } from "node:dns/promises";
-import { chmod, chown, mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
 import { connect, isIP, type Socket } from "node:net";
-import { join } from "node:path";
 import { type Duplex, pipeline } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Endpoint } from "../host/sandbox.ts";
-import { SkillError } from "../shared/error.ts";
 import { endpointText, isPrivate, readEndpoint } from "./endpoint.ts";
+import { listenAlone, type UnixSocketOptions } from "./unix-socket.ts";
 
-export interface ProxyOptions {
+export interface ProxyOptions extends UnixSocketOptions {
   /** What is open: exactly these hosts, each at its port. */
   endpoints: readonly Endpoint[];
-  /** Where the socket's own folder is made, which none but its owner can enter. Short: a socket's path has 107 bytes at most. */
-  folder: string;
-  /** Whose the socket is, where the sandbox runs as somebody else. */
-  owner?: { uid: number; gid: number };
-  /** 0666 for a container, whose users have other numbers outside. */
-  socketMode?: number;
   /** For the operator's eyes. Contract: does not throw. */
   onRefused?: (refusal: Refusal) => void;
   /** An operator's own resolver, in place of the system's: all the addresses of a name. */
@@ -44,8 +36,6 @@ export interface Proxy {
  * name stands for, and connects to the very address that it checked. It follows nothing: where an answer leads is asked for anew.
  */
 export async function openProxy(options: ProxyOptions): Promise<Proxy> {
-  const folder = await mkdtemp(join(options.folder, "skillet-net-"));
-  const socket = join(folder, "proxy.sock");
   const sockets = new Set<Duplex>();
   const run: Run = {
     options,
@@ -79,28 +69,16 @@ export async function openProxy(options: ProxyOptions): Promise<Proxy> {
     else answerSocket(client as Socket, MALFORMED);
   });
 
-  const close = async () => {
-    run.isClosed = true;
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    for (const stream of sockets) stream.destroy();
-    await closed;
-    await rm(folder, { recursive: true, force: true });
+  const { path, close } = await listenAlone(server, "net", options);
+  return {
+    socket: path,
+    async close() {
+      run.isClosed = true;
+      const closed = close();
+      for (const stream of sockets) stream.destroy();
+      await closed;
+    },
   };
-  try {
-    if (Buffer.byteLength(socket) > MOST_PATH_BYTES) throw tooLong(socket);
-    // The handler stays: a connection that cannot be accepted is an error too, and the run goes on.
-    await new Promise<void>((resolve, reject) => server.on("error", reject).listen(socket, resolve));
-    // The folder is its owner's alone until here, so that nobody else can be first.
-    await chmod(socket, options.socketMode ?? 0o600);
-    if (options.owner) {
-      await chown(socket, options.owner.uid, options.owner.gid);
-      await chown(folder, options.owner.uid, options.owner.gid);
-    }
-    return { socket, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
 }
 
 const MOST_CONNECTIONS = 64;
@@ -110,7 +88,6 @@ const CONNECT_MS = 10_000;
 /** For one of several addresses. */
 const ADDRESS_MS = 4000;
 const IDLE_SECONDS = 120;
-const MOST_PATH_BYTES = process.platform === "darwin" ? 103 : 107;
 
 interface Run {
   options: ProxyOptions;
@@ -290,11 +267,4 @@ function answerSocket(client: Socket, { status, line }: Answer): void {
   const head = `Content-Type: text/plain\r\nContent-Length: ${line.length + 1}\r\nConnection: close\r\n`;
   client.write(`HTTP/1.1 ${status} ${line}\r\n${head}\r\n${line}\n`);
   client.destroySoon();
-}
-
-function tooLong(socket: string): SkillError {
-  return new SkillError("socket-path", {
-    message: `The path of a socket has ${MOST_PATH_BYTES} bytes at most, and ${socket} has more`,
-    fix: "set TMPDIR to a shorter folder",
-  });
 }

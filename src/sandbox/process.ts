@@ -6,6 +6,7 @@ import type { Readable, Writable } from "node:stream";
 import type { Ending, Outcome, RunOptions } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
+import { startTimer } from "../shared/patience.ts";
 import { inputFile, type Pipe, takePipe } from "./pipes.ts";
 
 export interface Program {
@@ -20,6 +21,8 @@ export interface Program {
   /** Whether it becomes that user by itself. */
   changesUser?: boolean;
   stdin?: string;
+  /** Its standard input where that holds secrets: through a pipe, so that it comes to no disk, however shortly. */
+  secretInput?: string;
   /** More pipes, from descriptor 3 on: bytes to write into it, or what to do with it. */
   pipes?: readonly (Uint8Array | ((pipe: Readable & Writable, child: ChildProcess) => void))[];
   /** Ends it and all that it started. Its process group, when left out. */
@@ -28,14 +31,12 @@ export interface Program {
 
 /** How long what is left in the pipes is waited for when the process is gone, since a child of it may hold them open. */
 const LAST_WORDS_MS = 500;
-/** A timer that is longer ends at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Runs a program to its end, or to the end of its time, or of the caller's patience with its output. */
 export async function runProcess(
   program: Program,
   seconds: number,
-  { onOutput, signal }: RunOptions,
+  { onOutput, signal, waited }: RunOptions,
 ): Promise<Omit<Outcome, "isolation">> {
   if (signal?.aborted) return { exitCode: undefined, signal: undefined, ending: "abort", ms: 0 };
   const start = performance.now();
@@ -49,7 +50,7 @@ export async function runProcess(
     if (!isOver()) kill(child);
   };
   const onAbort = () => stop("abort");
-  const timer = setTimeout(() => stop("timeout"), Math.min(seconds * 1000, LONGEST_TIMER_MS));
+  const stopTimer = startTimer(seconds * 1000, () => stop("timeout"), waited);
   signal?.addEventListener("abort", onAbort);
   for (const [name, stream] of [
     ["stdout", stdout],
@@ -70,7 +71,7 @@ export async function runProcess(
     const closed = [child, stdout, stderr].map((part) => new Promise((resolve) => part.once("close", resolve)));
     await Promise.race([Promise.all(closed), failure(program.file, child)]);
   } finally {
-    clearTimeout(timer);
+    stopTimer();
     clearTimeout(held);
     signal?.removeEventListener("abort", onAbort);
   }
@@ -95,7 +96,9 @@ interface Started {
   stderr: Readable;
 }
 
-function startProgram({ file, args, env, folder = "/", user, changesUser, stdin, pipes = [] }: Program): Started {
+function startProgram(program: Program): Started {
+  const { file, args, env, folder = "/", user, changesUser, stdin, secretInput, pipes = [] } = program;
+  const unread = secretInput === undefined ? "ignore" : "pipe";
   const input = stdin === undefined ? undefined : inputFile(stdin, user);
   const [output, errors] = [takePipe(user), takePipe(user)];
   const ends = [input, output?.write, errors?.write];
@@ -105,7 +108,7 @@ function startProgram({ file, args, env, folder = "/", user, changesUser, stdin,
       env,
       cwd: folder,
       detached: true,
-      stdio: stdioFor([input ?? "ignore", output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length),
+      stdio: stdioFor([input ?? unread, output?.write ?? "pipe", errors?.write ?? "pipe"], pipes.length),
       ...(user === undefined || changesUser ? {} : { uid: user, gid: user }),
     });
   } catch (error) {
@@ -114,6 +117,7 @@ function startProgram({ file, args, env, folder = "/", user, changesUser, stdin,
   } finally {
     for (const fd of ends) if (fd !== undefined) closeSync(fd);
   }
+  child.stdin?.on("error", ignore).end(secretInput);
   for (const [index, use] of pipes.entries()) {
     const pipe = child.stdio[index + 3] as Readable & Writable;
     pipe.on("error", ignore);

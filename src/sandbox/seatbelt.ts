@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { type Command, FIXED_VARIABLES, type Notice, type Sandbox, seenPath } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
+import { withDoors } from "./doors.ts";
 import { forwarded, refusalNotices, withNotices } from "./forward.ts";
 import { openProxy } from "./network.ts";
 import { type Program, runProcess } from "./process.ts";
@@ -35,10 +36,12 @@ export function seatbeltSandbox(options: SeatbeltOptions): Sandbox {
       try {
         const network = await openNetwork(command, own);
         try {
-          const prepared = await prepare(command, { sandbox, own, node, network });
-          const outcome = await runProcess({ file: program, ...prepared }, command.limits.seconds, runOptions);
-          const isolation = { level: "partial", by: "seatbelt", bounds: "none" } as const;
-          return withNotices({ ...outcome, isolation }, network?.notices ?? []);
+          return await withDoors(command, { folder: own, mapsPaths: false }, async (given, sockets) => {
+            const prepared = await prepare(given, { sandbox, own, node, network, sockets });
+            const outcome = await runProcess({ file: program, ...prepared }, command.limits.seconds, runOptions);
+            const isolation = { level: "partial", by: "seatbelt", bounds: "none" } as const;
+            return withNotices({ ...outcome, isolation }, network?.notices ?? []);
+          });
         } finally {
           await network?.close();
         }
@@ -58,6 +61,8 @@ export interface SeatbeltPlaces {
   /** The proxy's socket and the forwarder's port, where something is open. */
   socket?: string;
   port?: number;
+  /** Those of its doors. */
+  sockets?: readonly string[];
 }
 
 /**
@@ -80,6 +85,7 @@ export function seatbeltProfile({ mounts }: Pick<Command, "mounts">, places: Sea
     // A skill's folder stays as it is, also where it is in a folder that can be written to.
     ...denied(mounts.filter(({ access }) => access === "read").map(({ from }) => from)),
     ...(places.socket === undefined || places.port === undefined ? [] : networkRules(places.socket, places.port)),
+    ...(places.sockets ?? []).flatMap(socketRules),
     "",
   ].join("\n");
 }
@@ -151,10 +157,16 @@ function above(path: string): string[] {
 function networkRules(socket: string, port: number): string[] {
   if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new RangeError(`${port} is no port`);
   return [
-    "(allow system-socket (socket-domain AF_UNIX))",
-    `(allow network-outbound (remote unix-socket (path-literal ${quoted(socket)})))`,
+    ...socketRules(socket),
     `(allow network-bind network-inbound (local ip "localhost:${port}"))`,
     `(allow network-outbound (remote ip "localhost:${port}"))`,
+  ];
+}
+
+function socketRules(socket: string): string[] {
+  return [
+    "(allow system-socket (socket-domain AF_UNIX))",
+    `(allow network-outbound (remote unix-socket (path-literal ${quoted(socket)})))`,
   ];
 }
 
@@ -186,13 +198,23 @@ interface Parts {
   own: string;
   node: string;
   network: Network | undefined;
+  sockets: readonly string[];
 }
 
-async function prepare(command: Command, { sandbox, own, node, network }: Parts): Promise<Omit<Program, "file">> {
+async function prepare(
+  command: Command,
+  { sandbox, own, node, network, sockets }: Parts,
+): Promise<Omit<Program, "file">> {
   const mounts = await Promise.all(
     command.mounts.map(async (mount) => ({ ...mount, from: await realpath(mount.from) })),
   );
-  const places = { home: join(own, "home"), temporary: join(own, "tmp"), node: await realpath(node), ...network };
+  const places = {
+    home: join(own, "home"),
+    temporary: join(own, "tmp"),
+    node: await realpath(node),
+    ...network,
+    sockets,
+  };
   await Promise.all([mkdir(places.home), mkdir(places.temporary)]);
   const argv = network ? forwarded(command.argv, { ...network, node: places.node }) : command.argv;
   const path = `${dirname(places.node)}:/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin`;

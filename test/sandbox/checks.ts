@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { FIXED_VARIABLES, LEVELS, type Level, seenPath } from "../../src/host/sandbox.ts";
 import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { DOORS } from "./door-checks.ts";
 import { ENDINGS } from "./ending-checks.ts";
 import { type Check, MIB, type Scene } from "./scene.ts";
 
@@ -292,4 +293,4 @@ const SURROUNDINGS: Check[] = [
   },
 ];
 
-const CHECKS: readonly Check[] = [...RESULTS, ...SURROUNDINGS, ...ENDINGS];
+const CHECKS: readonly Check[] = [...RESULTS, ...SURROUNDINGS, ...DOORS, ...ENDINGS];

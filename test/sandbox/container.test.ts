@@ -49,7 +49,7 @@ if (fs.existsSync(file("down"))) {
   fs.writeFileSync(value("--cidfile"), "c0ffee");
   const after = args.findIndex((arg) => arg.startsWith("debian@"));
   const env = Object.fromEntries(variables.trim().split("\\n").map((line) => line.split(/=(.*)/s).slice(0, 2)));
-  const seen = args.slice(after + 1).map((arg) => arg.replace("/run/skillet/network.sock", /source=([^,]*proxy.sock)/.exec(args.join(" "))?.[1]));
+  const seen = args.slice(after + 1).map((arg) => arg.replace("/run/skillet/network.sock", /source=([^,]*net.sock)/.exec(args.join(" "))?.[1]));
   const child = spawn(value("--entrypoint"), seen, { detached: true, stdio: ["inherit", "inherit", "inherit"], env });
   fs.writeFileSync(file("pid"), String(child.pid));
   fs.renameSync(file("pid"), file(value("--name")));
@@ -251,7 +251,7 @@ describe("a run in a container (by a client of the test's own: a real engine was
       { code: "network-closed", message: expect.stringContaining("127.0.0.1:1") },
     ]);
     expect(calls()[0]?.args.join(" ")).toMatch(
-      /--mount type=bind,source=\S+proxy\.sock,target=\/run\/skillet\/network\.sock,readonly /,
+      /--mount type=bind,source=\S+net\.sock,target=\/run\/skillet\/network\.sock,readonly /,
     );
   });
 

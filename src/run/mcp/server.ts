@@ -1,8 +1,8 @@
 import type { SkillError } from "../../shared/error.ts";
+import { timerMs } from "../../shared/patience.ts";
 import { openHiding } from "../../shared/redact.ts";
 import { isData } from "../../skill/data.ts";
 import type { CallOptions, ToolResult } from "../../skill/tool.ts";
-import { timerMs } from "../bound-time.ts";
 import { refusedResult } from "../result.ts";
 import { type Connection, connect, isAnswer, isLate } from "./connect.ts";
 import { openFailures, START_MS } from "./failure.ts";
@@ -78,7 +78,7 @@ export function openServer(launch: Launch): McpServer {
       let used: Connection | undefined;
       try {
         signal?.throwIfAborted();
-        const late = AbortSignal.timeout(timerMs(launch.seconds));
+        const late = AbortSignal.timeout(timerMs(launch.seconds * 1000));
         used = await orAborted(connected(), signal ? AbortSignal.any([signal, late]) : late);
         const result = await used.client.callTool(
           {
@@ -87,7 +87,7 @@ export function openServer(launch: Launch): McpServer {
             ...(key === undefined ? {} : { _meta: { "skillet/idempotency-key": key } }),
           },
           {
-            timeout: timerMs(launch.seconds),
+            timeout: timerMs(launch.seconds * 1000),
             ...(signal ? { signal } : {}),
             ...(onProgress ? { onprogress: (progress) => onProgress(sayProgress(progress, hiding.text)) } : {}),
             // Without what it says of its output: a model reads that as it is.

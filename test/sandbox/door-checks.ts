@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import type { Duplex } from "node:stream";
+import type { Door } from "../../src/host/sandbox.ts";
+import type { Check, Scene } from "./scene.ts";
+
+/** Says what it was told, and whose door it is. */
+const ASK = `const socket = require("node:net").connect(process.env.THE_DOOR);
+  socket.on("data", (bytes) => process.stdout.write(bytes));
+  socket.on("error", (error) => console.log(error.code));
+  socket.end("hello\\n");`;
+
+function door(name: string, onConnection = (connection: Duplex) => echo(connection, name)): Door {
+  return { to: "/run/skillet/door.sock", variable: "THE_DOOR", onConnection };
+}
+
+function echo(connection: Duplex, name: string): void {
+  connection.once("data", (bytes: Buffer) => connection.end(`${name}: ${bytes}`));
+}
+
+/** What the doors of a command promise. */
+export const DOORS: readonly Check[] = [
+  {
+    title: "[Q-20] gives a command its own door to the host, and another command another one",
+    level: "none",
+    async check({ run, node }: Scene) {
+      const both = ["one", "two"].map((name) => run([node, "-e", ASK], { doors: [door(name)] }));
+      assert.deepEqual(
+        (await Promise.all(both)).map(({ stdout }) => stdout),
+        ["one: hello\n", "two: hello\n"],
+      );
+    },
+  },
+  {
+    title: "[Q-20] closes the door when the command ends, whatever goes on behind it",
+    level: "none",
+    async check({ run, node }: Scene) {
+      const { promise: ended, resolve } = Promise.withResolvers<void>();
+      const open = door("x", (connection) => connection.resume().once("close", resolve));
+      const stay =
+        'require("node:net").connect(process.env.THE_DOOR, () => process.exit(console.log(process.env.THE_DOOR)))';
+      const ran = await run([node, "-e", stay], { doors: [open] });
+      await ended;
+      assert.match(ran.stdout, /^\/.*\.sock\n$/);
+      assert.equal(existsSync(ran.stdout.trim()), false);
+    },
+  },
+];
