@@ -1,0 +1,53 @@
+import { join } from "node:path";
+import { type BridgeOptions, bridgeProvider } from "../../src/capability/bridge.ts";
+import { defineProvider } from "../../src/capability/provider.ts";
+import type { CapabilityProvider, ProviderCall } from "../../src/host/capabilities.ts";
+import type { SkillError } from "../../src/shared/error.ts";
+import { temporaryFolder } from "./folder.ts";
+
+/** A provider whose program is this JavaScript: `request` is what it was asked, `answer(result)` and `refuse(error)` print. */
+export function programProvider(source: string, more: Partial<BridgeOptions> = {}): CapabilityProvider {
+  const folder = temporaryFolder({ "program.cjs": `${PRELUDE}\n${source}` });
+  const command = [process.execPath, join(folder, "program.cjs")];
+  return bridgeProvider({ namespace: "notes", command, env: {}, folder, seconds: 10, ...more });
+}
+
+const PRELUDE = `
+const request = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
+const print = (value) => require("node:fs").writeSync(1, typeof value === "string" ? value : JSON.stringify(value));
+const answer = (result) => print({ version: 1, id: request.id, ok: true, result });
+const refuse = (error) => print({ version: 1, id: request.id, ok: false, error });
+`;
+
+/** Somebody who serves one thing, and does nothing. */
+export function idleProvider(namespace: string): CapabilityProvider {
+  const operations = { get: { description: "Gives nothing.", input: { type: "object" }, execute: () => ({}) } };
+  return defineProvider({ namespace, capabilities: { thing: { description: "A thing.", operations } } });
+}
+
+/** A call as the broker makes one. */
+export function callOf(operation: string, input: unknown = {}, more: Partial<ProviderCall> = {}): ProviderCall {
+  const context = {
+    run: "run_1",
+    skill: "note-taker",
+    source: "user",
+    user: "ada",
+    chat: { id: "7", type: "private" },
+  };
+  return { capability: "notes.notes", operation, input, context, key: "key_1", ...more };
+}
+
+/** For a call that is not given up. */
+export function patience(): { signal: AbortSignal } {
+  return { signal: new AbortController().signal };
+}
+
+/** What went wrong: it must. */
+export async function errorOf(work: Promise<unknown>): Promise<SkillError> {
+  try {
+    await work;
+  } catch (error) {
+    return error as SkillError;
+  }
+  throw new Error("it did not fail");
+}
