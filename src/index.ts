@@ -1,3 +1,6 @@
+export { openAudit } from "./capability/audit.ts";
+export { type CapabilityOptions, openCapabilities } from "./capability/open.ts";
+export { openVault } from "./capability/vault.ts";
 export { ASKS } from "./catalog/asks.ts";
 export { type Catalog, type Definition, type IsDenied, openCatalog, type SourceSummary } from "./catalog/catalog.ts";
 export { type ContentOptions, skillContent } from "./catalog/content.ts";
@@ -32,6 +35,17 @@ export {
   type WordScope,
 } from "./host/approvals.ts";
 export type { Caller } from "./host/caller.ts";
+export type {
+  Audit,
+  AuditEntry,
+  AuditLine,
+  AuditVerdict,
+  Capabilities,
+  CapabilityProvider,
+  Credential,
+  Vault,
+  VaultEntry,
+} from "./host/capabilities.ts";
 export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
 export { type RunEvent, type SkillEvent, STOPS, type Stop } from "./host/events.ts";
 export { type Grants, openGrants } from "./host/grants.ts";

@@ -20,6 +20,7 @@ const APART = {
   chokidar: { file: "chokidar", takes: "{ watch }" },
   "ajv/dist/2020.js": { file: "ajv", takes: "{ Ajv2020 }" },
   "ajv-formats": { file: "ajv-formats", takes: "{ default }", footer: "module.exports = module.exports.default;" },
+  jose: { file: "jose", takes: "{ SignJWT, jwtVerify, errors }" },
   ai: { file: "ai", takes: "{ streamText, wrapLanguageModel, jsonSchema }" },
   "@ai-sdk/anthropic": { file: "anthropic", takes: "{ createAnthropic }" },
   "@ai-sdk/openai": { file: "openai", takes: "{ createOpenAI }" },

@@ -24,7 +24,7 @@ export interface Frame {
   /** Another one each time; up to 64 characters. */
   nonce: string;
   method: Method;
-  /** Of `invoke`: `capability`, `operation`, `input`, and where wanted `account`, `key`, `approval`; of `auth.begin`: `capability`, `scopes`; of the others: `flow`, `callback`. */
+  /** Of `invoke`: `capability`, `operation`, `input`, and where wanted `account`, `key`, `approval`; of `auth.begin`: `capability`, `scopes`; of what follows it: `flow`, `callback`. */
   params: Data;
 }
 
@@ -54,7 +54,7 @@ export interface InvokeResult {
   output: unknown;
   /** The word that it was done with; it holds for no second time. */
   approval?: string;
-  /** It was done before, with the same key: this is what came of it then. */
+  /** It was done before, with the same key or before the run was gone on with: this is what came of it then. */
   is_repeated?: true;
   /** How many values were taken out, since they looked like credentials. */
   removed?: number;

@@ -21,6 +21,10 @@ export interface Effect {
   isReversible?: boolean;
   /** Why somebody has to agree. */
   reason: string;
+  /** Where the text came from that it is given, where others wrote it: a line each. */
+  from?: readonly string[];
+  /** No word that was given before covers it, and none on it covers another. */
+  isOnce?: true;
 }
 
 /** How far somebody's word reaches: this call, this run, or this skill for ever. */
@@ -49,15 +53,15 @@ export function asApproval(given: unknown, hide: (text: string) => string = (tex
 const LONGEST_REASON = 500;
 
 /** Whether a word holds for more than one call: who lets files of the workspace be changed is asked once a run. */
-export function isForRun({ on }: Pick<Effect, "on">, { isApproved, scope }: Approval): boolean {
-  return isApproved && (on === "workspace" || scope === "run" || scope === "always");
+export function isForRun({ on, isOnce }: Pick<Effect, "on" | "isOnce">, { isApproved, scope }: Approval): boolean {
+  return isApproved && !isOnce && (on === "workspace" || scope === "run" || scope === "always");
 }
 
 /** Contract: resolves. Ends with the signal. */
 export type Approve = (effect: Effect, options: { signal: AbortSignal }) => Promise<Approval>;
 
 /** What of an effect is agreed to. */
-export type Agreeable = Pick<Effect, "skill" | "source" | "place" | "tool" | "on" | "where">;
+export type Agreeable = Pick<Effect, "skill" | "source" | "place" | "tool" | "on" | "where" | "isOnce">;
 
 /** What the user agreed to once and for all: tools of one copy of a skill, and its changes in a workspace. */
 export interface Approvals {
@@ -82,9 +86,11 @@ export function openApprovals(skilletHome: string): Approvals {
     unreadable: { code: "approvals-unreadable", fix: "mend it, or remove it to start anew: then you are asked again" },
   });
   return {
-    isAlways: (effect) => ledger.entries()[keyOf(effect)]?.allowed.includes(wordOf(effect)) ?? false,
+    isAlways: (effect) =>
+      !effect.isOnce && (ledger.entries()[keyOf(effect)]?.allowed.includes(wordOf(effect)) ?? false),
     add: (effect) =>
       ledger.change((entries) => {
+        if (effect.isOnce) return;
         const { skill, source, place } = effect;
         const known = entries[keyOf(effect)] ?? { name: skill, source, place, allowed: [] };
         if (!known.allowed.includes(wordOf(effect))) known.allowed.push(wordOf(effect));
@@ -110,8 +116,9 @@ export function openApprovals(skilletHome: string): Approvals {
   };
 }
 
-/** Changes in one workspace are one thing, whichever tool makes them. */
-export function wordOf({ tool, on, where = "" }: Pick<Effect, "tool" | "on" | "where">): string {
+/** Changes in one workspace are one thing, whichever tool makes them. What is agreed to once is like nothing else. */
+export function wordOf({ tool, on, where = "", isOnce }: Pick<Effect, "tool" | "on" | "where" | "isOnce">): string {
+  if (isOnce) return `once:${tool}`;
   return on === "workspace" ? `workspace:${where}` : `tool:${tool}`;
 }
 

@@ -7,8 +7,8 @@ import type { Caller } from "./caller.ts";
  * which asks a provider.
  */
 export interface Capabilities {
-  /** Whether somebody serves it, for whoever calls. Contract: quick, asks nobody. */
-  isVisible(id: string, caller: Caller | undefined): boolean;
+  /** Whether somebody serves it to this skill, for whoever calls. Contract: quick, asks nobody. */
+  isVisible(id: string, caller: Caller | undefined, skill?: Skill): boolean;
   /** Whether the operator gave it to this skill. */
   isGranted(id: string, skill: Skill): boolean;
   /** The one who serves it: by the skill's own table, or by its namespace. Nothing when nobody does. */
@@ -30,6 +30,8 @@ export interface CapabilityProvider {
   readonly namespace: string;
   /** How it is reached, for people: `gogcli bridge`, `in this program`. */
   readonly from: string;
+  /** Where the system behind it is: what was kept for one is not given to another. */
+  readonly origin?: string;
   /** How long an answer may take. */
   readonly seconds: number;
   describe(options: ProviderOptions): Promise<ProviderDescription>;
@@ -42,8 +44,8 @@ export interface CapabilityProvider {
 
 export interface ProviderOptions {
   signal: AbortSignal;
-  /** Says how far it is, for whoever waits. */
-  onProgress?(text: string): void;
+  /** Whether the vault has a credential for it, and for whom: what its health may depend on. */
+  isSignedIn?: boolean;
 }
 
 /** Why a provider did not do it. */
@@ -63,6 +65,8 @@ export const PROVIDER_CODES = [
 
 export interface ProviderDescription {
   capabilities: readonly CapabilityDescription[];
+  /** Whether somebody signs in at it. Of a program this is only known when it was asked. */
+  hasAuth?: boolean;
 }
 
 export interface CapabilityDescription {
@@ -184,18 +188,30 @@ export interface VaultEntry {
   account: string;
   /** On whose behalf it is used; empty for whoever owns this machine. */
   user: string;
+  /** None where it is not known what it is good for. */
   scopes: readonly string[];
   at: string;
   expiresAt?: string;
+  /** The `origin` of the provider that it was signed in with: it is given to no other. */
+  origin?: string;
 }
 
 /** Credentials of providers, encrypted, in the user's home. Everything throws a SkillError when it cannot be read or written. */
 export interface Vault {
   /** Needs no key: what is not secret is not encrypted. */
   list(): VaultEntry[];
-  /** Of this account, or of the only or last one. */
-  get(namespace: string, of: { user: string; account?: string | undefined }): Credential | undefined;
-  set(namespace: string, user: string, credential: Credential): void;
+  /** Of this account, or of the only or last one; and none that was signed in with a provider of another origin. */
+  get(
+    namespace: string,
+    of: { user: string; account?: string | undefined; origin?: string | undefined },
+  ): Credential | undefined;
+  /** `isRenewed`: in place of the one that there is, which stays as old as it was. */
+  set(
+    namespace: string,
+    user: string,
+    credential: Credential,
+    of?: { origin?: string | undefined; isRenewed?: boolean },
+  ): void;
   /** Contract: how many were removed. */
   remove(namespace: string, of?: { user?: string; account?: string | undefined }): number;
   /** Something small and secret that a flow keeps in between. Nothing when it has expired, or was taken. */
@@ -216,7 +232,9 @@ export interface AuditEntry {
   method: string;
   capability?: string;
   operation?: string;
-  /** `ok`, or the code of the check that refused it. */
+  /** Who of those that are signed in was asked for, where that was said. */
+  account?: string;
+  /** `ok`; `begun` before a change; `repeated` for what was done before, and not again; or the code of the check that refused it. */
   outcome: string;
   /** `sha256:…` of the input, so that it can be told what was agreed to. */
   input?: string;
@@ -238,7 +256,8 @@ export interface AuditLine extends AuditEntry {
 }
 
 export type AuditVerdict =
-  | { isWhole: true; lines: number; head: string }
+  /** `torn`: lines whose writer was stopped. They are no lines, and none is missing for it. */
+  | { isWhole: true; lines: number; head: string; torn?: readonly number[] }
   | { isWhole: false; lines: number; line: number; message: string };
 
 /** What was asked of brokers: only ever added to, and each line tied to the one before. */

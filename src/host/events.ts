@@ -63,6 +63,8 @@ export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes
       ms: number;
       characters: number;
     }
+  /** A capability was asked for, by a tool or from a sandbox. `outcome`: `ok`, or the code of what refused it. */
+  | { type: "capability-called"; capability: string; operation: string; outcome: string; ms: number }
   /** Somebody has to agree before the call is made. */
   | { type: "approval-asked"; step: number; tool: string; effect: Effect }
   | ({ type: "approval-given"; step: number; tool: string } & Approval)

@@ -2,6 +2,7 @@ import type { Skill } from "../skill/skill.ts";
 import type { Tool } from "../skill/tool.ts";
 import type { Approvals, Approve } from "./approvals.ts";
 import type { Caller } from "./caller.ts";
+import type { Capabilities } from "./capabilities.ts";
 import type { Listen } from "./events.ts";
 import type { Grants } from "./grants.ts";
 import type { Model, SdkModel } from "./models.ts";
@@ -39,8 +40,8 @@ export interface Host {
   caller?: Caller;
   /** Which skill's values were given to which copy of it. Any copy gets them, when left out. */
   grants?: Grants;
-  /** Which capabilities there are for this caller. None, when left out. */
-  capabilities?: { isVisible(id: string, caller: Caller | undefined): boolean };
+  /** Sensitive systems that skills may be given, and who serves them. None, when left out. */
+  capabilities?: Capabilities;
   /** Asks somebody whether a call may be made. Left out: a run that is written down waits, and in any other nobody agrees. */
   approve?: Approve;
   /** What the user agreed to once and for all. Nothing, when left out. */

@@ -34,6 +34,7 @@ const usage = of({ inputTokens: number, outputTokens: number, cachedTokens: numb
 const effect = of({
   ...{ skill: text, source: text, place: text, tool: text, what: text, reason: text },
   ...{ on: oneOf("workspace", "outside", "other"), where: perhaps(text), amount: perhaps(text) },
+  from: perhaps((value) => Array.isArray(value) && value.every(text)),
 });
 /** As deep as anything is shown. */
 const depth: Is = (value) => typeof value === "number" && value >= 0 && value <= 1000;
@@ -48,6 +49,7 @@ const EVENTS: Shapes = {
   "tool-called": { tool: text },
   "tool-blocked": { tool: text, message: text },
   "tool-ended": { tool: text, ms: number, code: perhaps(text) },
+  "capability-called": { capability: text, operation: text, outcome: text, ms: number },
   "approval-asked": { tool: text, effect },
   "approval-given": { tool: text, reason: perhaps(text) },
   "run-ended": { stop: text, ms: number },

@@ -16,6 +16,9 @@ interface Type {
 // What is exactly a host is judged where it is opened: that takes more than a start should load.
 const ENDPOINT = /^(?:[^\s:/@[\]]+|\[[\da-f:.]+\]):\d{1,5}$/i;
 
+const NAMESPACE = /^[a-z][a-z0-9_-]*$/;
+const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*\.(?:\*|[a-z][a-z0-9_-]*)$/;
+
 export const TYPES = {
   text: text(() => true, 'text in quotes, "…"'),
   path: text(isAbsolute, 'a whole path in quotes, "/…"'),
@@ -32,9 +35,16 @@ export const TYPES = {
   },
   number: number((value) => Number.isSafeInteger(value) && value >= 0, "a whole number", "20"),
   size: number((value) => Number.isSafeInteger(value) && value >= 1, "a whole number above 0", "20"),
+  patience: number(
+    (value) => Number.isSafeInteger(value) && value >= 1 && value <= 300,
+    "a whole number, 1 to 300",
+    "30",
+  ),
   price: number((value) => Number.isFinite(value) && value >= 0, "a number of dollars", "2.5"),
   texts: list(() => true, 'a list of texts, ["…"]'),
   command: list((item) => item !== "", 'a program and its arguments, ["…"]', 1),
+  capabilities: list((item) => CAPABILITY.test(item), 'a list of capabilities, ["gog.email"]; `gog.*` is all of gog'),
+  namespace: text((value) => NAMESPACE.test(value), 'a name of small letters, digits, `-` and `_` in quotes, "gog"'),
   endpoints: list((item) => ENDPOINT.test(item), 'a list of hosts with their ports, ["api.example.com:443"]'),
 } satisfies Record<string, Type>;
 

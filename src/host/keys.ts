@@ -1,11 +1,12 @@
 import { DEFAULTS } from "../catalog/defaults.ts";
+import { CAPABILITY_DEFAULTS, type CapabilitySettings, type ProviderSettings } from "./capability-settings.ts";
 import { type RULES, TYPES } from "./key-types.ts";
 import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
 import { RETENTION, type Retention } from "./runs-prune.ts";
 import { SANDBOX_DEFAULTS, type SandboxSettings, SCRIPT_DEFAULTS, type ScriptLimits } from "./sandbox-settings.ts";
-import type { DisclosureSettings, McpSettings, ProviderSettings } from "./settings.ts";
-import { entryOf, type OneServer, type OneSkill, type Values } from "./values.ts";
+import type { DisclosureSettings, McpSettings } from "./settings.ts";
+import { entryOf, type OneProvider, type OneServer, type OneSkill, type Values } from "./values.ts";
 
 export interface Key {
   /** `*` stands for any name, `UPPER_CASE` for a variable. */
@@ -60,6 +61,7 @@ export const KEYS: readonly Key[] = [
     "whether commands in its instructions are run, once it is trusted",
     "dynamicCommands",
   ),
+  skillKey("capabilities", "capabilities", "capabilities that it is given, of those that it declares", "capabilities"),
   ...providerKeys("skills.*.capability_provider", ({ skills }, [, name]) => {
     const skill = skillOf(skills, name);
     skill.provider ??= {};
@@ -195,7 +197,33 @@ export const KEYS: readonly Key[] = [
   scriptKey("output_bytes", "how much it may print", "output"),
   scriptKey("arguments", "how many arguments it may be given", "arguments"),
   scriptKey("argument_bytes", "how many bytes they may be together", "argumentBytes"),
-  ...providerKeys("capabilities.providers.*", ({ providers }, parts) => entryOf(providers, parts[2], () => ({}))),
+  ...providerKeys("capabilities.providers.*", ({ providers }, parts) => providerOf(providers, parts[2]), {
+    hasPlainName: true,
+  }),
+  namedProviderKey("chat_types", "texts", 'the chats that it is there for; `["private"]`', "chatTypes"),
+  namedProviderKey("allow_chat_ids", "texts", "the only chats that it is there for; `[]` lets all", "allowChatIds"),
+  namedProviderKey("base_url", "address", "where the system behind it is, for one that is built in", "baseUrl"),
+  namedProviderKey(
+    "client_id",
+    "text",
+    "what its sign-in pages know this program by, for one that is built in",
+    "clientId",
+  ),
+  key(
+    "capabilities.providers.*.env.UPPER_CASE",
+    "text",
+    "a variable of its program: a value, `env:NAME`, or `file:PATH`",
+    ({ providers }, value, parts) => providerOf(providers, parts[2]).env.set(parts[4] ?? "", String(value)),
+    { isSecret: true, hasPlainName: true },
+  ),
+  capabilityKey("calls_per_run", "size", "how many calls a run may make of capabilities", "calls"),
+  capabilityKey("changes_per_run", "number", "how many of these may change something", "changes"),
+  capabilityKey(
+    "vault_passphrase_file",
+    "path",
+    "a file that what is kept of sign-ins is encrypted with, in place of a key of the system's",
+    "passphraseFile",
+  ),
 ];
 
 /** The keys for people to read. */
@@ -251,17 +279,38 @@ function priceKey(name: keyof Price, means: string): Key {
 function providerKeys(
   table: string,
   providerIn: (values: Values, parts: readonly string[]) => ProviderSettings,
+  rest: Rest = {},
 ): readonly Key[] {
   const row = (name: string, type: Key["type"], means: string, field: keyof ProviderSettings): Key =>
-    key(`${table}.${name}`, type, means, (values, value, parts) =>
-      Object.assign(providerIn(values, parts), { [field]: value }),
+    key(
+      `${table}.${name}`,
+      type,
+      means,
+      (values, value, parts) => Object.assign(providerIn(values, parts), { [field]: value }),
+      rest,
     );
   return [
     row("enabled", "flag", "whether this provider of capabilities is asked", "enabled"),
-    row("namespace", "text", "what its capabilities begin with, as `gog` in `gog.email`", "namespace"),
+    row("namespace", "namespace", "what its capabilities begin with, as `gog` in `gog.email`", "namespace"),
     row("command", "command", "the program of yours that serves them", "command"),
-    row("timeout_seconds", "size", "how long it may take for an answer", "seconds"),
+    row("timeout_seconds", "patience", "how long it may take for an answer; 30", "seconds"),
   ];
+}
+
+function namedProviderKey(name: string, type: Key["type"], means: string, field: keyof ProviderSettings): Key {
+  const set: SetKey = ({ providers }, value, parts) =>
+    Object.assign(providerOf(providers, parts[2]), { [field]: value });
+  return key(`capabilities.providers.*.${name}`, type, means, set, { hasPlainName: true });
+}
+
+function providerOf(providers: Values["providers"], name: string | undefined): OneProvider {
+  return entryOf(providers, name, () => ({ env: new Map() }));
+}
+
+function capabilityKey(name: string, type: Key["type"], means: string, field: keyof CapabilitySettings): Key {
+  const set: SetKey = ({ capabilities }, value) => Object.assign(capabilities, { [field]: value });
+  const usual = CAPABILITY_DEFAULTS[field];
+  return key(`capabilities.${name}`, type, means, set, usual === undefined ? {} : { default: usual });
 }
 
 function disclosureKey(name: string, type: Key["type"], means: string, field: keyof DisclosureSettings, rest: Rest) {

@@ -3,7 +3,7 @@ import type { ErrorObject } from "ajv";
 import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
 import { oneLine } from "../shared/text.ts";
-import type { Data } from "../skill/data.ts";
+import { type Data, isData } from "../skill/data.ts";
 
 const MOST_PROBLEMS = 10;
 
@@ -12,12 +12,50 @@ export async function schemaProblem(schema: Data, value: unknown, care: Care = "
   let validate: Validate;
   try {
     validate = await compile(schema, care);
-    if (inTime(() => validate(value))) return undefined;
+    if (isLinear(schema) ? validate(value) : inTime(() => validate(value))) return undefined;
   } catch (error) {
     return invalid(`the schema cannot be used: ${oneLine(reason(error), 300)}`).problem;
   }
   const problems = (validate.errors ?? []).slice(0, MOST_PROBLEMS * 10).map(sayProblem);
   return invalid([...new Set(problems)].slice(0, MOST_PROBLEMS).join("; ")).problem;
+}
+
+/**
+ * Whether a value is looked at once, part by part: then it takes no longer than reading it did, and to watch the time would take longer than
+ * the check.
+ */
+function isLinear(schema: Data): boolean {
+  const known = LINEAR.get(schema);
+  if (known !== undefined) return known;
+  const is = isPlain(schema, 0);
+  LINEAR.set(schema, is);
+  return is;
+}
+
+const LINEAR = new WeakMap<Data, boolean>();
+const MOST_DEEP = 10;
+/** Keywords that say something about one value, or hold schemas for parts of it. */
+const PLAIN = new Set([
+  ...["type", "description", "title", "default", "examples", "enum", "const", "format", "required", "$schema", "$id"],
+  ...["minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
+  ...[
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "pattern",
+    "properties",
+    "items",
+    "additionalProperties",
+  ],
+]);
+
+function isPlain(schema: unknown, depth: number): boolean {
+  if (typeof schema === "boolean" || schema === undefined) return true;
+  if (!isData(schema) || depth > MOST_DEEP || !Object.keys(schema).every((keyword) => PLAIN.has(keyword))) return false;
+  const { properties = {}, items, additionalProperties } = schema;
+  const parts = [...(isData(properties) ? Object.values(properties) : [properties]), items, additionalProperties];
+  return parts.every((part) => isPlain(part, depth + 1));
 }
 
 /** Why a schema cannot be used at all. */

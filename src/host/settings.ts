@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { expandPath, type Surroundings } from "../source/locations.ts";
+import { CAPABILITY_DEFAULTS, type CapabilitySettings, type ProviderSettings } from "./capability-settings.ts";
 import { type Entry, readConfig } from "./config-file.ts";
 import { RULES } from "./key-types.ts";
 import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
@@ -18,6 +19,8 @@ import { noValues, type Values } from "./values.ts";
 
 export interface SkillSettings {
   enabled?: boolean;
+  /** A workspace says so, and not the user: then it is there, and is given nothing for that. */
+  enabledBy?: "workspace";
   model?: string;
   allowChatIds?: readonly string[];
   /** What its sandbox may reach and see, over what holds for all. */
@@ -27,6 +30,8 @@ export interface SkillSettings {
   dynamicCommands?: boolean;
   /** Who serves the capabilities that it declares. */
   provider?: ProviderSettings;
+  /** Capabilities that the operator gave it. */
+  capabilities?: readonly string[];
   /** UPPER_CASE keys, with their exact names: values for the variables that the skill declares. */
   variables: ReadonlyMap<string, string>;
 }
@@ -57,14 +62,7 @@ export interface Settings {
   runs: Retention;
   /** Who serves capabilities, by namespace. */
   providers: ReadonlyMap<string, ProviderSettings>;
-}
-
-/** A program of the operator's that serves capabilities. */
-export interface ProviderSettings {
-  enabled?: boolean;
-  namespace?: string;
-  command?: readonly string[];
-  seconds?: number;
+  capabilities: CapabilitySettings;
 }
 
 export interface ToolSettings {
@@ -113,6 +111,7 @@ export const NO_SETTINGS: Settings = {
   limits: RUN_DEFAULTS,
   runs: RETENTION,
   providers: new Map(),
+  capabilities: CAPABILITY_DEFAULTS,
 };
 
 export interface LoadedSettings {
@@ -159,6 +158,7 @@ function merge(user: readonly Entry[], workspace: readonly Entry[]): { entries: 
   for (const theirs of workspace) {
     const { row, value } = theirs;
     const ours = entries.get(idOf(theirs));
+    if (ours?.value === value) continue; // The user says so, whoever says it too.
     if (RULES[row.workspace ?? "always"](value, ours ? ours.value : row.default)) entries.set(idOf(theirs), theirs);
     else overruled.push(theirs);
   }
@@ -172,6 +172,10 @@ function idOf({ parts }: Entry): string {
 function settingsFrom(entries: readonly Entry[], around: Surroundings): Settings {
   const values = noValues();
   for (const { row, value, parts } of entries) row.set(values, value, parts);
+  for (const { parts, owner } of entries) {
+    const skill = owner === "workspace" && parts[2] === "enabled" ? values.skills.get(parts[1] ?? "") : undefined;
+    if (skill) skill.enabledBy = "workspace";
+  }
   return {
     skills: values.skills,
     defaults: { ...NO_SETTINGS.defaults, ...values.defaults },
@@ -186,6 +190,7 @@ function settingsFrom(entries: readonly Entry[], around: Surroundings): Settings
     limits: { ...RUN_DEFAULTS, ...values.limits },
     runs: { ...RETENTION, ...values.runs },
     providers: values.providers,
+    capabilities: { ...CAPABILITY_DEFAULTS, ...values.capabilities },
   };
 }
 

@@ -91,9 +91,7 @@ export function openSpans({ parent, hasContent }: SpanOptions): Spans {
     "step-ended": (event) => {
       const { span: around, model, said } = runOf(event);
       const name = model["gen_ai.request.model"];
-      const earliest = Number(BigInt(around.startTimeUnixNano) / 1_000_000n);
-      const start = new Date(Math.max(Date.parse(event.at) - event.ms, earliest));
-      const span = newSpan(name === undefined ? "chat" : `chat ${name}`, CLIENT, start.toISOString(), around);
+      const span = newSpan(name === undefined ? "chat" : `chat ${name}`, CLIENT, startOf(event, around), around);
       const text = said.get(event.step);
       said.delete(event.step);
       add(span, {
@@ -121,10 +119,17 @@ export function openSpans({ parent, hasContent }: SpanOptions): Spans {
       const { calls } = runOf(event);
       const at = calls.findLastIndex(({ step, tool }) => step === event.step && tool === event.tool);
       const [call] = at === -1 ? [] : calls.splice(at, 1);
-      const start = new Date(Date.parse(event.at) - event.ms).toISOString();
-      const span = call?.span ?? toolSpan({ ...event, at: start }, runOf(event).span);
+      const { span: around } = runOf(event);
+      const span = call?.span ?? toolSpan({ ...event, at: startOf(event, around) }, around);
       add(span, { "skillet.characters": event.characters });
       if (event.isError) fail(span, event.code ?? "failed");
+      return [ended(span, event.at)];
+    },
+    "capability-called": (event) => {
+      const { span: around } = runOf(event);
+      const name = `capability ${event.capability} ${event.operation}`;
+      const span = newSpan(name, CLIENT, startOf(event, around), around);
+      if (event.outcome !== "ok") fail(span, event.outcome);
       return [ended(span, event.at)];
     },
     "run-ended": (event) => {
@@ -159,6 +164,12 @@ function aroundOf(runs: ReadonlyMap<string, OpenRun>, run: string): OpenRun | un
     if (around) return around;
   }
   return undefined;
+}
+
+/** When something began that has just ended: not before what it is in, whose time is rounded. */
+function startOf({ at, ms }: { at: string; ms: number }, around: Span): string {
+  const earliest = Number(BigInt(around.startTimeUnixNano) / 1_000_000n);
+  return new Date(Math.max(Date.parse(at) - ms, earliest)).toISOString();
 }
 
 function newSpan(

@@ -1,8 +1,9 @@
+import type { CapabilitySettings, ProviderSettings } from "./capability-settings.ts";
 import type { RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
 import type { Retention } from "./runs-prune.ts";
 import type { SandboxSettings, ScriptLimits, WorkspaceAccess } from "./sandbox-settings.ts";
-import type { DisclosureSettings, McpSettings, ProviderSettings, ToolSettings } from "./settings.ts";
+import type { DisclosureSettings, McpSettings, ToolSettings } from "./settings.ts";
 
 /** What the configuration says, before defaults fill it up. */
 export interface Values {
@@ -18,21 +19,28 @@ export interface Values {
   mcp: Map<string, OneServer>;
   limits: Partial<RunLimits>;
   runs: Partial<Retention>;
-  providers: Map<string, ProviderSettings>;
+  providers: Map<string, OneProvider>;
+  capabilities: Partial<CapabilitySettings>;
 }
 
 export interface OneSkill {
   enabled?: boolean;
+  enabledBy?: "workspace";
   network?: readonly string[];
   workspace?: WorkspaceAccess;
   model?: string;
   allowChatIds?: readonly string[];
   dynamicCommands?: boolean;
   provider?: ProviderSettings;
+  capabilities?: readonly string[];
   variables: Map<string, string>;
 }
 
 export interface OneServer extends McpSettings {
+  env: Map<string, string>;
+}
+
+export interface OneProvider extends ProviderSettings {
   env: Map<string, string>;
 }
 
@@ -51,6 +59,7 @@ export function noValues(): Values {
     limits: {},
     runs: {},
     providers: new Map(),
+    capabilities: {},
   };
 }
 

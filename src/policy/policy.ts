@@ -4,7 +4,7 @@ import { seesCapabilities } from "./capabilities.ts";
 import { fitsChatId, fitsChatType } from "./chat.ts";
 import { ownsSecrets } from "./secrets.ts";
 import { fitsSystem, hasPrograms } from "./system.ts";
-import { tableOf } from "./table.ts";
+import { keyOf } from "./table.ts";
 import { hasTools } from "./tools.ts";
 import { isTrusted } from "./trust.ts";
 import { hasVariables } from "./variables.ts";
@@ -29,15 +29,23 @@ export type Purpose = "load" | "run" | "use";
 /** Switched off in the configuration, or bundled and off until switched on. */
 export const isEnabled: Policy = (skill, host) => {
   const enabled = host.settings.skills.get(skill.name)?.enabled;
-  const isOn = enabled ?? (skill.origin.scope !== "bundled" || skill.manifest.defaultEnabled);
-  if (isOn) return undefined;
+  if (enabled || (enabled === undefined && !isOffAtFirst(skill))) return undefined;
   return {
     code: "disabled",
     kind: "access",
     message: `Skill '${skill.name}' is disabled${enabled === false ? " in the configuration" : " until it is switched on"}`,
-    fix: `set ${tableOf(skill)} enabled = true in config.toml`,
+    fix: `switch it on${needsMore(skill) ? ", then try again for what else it needs" : ""}: skillet config set ${keyOf(skill, "enabled")} true`,
   };
 };
+
+/** Whether a skill comes switched off: nobody has missed it who has not switched it on. */
+export function isOffAtFirst({ origin, manifest }: Skill): boolean {
+  return origin.scope === "bundled" && !manifest.defaultEnabled;
+}
+
+function needsMore({ manifest: { capabilities } }: Skill): boolean {
+  return capabilities.length > 0;
+}
 
 interface Row {
   denies: Policy;

@@ -35,9 +35,10 @@ export function claimSecrets(skill: Skill, host: Host): void {
   if (!grants.isOwner(skill, owner)) throw new SkillError("secret-other-source", otherSource(skill, owner, host));
 }
 
-/** Whether the configuration gives this name what not every skill has: values, a network, a workspace, commands in its instructions. */
+/** Whether the configuration gives this name what not every skill has: values, capabilities, a network, a workspace, commands in its instructions. */
 export function isGiven(skill: Skill, host: Host): boolean {
   const { network = [], workspace = "none", dynamicCommands = false } = host.settings.skills.get(skill.name) ?? {};
+  if (skill.manifest.capabilities.some((id) => host.capabilities?.isGranted(id, skill))) return true;
   return network.length > 0 || workspace !== "none" || dynamicCommands || configuredVariables(skill, host).length > 0;
 }
 

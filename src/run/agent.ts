@@ -1,10 +1,11 @@
 import type { Host } from "../host/host.ts";
 import type { Message, Model, Task } from "../host/models.ts";
-import type { Isolation, Notice } from "../host/sandbox.ts";
+import { type Isolation, type Notice, WORKSPACE_FOLDER } from "../host/sandbox.ts";
 import { costOf } from "../model/cost.ts";
 import { shownPath } from "../policy/shown-path.ts";
 import { defined } from "../shared/defined.ts";
 import type { Hiding } from "../shared/redact.ts";
+import { SKILL_FOLDER } from "../skill/script.ts";
 import type { CallOptions, Tool, ToolOwner } from "../skill/tool.ts";
 import { TimedOut } from "./bound-time.ts";
 import type { Gate } from "./gate.ts";
@@ -13,6 +14,8 @@ import { type Budget, emit, type LoopEnd } from "./loop-options.ts";
 import { asNotice, hide } from "./notice.ts";
 import type { Port } from "./port.ts";
 import { contentOf, type RunResult } from "./result.ts";
+import type { Taint } from "./taint.ts";
+import { beginTaint } from "./taint-begin.ts";
 
 export interface Bounds {
   iterations: number;
@@ -48,6 +51,8 @@ export interface Agent {
   warnings: readonly Notice[];
   depth: number;
   parent?: string | undefined;
+  /** What was read for it that others wrote; nothing, when left out. */
+  taint?: Taint;
   /** When it began, as `performance.now` counts. */
   start: number;
   signal: AbortSignal;
@@ -82,6 +87,8 @@ export async function runAgent(agent: Agent): Promise<RunResult> {
     context: agent.context ?? {},
     workspace: host.workspace === undefined ? undefined : shownPath(host.workspace, host),
     agreed: new Set(),
+    taint: beginTaint(agent),
+    inside: [host.workspace, agent.owner?.place, WORKSPACE_FOLDER, SKILL_FOLDER].filter(Boolean) as string[],
     limits: { iterations: bounds.iterations, toolSeconds: host.settings.limits.toolSeconds },
     budget: bounds.budget,
     costOf: (usage) => costOf(usage, model.name, host.settings.prices),

@@ -12,6 +12,7 @@ import { hideIn } from "./notice.ts";
 import type { Port } from "./port.ts";
 import { unlabelled } from "./printed.ts";
 import { shown } from "./shown.ts";
+import { noteResult } from "./taint.ts";
 import { effectToAgree } from "./word.ts";
 
 const MOST_CALLS = 32;
@@ -70,11 +71,16 @@ async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place)
   const name = `tool:${place}`;
   if (!tool || refused) return port.step(name, async () => block(port, options, call, at.step, refused));
   const callOptions = optionsFor(port, options, tool, at);
+  const noted = (result: ToolResult) => {
+    noteResult(options.taint, { tool, input: call.input, own: options.owner?.name }, result);
+    return result;
+  };
   if (!isRunTool(tool)) {
-    return port.step(name, async () => {
+    const made = port.step(name, async () => {
       const finish = begin(port, options, call, at);
-      return finish(await callInTime(tool, call.input, callOptions, options.limits.toolSeconds));
+      return finish(await callInTime(tool, call.input, callOptions, options.limits.toolSeconds, port.waited));
     });
+    return noted(await made);
   }
   const started = performance.now();
   // A run has steps of its own: so it is in none, and only what is said of it is.
@@ -82,9 +88,10 @@ async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place)
     begin(port, options, call, at);
     return true;
   });
-  const within = { id: `${run}.${place}`, parent: run, port: port.within(place), budget, asked };
+  const { taint } = options;
+  const within = { id: `${run}.${place}`, parent: run, port: port.within(place), budget, asked, taint };
   const result = await safely(() => tool.executeWithin(call.input, callOptions, within));
-  return port.step(name, async () => finished(port, options, call, { ...at, started }, result));
+  return noted(await port.step(name, async () => finished(port, options, call, { ...at, started }, result)));
 }
 
 /** What a call comes with: variables go only to the skill that declares them. */

@@ -6,6 +6,7 @@ import { count } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Gate } from "./gate.ts";
 import type { Budget } from "./loop-options.ts";
+import type { Taint } from "./taint.ts";
 
 /** The runs that a run was started by, outermost first, and what they leave to it. */
 export interface Chain {
@@ -23,6 +24,8 @@ export interface Chain {
   asked?: string;
   /** The alias of its caller's model. */
   model?: string;
+  /** What its caller has read that others wrote: what it is told may come from there. */
+  taint?: Taint;
 }
 
 /** Nobody's but the user's. */

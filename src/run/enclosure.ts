@@ -1,7 +1,10 @@
+import { dirname } from "node:path";
+import type { Broker } from "../capability/broker.ts";
 import { skilletHome, userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import {
   type Endpoint,
+  FIXED_VARIABLES,
   HOME_FOLDER,
   type Isolation,
   type Limits,
@@ -16,10 +19,10 @@ import {
 import type { SandboxSettings, WorkspaceAccess } from "../host/sandbox-settings.ts";
 import { openSandbox } from "../sandbox/open.ts";
 import { defaultPlaces, type Places } from "../sandbox/packages/place.ts";
-import { storeFolder } from "../sandbox/places.ts";
+import { sandboxFolder, storeFolder } from "../sandbox/places.ts";
 import { storeSkill } from "../sandbox/store.ts";
 import { SkillError } from "../shared/error.ts";
-import type { Hiding, Secrets } from "../shared/redact.ts";
+import { bothHiding, type Hiding, openHiding, type Secrets } from "../shared/redact.ts";
 import { SKILL_FOLDER } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
@@ -39,6 +42,10 @@ export interface EnclosureRequest {
   workspace: "as-configured" | "own";
   onProgress(text: string): void;
   signal: AbortSignal;
+  /** Who stands between its code and capabilities, where it has any. */
+  broker?: Pick<Broker, "door" | "halted"> | undefined;
+  /** How long was waited for people, which is nobody's time. */
+  waited?: (() => number) | undefined;
 }
 
 /** What all code of one run shares. Each command has a sandbox of its own in it. */
@@ -134,7 +141,9 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
     },
     async run(argv, options = {}) {
       const limits = within(limitsOf(host), options);
-      const output = collectOutput(limits.output, hiding, options.onText ?? (() => {}));
+      const way = request.broker && !options.isPlain ? await openWay(request.broker, sandbox, home) : undefined;
+      const hidden = way ? bothHiding(hiding, openHiding(way.secrets)) : hiding;
+      const output = collectOutput(limits.output, hidden, options.onText ?? (() => {}));
       const raw = options.isRaw ? collectBytes(limits.output) : undefined;
       // Opened anew each time: what the user makes between two commands is neither open to the second nor its doing.
       const workspace = openWorkspace(host, { access: access === "none" ? access : (options.access ?? access), home });
@@ -143,9 +152,10 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
         .run(
           {
             argv,
-            env: { ...(options.isPlain ? {} : env), ...options.env },
+            env: { ...(options.isPlain ? {} : env), ...options.env, ...way?.env },
             folder: options.folder ?? start,
-            mounts: [...files, ...workspace.mounts, ...(options.mounts ?? [])],
+            mounts: [...files, ...workspace.mounts, ...(options.mounts ?? []), ...(way?.mounts ?? [])],
+            ...(way ? { doors: [way.door] } : {}),
             network: (options.hasNetwork ?? !options.isPlain) ? network : [],
             limits,
             ...(root === undefined ? {} : { root }),
@@ -154,7 +164,8 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
           },
           {
             onOutput: (stream, bytes) => (raw && stream === "stdout" ? raw.take(bytes) : output.take(stream, bytes)),
-            signal: options.signal ? AbortSignal.any([request.signal, options.signal]) : request.signal,
+            signal: AbortSignal.any([request.signal, options.signal, way?.halted].filter((one) => one !== undefined)),
+            ...(request.waited ? { waited: request.waited } : {}),
           },
         )
         .finally(() => {
@@ -166,6 +177,16 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
       return { ...outcome, ...printed, ...(raw ? raw.end() : {}), notices: [...said, ...left], limits };
     },
   };
+}
+
+/** The way to the broker, for one command: its socket, its token, and the command that speaks with it. */
+async function openWay(broker: Pick<Broker, "door" | "halted">, sandbox: Sandbox, home: string) {
+  const { commandMounts } = await import("../capability/sandbox-command.ts");
+  const { door, env } = await broker.door();
+  const mounts = commandMounts(sandboxFolder(home), sandbox);
+  const folder = sandbox.mapsPaths ? undefined : dirname(mounts[0]?.from ?? "/");
+  const path = folder === undefined ? {} : { PATH: `${folder}:${FIXED_VARIABLES["PATH"]}` };
+  return { door, mounts, env: { ...env, ...path }, secrets: new Map(Object.entries(env)), halted: broker.halted };
 }
 
 /** Where the caller is root, code is somebody else, and git looks into nobody's folder but its own user's unless it is told. */

@@ -14,6 +14,8 @@ export interface Briefing {
   enclosure: Pick<Enclosure, "access" | "asksToWrite" | "places" | "notices" | "sandbox"> | undefined;
   tools: readonly string[];
   variables: readonly string[];
+  /** What of sensitive systems it may ask for. */
+  capabilities: readonly string[];
   iterations: number;
 }
 
@@ -31,7 +33,7 @@ export function instructionsFor(briefing: Briefing): string {
   ].join("\n\n");
 }
 
-function surroundings({ enclosure, tools, variables }: Briefing): string[] {
+function surroundings({ enclosure, tools, variables, capabilities }: Briefing): string[] {
   if (enclosure === undefined || !COMMANDS.some((name) => tools.includes(name))) return [];
   const { access, asksToWrite, places, notices } = enclosure;
   const lines = ["Commands run in a sandbox:"];
@@ -45,6 +47,11 @@ function surroundings({ enclosure, tools, variables }: Briefing): string[] {
   if (variables.length > 0) {
     lines.push(
       `- these variables are set: ${variables.join(", ")}; where their values would be shown, [NAME] stands instead`,
+    );
+  }
+  if (capabilities.length > 0 && tools.includes("bash")) {
+    lines.push(
+      `- \`skillet-sb capability list\` says what can be done with ${capabilities.join(", ")}, and how; what changes something is put to the user each time, with its exact input`,
     );
   }
   return [lines.join("\n")];

@@ -136,7 +136,9 @@ class Driver {
     if (known && (isDone || isSame(known.effect, ask.effect))) return { effect: ask.effect, ...known };
     const word = await this.#waits.during(() => wordOn(this.#driven.host, ask));
     if (word || !journal) {
-      if (word && journal && !this.#isLeaving()) this.#kept(() => journal.answer(name, word, ask.effect));
+      // What is said once nobody waits for it is no word.
+      const isKept = !this.#isLeaving() && !ask.signal.aborted;
+      if (word && journal && isKept) this.#kept(() => journal.answer(name, word, ask.effect));
       return { approval: word ?? NOBODY, effect: ask.effect };
     }
     ask.onAsked();
@@ -215,8 +217,10 @@ function haltedError(): SkillError {
   return new SkillError("halted", { message: "The run goes no further" });
 }
 
+/** Where its words come from is left aside: what was read by then and is not read again is not known any more. */
 function isSame(a: Effect | undefined, b: Effect): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
+  const whole = ({ from: _, ...effect }: Effect) => JSON.stringify(effect);
+  return a !== undefined && whole(a) === whole(b);
 }
 
 /** What began before and has no end: whoever looks on now has to know of it. */

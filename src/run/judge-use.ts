@@ -30,7 +30,7 @@ export interface Judged extends ResolvedModel {
 
 /** Whether a skill may be used so: which is meant, then everything that speaks against it at once. */
 export async function judgeUse(
-  use: Pick<Use, "catalog" | "host" | "request" | "chain">,
+  use: Pick<Use, "catalog" | "host" | "request" | "chain"> & Partial<Pick<Use, "signal">>,
   /** What was taken when it began, where it began before: the request is kept without secrets, and fits no schema any more. */
   taken?: Pick<Judged, "input" | "hasTakenContext">,
 ): Promise<Judged | { refusals: readonly Notice[] }> {
@@ -59,11 +59,25 @@ export async function judgeUse(
     ...("code" in resolved ? [resolved] : []),
   ];
   if (refusals.length > 0 || "problem" in read || "code" in resolved) return refuse(refusals);
+  const unready = await unreadyOf(skill, use);
+  // Who was stopped did not say that it is not ready.
+  if (unready.length > 0 && !use.signal?.aborted) return refuse(unready);
   const copy = copySkill(skill);
   const changes = host.trust?.changesOf(skill, copy) ?? [];
   if (changes.length > 0) return refuse([changed(skill, changes)]);
   const { value: input, hasTakenContext = false } = read;
   return { skill, copy, secrets, hidden, input, hasTakenContext, ...resolved };
+}
+
+/** Last, since whoever serves a capability has to be asked. */
+async function unreadyOf(
+  skill: Skill,
+  { host, request, signal = request.signal }: Pick<Use, "host" | "request"> & Partial<Pick<Use, "signal">>,
+): Promise<Notice[]> {
+  const { capabilities, caller } = host;
+  if (!capabilities || skill.manifest.capabilities.length === 0) return [];
+  const { unready } = await import("../capability/ready.ts"); // Only who has any loads what it needs.
+  return unready(capabilities, skill, { caller, signal: signal ?? new AbortController().signal });
 }
 
 /** There is none of this name: since it was left out, or is broken; or the nearest that may be known of is meant. */

@@ -6,6 +6,7 @@ import type { Hiding } from "../shared/redact.ts";
 import type { CallOptions, Tool, ToolOwner, ToolResult } from "../skill/tool.ts";
 import type { Gate } from "./gate.ts";
 import type { Port } from "./port.ts";
+import type { Taint } from "./taint.ts";
 
 /** Tokens that are left to a run and all that it calls. */
 export interface Budget {
@@ -34,6 +35,10 @@ export interface LoopOptions {
   workspace?: string | undefined;
   /** What somebody agreed to for the whole run. */
   agreed: Set<string>;
+  /** What was read that others wrote. */
+  taint: Taint;
+  /** The folders that others may name: the workspace, and the skill's own. */
+  inside: readonly string[];
   task: Task;
   effort?: string | undefined;
   asked?: string | undefined;
@@ -67,6 +72,8 @@ export interface Within {
   budget: Budget;
   /** The model that was asked for by name. */
   asked: string | undefined;
+  /** What the one around it has read. */
+  taint: Taint;
 }
 
 /** A tool whose call is a run of its own, with steps and limits of its own. */

@@ -36,7 +36,7 @@ export interface UsePlan {
   warnings: readonly Notice[];
 }
 
-/** Every check of a use at once, with what it would be given. Nothing is run, and no model is asked. */
+/** Every check of a use at once, with what it would be given. Nothing of the skill is run, and no model is asked; who serves a capability is asked whether it is ready. */
 export async function planUse(catalog: Catalog, given: Partial<Host>, request: UseRequest): Promise<UsePlan> {
   const host: Host = { settings: NO_SETTINGS, ...given };
   const judged = await judgeUse({ catalog, host, request, chain: TOP }).catch((error) => ({
@@ -143,7 +143,7 @@ const ROWS: readonly Row[] = [
   },
   {
     name: "capabilities",
-    codes: ["capability-unavailable"],
+    codes: ["capability-unavailable", "capability-not-granted", "capability-not-ready"],
     detail: ({ manifest: { capabilities } }) => capabilities.join(", ") || "none",
   },
   {

@@ -61,17 +61,19 @@ export function livePort(host: Pick<Host, "approve" | "approvals">, emit: (event
 /** How long was waited for people, with what is waited for now. */
 export function openWaits(): { during<T>(work: () => Promise<T>): Promise<T>; waited(): number } {
   let over = 0;
-  let since: number | undefined;
+  let since = 0;
+  // Commands of a skill may have several asked at once: what is waited for twice at the same time is waited for once.
+  let asked = 0;
+  const waited = () => over + (asked === 0 ? 0 : performance.now() - since);
   return {
-    waited: () => over + (since === undefined ? 0 : performance.now() - since),
+    waited,
     async during(work) {
-      const start = performance.now();
-      since ??= start;
+      if (asked++ === 0) since = performance.now();
       try {
         return await work();
       } finally {
-        over += performance.now() - start;
-        since = undefined;
+        const whole = waited();
+        if (--asked === 0) over = whole;
       }
     },
   };
@@ -86,11 +88,16 @@ export async function wordOn(
   if (!approve) return undefined;
   onAsked();
   const approval = await untilAborted(given(approve, effect, signal), signal).then((word) =>
-    asApproval(word, oneLineOf(hide)),
+    boundTo(effect, asApproval(word, oneLineOf(hide))),
   );
   const kept = keptFor(approvals, effect, approval);
   onGiven(kept);
   return kept;
+}
+
+/** A word on what is asked about each time is for this time, whatever was said. */
+function boundTo({ isOnce }: Effect, approval: Approval): Approval {
+  return isOnce && approval.isApproved ? { ...approval, scope: "once" } : approval;
 }
 
 /** What cannot be written down holds for this run. */

@@ -8,7 +8,7 @@ import type { Hiding, Secrets } from "../shared/redact.ts";
 import { interpreterOf, SKILL_FOLDER, type SkillScript, STAND_INS } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
-import { type Enclosure, openEnclosure, pythonFolder } from "./enclosure.ts";
+import { type Enclosure, type EnclosureRequest, openEnclosure, pythonFolder } from "./enclosure.ts";
 import { pythonCommand } from "./python.ts";
 
 export interface Preparation {
@@ -21,6 +21,8 @@ export interface Preparation {
   args: readonly string[];
   onProgress(text: string): void;
   signal: AbortSignal;
+  broker?: EnclosureRequest["broker"];
+  waited?: EnclosureRequest["waited"];
 }
 
 export interface PreparedScript {

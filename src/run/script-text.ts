@@ -4,15 +4,16 @@ import type { ToolResult } from "../skill/tool.ts";
 import { sayEnding } from "./ending.ts";
 import { noticeLines, outcomeLine, printedText } from "./printed.ts";
 import { refusedResult } from "./result.ts";
-import { runScript, type ScriptRequest, type ScriptResult } from "./script.ts";
+import { type Around, runScript, type ScriptRequest, type ScriptResult } from "./script.ts";
 
 /** Runs a script, and says what came of it in a way that a model can go on from. */
 export async function scriptText(
   host: Host,
   request: ScriptRequest,
   onResult: (result: ScriptResult) => void = () => {},
+  around?: Around,
 ): Promise<ToolResult> {
-  const result = await runScript(host, request);
+  const result = await runScript(host, request, around);
   if (result.refusals.length > 0) return refusedResult(result.refusals);
   onResult(result);
   const { skill, script, warnings, isError } = result;

@@ -1,4 +1,6 @@
+import type { Broker } from "../capability/broker.ts";
 import type { Host } from "../host/host.ts";
+import { notify } from "../host/notify.ts";
 import type { Isolation, Notice, Outcome, OutputStream } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials } from "../policy/policy.ts";
@@ -9,12 +11,16 @@ import { count, grouped, nearest } from "../shared/text.ts";
 import { findScript, type SkillScript, scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
+import { brokerFor, endOf } from "./broker.ts";
 import { changed } from "./changed.ts";
+import { runId } from "./id.ts";
 import { asNotice, hide, shortSecrets, unkept } from "./notice.ts";
 import type { Output } from "./output.ts";
+import { livePort } from "./port.ts";
 import { type CommandLimits, limitsOf } from "./script-limits.ts";
 import { allSecrets, type OwnSecrets, ownSecrets } from "./secrets.ts";
 import { type Run, startRun } from "./start-run.ts";
+import { openTaint } from "./taint.ts";
 
 export interface ScriptRequest {
   skill: Skill;
@@ -48,8 +54,18 @@ export interface ScriptResult extends Output {
   limits: CommandLimits;
 }
 
+/** What the run around a script lends to it. */
+export interface Around {
+  broker: Broker | undefined;
+  waited(): number;
+}
+
 /** Runs a script of a skill in a sandbox of its own. Awaited it gives the result, iterated what is printed as it comes. */
-export function runScript(given: Partial<Host>, request: ScriptRequest): Run<ScriptEvent, ScriptResult> {
+export function runScript(
+  given: Partial<Host>,
+  request: ScriptRequest,
+  around?: Around,
+): Run<ScriptEvent, ScriptResult> {
   const host: Host = { settings: NO_SETTINGS, ...given };
   const { skill, script } = request;
   const nothing = { ...NOTHING, skill: skill.name, script, limits: limitsOf(host) };
@@ -60,7 +76,8 @@ export function runScript(given: Partial<Host>, request: ScriptRequest): Run<Scr
     try {
       const judged = judge(host, request, own);
       if ("refusals" in judged) return { ...nothing, refusals: judged.refusals.map(hide(hiding)) };
-      return { ...nothing, ...(await execute(host, { ...request, ...judged, secrets, hiding }, emit, signal)) };
+      const job = { ...request, ...judged, secrets, hiding, around };
+      return { ...nothing, ...(await execute(host, job, emit, signal)) };
     } catch (error) {
       if (signal.aborted) return { ...nothing, ending: "abort" };
       return { ...nothing, refusals: [hide(hiding)(asNotice(error))] };
@@ -90,20 +107,23 @@ function judge(host: Host, request: ScriptRequest, own: OwnSecrets): Judged | { 
 
 async function execute(
   host: Host,
-  request: Omit<ScriptRequest, "script"> & Judged & { secrets: Secrets; hiding: Hiding },
+  request: Omit<ScriptRequest, "script"> & Judged & { secrets: Secrets; hiding: Hiding; around: Around | undefined },
   emit: (event: ScriptEvent) => void,
   signal: AbortSignal,
 ): Promise<Partial<ScriptResult>> {
   const { skill, script, secrets, hiding, args = [] } = request;
   const { prepareScript } = await import("./prepare-script.ts"); // Only who runs code loads what keeps it apart.
   const onProgress = (text: string) => emit({ type: "packages-built", text });
-  const { enclosure, argv, more } = await prepareScript(host, { ...request, args, onProgress, signal });
+  const { broker, waited } = request.around ?? (await ownBroker(host, skill, hiding, signal));
+  const { enclosure, argv, more } = await prepareScript(host, { ...request, args, onProgress, signal, broker, waited });
   emit({ type: "script-started", skill: skill.name, script: script.path });
-  const { notices = [], ...outcome } = await enclosure.run(argv, {
-    ...more,
-    ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
-    onText: (stream, text) => emit({ type: "script-printed", stream, text }),
-  });
+  const { notices = [], ...outcome } = await enclosure
+    .run(argv, {
+      ...more,
+      ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
+      onText: (stream, text) => emit({ type: "script-printed", stream, text }),
+    })
+    .finally(() => (request.around ? undefined : broker?.close()));
   const isWhole = outcome.ending === "exit";
   const warnings = [...shortSecrets(secrets), ...unkept(outcome.isolation), ...notices];
   return {
@@ -113,6 +133,21 @@ async function execute(
     warnings: warnings.map(hide(hiding)),
     isError: !isWhole || outcome.exitCode !== 0 || enclosure.close().length > 0,
   };
+}
+
+/** A script that no run started is one by itself. */
+async function ownBroker(host: Host, skill: Skill, hiding: Hiding, signal: AbortSignal): Promise<Around> {
+  const port = livePort(host, (event) => notify(host, event));
+  const { seconds } = limitsOf(host);
+  const taint = openTaint();
+  let end: (() => number) | undefined;
+  // Its time begins with its command: what is fetched and built before is none of it.
+  const until = () => {
+    end ??= endOf(seconds, port);
+    return end();
+  };
+  const run = { id: runId(), skill, host, port, hiding, until, signal, taint };
+  return { broker: await brokerFor(run), waited: () => port.waited() };
 }
 
 const NOTHING = {

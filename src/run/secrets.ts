@@ -19,7 +19,7 @@ export function ownSecrets(skill: Skill, host: Host): OwnSecrets {
   }
 }
 
-/** Everything that nobody is shown: this skill's values under their own names, then all others that are configured, and the keys of models and servers. */
+/** Everything that nobody is shown: this skill's values under their own names, then all others that are configured, and the keys of models, servers and providers. */
 export function allSecrets(own: Secrets, host: Host): Secrets {
   const secrets = new Map(own);
   const add = (name: string, value: string, longer: string) => {
@@ -33,6 +33,9 @@ export function allSecrets(own: Secrets, host: Host): Secrets {
   for (const [server, { env, token }] of host.settings.mcp) {
     for (const [name, written] of env) add(name, resolvedOrNone(written, host), `${server}.${name}`);
     if (token !== undefined) add(`${server}.token`, resolvedOrNone(token, host), `tools.mcp.${server}.token`);
+  }
+  for (const [namespace, { env = new Map() }] of host.settings.providers) {
+    for (const [name, written] of env) add(name, resolvedOrNone(written, host), `${namespace}.${name}`);
   }
   return secrets;
 }

@@ -1,3 +1,4 @@
+import { inLine } from "../shared/prompt.ts";
 import type { Hiding } from "../shared/redact.ts";
 import { grouped } from "../shared/text.ts";
 
@@ -9,6 +10,13 @@ const MOST = 100;
 export function gistOf(input: unknown): string | undefined {
   const { command, path, url, skill } = Object(input) as Record<string, unknown>;
   return [command, path, url, skill].find((value) => typeof value === "string");
+}
+
+const LONGEST_ORIGIN = 120;
+
+/** Where a text came from, a line each: a command is named as the model wrote it, in as many lines as it likes. */
+export function shownOrigins(labels: readonly string[], hiding: Hiding): string[] {
+  return labels.map((label) => inLine(hiding.text(label), LONGEST_ORIGIN));
 }
 
 /** What a tool was called with, for those who look on: bounded, without secrets. What is left out is said: somebody may be agreeing to it. */
@@ -32,6 +40,17 @@ export function shown(input: unknown, hiding: Hiding, depth = 0): unknown {
     ...entries.slice(0, MOST).map(([key, value]) => [shown(key, hiding), shown(value, hiding, depth + 1)]),
     ...more(entries).map((said) => ["…", said]),
   ]);
+}
+
+/** The same, with no more than the beginning of each text: where there is no room for all of it, no long one leaves another unseen. */
+export function withShortTexts(value: unknown, longest: number): unknown {
+  if (typeof value === "string") {
+    const text = value.slice(0, longest);
+    return text === value ? value : `${text}… (${grouped(value.length - longest)} more characters)`;
+  }
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map((item) => withShortTexts(item, longest));
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withShortTexts(item, longest)]));
 }
 
 function more({ length }: readonly unknown[]): string[] {

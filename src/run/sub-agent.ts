@@ -1,3 +1,4 @@
+import type { Broker } from "../capability/broker.ts";
 import type { Model } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { placeOf } from "../host/trust.ts";
@@ -13,11 +14,12 @@ import { expandToolNames } from "../skill/tool-alias.ts";
 import { ourToolName } from "../skill/tool-names.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import { type Bounds, runAgent } from "./agent.ts";
+import { brokerFor, endOf } from "./broker.ts";
 import { type Brought, openBrought } from "./brought.ts";
 import { type Chain, chainTo } from "./chain.ts";
 import { printedBy } from "./dynamic.ts";
 import { type Enclosure, openEnclosure } from "./enclosure.ts";
-import { COMPLETE, gatesFor, isOffered } from "./gate.ts";
+import { blockOf, COMPLETE, gatesFor, isOffered, type Offered } from "./gate.ts";
 import { hostTool } from "./host-tool.ts";
 import { instructionsFor, messageFor } from "./instructions.ts";
 import { emit } from "./loop-options.ts";
@@ -25,7 +27,9 @@ import { asNotice, hideIn, shortSecrets, unkept } from "./notice.ts";
 import { livePort } from "./port.ts";
 import { asToolResult, type RunResult, refusedResult } from "./result.ts";
 import { completeTool, listTool, resourceTool, useTool } from "./skill-tools.ts";
+import { openTaint, type Taint } from "./taint.ts";
 import { sandboxFor } from "./tool-sandbox.ts";
+import { capabilityTools, prefersTools } from "./tools/capability.ts";
 import { runTools } from "./tools/tools.ts";
 import { unmatched } from "./unmatched.ts";
 import { type Begun, type Taken, useWithin } from "./use.ts";
@@ -51,11 +55,15 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
   const { skill, hiding } = prepared;
   use.signal.throwIfAborted();
   await checkSame(use, prepared);
-  const { enclosure, warnings } = await enclose(use, prepared, (text) =>
+  const taint = openTaint({ above: use.chain.taint });
+  // From now on, also when it is gone on with: so its time is counted too.
+  const until = endOf(prepared.bounds.seconds, port);
+  const broker = await brokerFor({ ...use, skill, hiding, until, taint });
+  const { enclosure, warnings } = await enclose(use, prepared, broker, (text) =>
     emit(port, { run: id, skill: skill.name }, { type: "packages-built", text: hiding.text(text) }),
   );
   try {
-    return await follow(use, prepared, enclosure, [
+    return await follow(use, prepared, { enclosure, broker, taint }, [
       ...prepared.warnings,
       ...unsupported(prepared),
       ...shortSecrets(prepared.secrets),
@@ -65,7 +73,15 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
     ]);
   } finally {
     enclosure?.close();
+    broker?.close();
   }
+}
+
+/** What a sub-agent works with. */
+interface Place {
+  enclosure: Enclosure | undefined;
+  broker: Broker | undefined;
+  taint: Taint;
 }
 
 /** What was done and agreed to, was so for the skill as it was then. */
@@ -82,15 +98,10 @@ async function checkSame({ port }: Begun, prepared: Prepared): Promise<void> {
   });
 }
 
-async function follow(
-  use: Begun,
-  prepared: Prepared,
-  enclosure: Enclosure | undefined,
-  given: readonly Notice[],
-): Promise<RunResult> {
+async function follow(use: Begun, prepared: Prepared, place: Place, given: readonly Notice[]): Promise<RunResult> {
   const brought = await openBrought(use, prepared);
   try {
-    return await followWith(use, prepared, enclosure, brought, [...given, ...brought.problems]);
+    return await followWith(use, prepared, place, brought, [...given, ...brought.problems]);
   } finally {
     brought.close();
   }
@@ -99,20 +110,26 @@ async function follow(
 async function followWith(
   use: Begun,
   prepared: Prepared,
-  enclosure: Enclosure | undefined,
+  place: Place,
   brought: Brought,
   warnings: readonly Notice[],
 ): Promise<RunResult> {
+  const { enclosure, broker, taint } = place;
   const { host, request, chain, id, port, signal, start } = use;
   const { skill, hiding, model, secrets, input, bounds } = prepared;
   const { message, context } = request;
   const { budget } = bounds;
   const next = chainTo(chain, { id, skill, budget, asked: request.model, model: prepared.alias });
-  const all = toolsOf(use, prepared, enclosure, { chain: next, brought });
-  const { own } = brought;
+  const others = toolsOf(use, prepared, place, { chain: next, brought, brokered: [] });
+  const hasShell = canAskByCommand(chain, skill, { names: others.map(({ name }) => name), own: brought.own });
+  const brokered =
+    broker && prefersTools(skill, hasShell) ? await capabilityTools(broker, host.settings.limits.toolOutput) : [];
+  const all = brokered.length > 0 ? toolsOf(use, prepared, place, { chain: next, brought, brokered }) : others;
+  const own = [...brought.own, ...brokered.map(({ name }) => name)];
   const there = all.map(({ name }) => name);
   const gates = gatesFor(chain.gates, skill, { names: there, own });
   next.gates = gates;
+  next.taint = taint;
   const isThere = ({ name }: Tool) => isOffered(gates, name) && (hasToo(chain, name) || own.includes(name));
   const tools = all.filter(isThere);
   const names = tools.map(({ name }) => name);
@@ -132,6 +149,7 @@ async function followWith(
       tools: names,
       variables,
       iterations,
+      capabilities: broker && hasShell ? skill.manifest.capabilities : [],
     });
     return {
       instructions: hiding.text(instructions),
@@ -142,7 +160,7 @@ async function followWith(
     run: id,
     skill: skill.name,
     source: skill.origin.source,
-    ...{ host, port, model, hiding, gates, bounds, start, signal },
+    ...{ host, port, model, hiding, gates, bounds, taint, start, signal },
     warnings: [...warnings, ...unmatched(skill, there)],
     tools: () => tools,
     owner: { name: skill.name, source: skill.origin.source, place: placeOf(skill) },
@@ -189,16 +207,27 @@ function hasToo(chain: Chain, name: string): boolean {
   return name === COMPLETE || chain.offered === undefined || chain.offered.has(name);
 }
 
+/** Whether it has a shell for that: its caller may have none, or it itself one for other commands only. */
+function canAskByCommand(chain: Chain, skill: Skill, offered: Offered): boolean {
+  if (!offered.names.includes("bash") || !hasToo(chain, "bash")) return false;
+  const input = { command: "skillet-sb capability list" };
+  return blockOf(gatesFor(chain.gates, skill, offered), "bash", input) === undefined;
+}
+
 /** Where its commands run. A skill that needs none is used without, where there can be none. */
 async function enclose(
-  { host, signal }: Begun,
+  { host, signal, port }: Begun,
   { skill, copy, secrets, hiding }: Prepared,
+  broker: Broker | undefined,
   onProgress: (text: string) => void,
 ): Promise<{ enclosure: Enclosure | undefined; warnings: readonly Notice[] }> {
+  claimSecrets(skill, host); // Right before they are handed over: to tools too, where there are no commands.
   if (host.hasBuiltInTools === false) return { enclosure: undefined, warnings: [] };
-  claimSecrets(skill, host); // Right before they are handed over.
   try {
-    const enclosure = await openEnclosure(host, { skill, copy, secrets, hiding, workspace: "own", onProgress, signal });
+    const enclosure = await openEnclosure(host, {
+      ...{ skill, copy, secrets, hiding, workspace: "own", onProgress, signal, broker },
+      waited: () => port.waited(),
+    });
     return { enclosure, warnings: [] };
   } catch (error) {
     if (needsCode(skill) || !(error instanceof SkillError)) throw error;
@@ -215,15 +244,15 @@ function needsCode({ manifest: { tools, env, packages, scripts, capabilities } }
 
 /** Everything that there is; what of it is offered, the gates say. */
 function toolsOf(
-  { host, catalog, signal }: Begun,
+  { host, catalog, signal, port }: Begun,
   { skill, hiding }: Prepared,
-  enclosure: Enclosure | undefined,
-  { chain, brought }: { chain: Chain; brought: Brought },
+  { enclosure, broker }: Place,
+  { chain, brought, brokered }: { chain: Chain; brought: Brought; brokered: readonly Tool[] },
 ): Tool[] {
   const most = host.settings.limits.toolOutput;
   const isForModel = (other: Skill) => isFor("model", other) && firstDenial(other, host)?.kind !== "access";
   const ours = [
-    ...(enclosure ? runTools(enclosure, { skill, host }) : []),
+    ...(enclosure ? runTools(enclosure, { skill, host, broker, waited: () => port.waited() }) : []),
     resourceTool(async (name) => (name === undefined || name === skill.name ? skill : otherSkill(skill)), skill),
     listTool(async () => catalog.skills.filter(isForModel), host),
     useTool(async (request, within) => {
@@ -235,7 +264,20 @@ function toolsOf(
   const complete = completeTool();
   const taken = new Set([...ours, complete].map(({ name }) => name));
   const others = (host.tools ?? []).filter(({ name }) => !taken.has(name)).map((tool) => hostTool(tool, most, hiding));
-  return [...[...ours, ...others, ...brought.tools].filter(({ name }) => !isDisabled(name, host)), complete];
+  const all = [...ours, ...others, ...brought.tools, ...brokered.filter(({ name }) => !taken.has(name))];
+  const there = [...all.filter(({ name }) => !isDisabled(name, host)), complete];
+  return broker ? there.map((tool) => placed(tool, broker)) : there;
+}
+
+/** Calls are made one after the other: what is asked of the broker meanwhile, this one asks. */
+function placed(tool: Tool, broker: Broker): Tool {
+  return {
+    ...tool,
+    execute(input, options) {
+      broker.at(options?.key?.slice((options.run?.length ?? -1) + 1) ?? "0");
+      return tool.execute(input, options);
+    },
+  };
 }
 
 function otherSkill({ name }: Skill): { refusal: ToolResult } {

@@ -6,12 +6,14 @@ import { createServer as createSocketServer, type Server as SocketServer } from 
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { openCapabilities } from "../../src/capability/open.ts";
 import { FIXED_VARIABLES } from "../../src/host/sandbox.ts";
 import { runScript, type ScriptEvent, type ScriptResult } from "../../src/run/script.ts";
 import { processesWith } from "../../src/sandbox/probe-host.ts";
 import { ORDINARY_USER } from "../support/as-user.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { idleProvider } from "../support/provider.ts";
 
 const isRoot = process.getuid?.() === 0;
 /** Whom the real command is tried as: root, and somebody else; without root's rights only as who the tests are. */
@@ -622,7 +624,8 @@ describe("a host without a sandbox", () => {
     const config = '[sandbox]\nlevel = "none"\n';
     for (const more of ["sensitive: true\n", "capabilities: [mail.read]\n"]) {
       const found = await scene("echo ran > ran", { more, config });
-      const host = { ...found, caller: { chatType: "private" }, capabilities: { isVisible: () => true } };
+      const capabilities = openCapabilities({ providers: [idleProvider("mail")], isGranted: () => true });
+      const host = { ...found, caller: { chatType: "private" }, capabilities };
       expect(await run(host)).toMatchObject({ ending: "refused", refusals: [{ code: "isolation-too-weak" }] });
       expect(existsSync(join(found.root, "home/.skillet/skills/x/ran"))).toBe(false);
     }

@@ -131,7 +131,7 @@ command = ["/opt/mail"]
       dynamicCommands: false,
       provider: { enabled: true, namespace: "gog", command: ["gogcli", "bridge"], seconds: 30 },
     });
-    expect([...settings.providers]).toEqual([["mail", { command: ["/opt/mail"] }]]);
+    expect([...settings.providers]).toEqual([["mail", { command: ["/opt/mail"], env: new Map() }]]);
   });
 
   it.each([
@@ -421,7 +421,7 @@ describe("enabled", () => {
     expect(found.catalog.names()).toEqual(expect.arrayContaining(["a", "b"]));
     expect(available.filter(isOwn).map(({ name }) => name)).toEqual(["b"]);
     expect(denials(found.catalog.get("a"), found)).toMatchObject([
-      { code: "disabled", kind: "access", fix: expect.stringContaining("[skills.a] enabled = true") },
+      { code: "disabled", kind: "access", fix: expect.stringContaining("skillet config set skills.a.enabled true") },
     ]);
   });
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { openCapabilities } from "../../src/capability/open.ts";
 import type { Host } from "../../src/host/host.ts";
 import { NO_SETTINGS } from "../../src/host/settings.ts";
 import { openSystem } from "../../src/host/system.ts";
@@ -10,6 +11,7 @@ import { makeTool } from "../../src/skill/tool.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
+import { idleProvider } from "../support/provider.ts";
 import { sketch } from "../support/skills.ts";
 
 const HOST: Host = { settings: NO_SETTINGS };
@@ -126,11 +128,61 @@ describe("capabilities", () => {
       seen.push(whose);
       return id !== "acme.fax";
     };
-    expect(denials(skill, { ...HOST, caller, capabilities: { isVisible } }, "use")).toMatchObject([
-      { code: "capability-unavailable", message: expect.stringContaining("the capability acme.fax, which") },
+    const providers = ["gog", "acme"].map(idleProvider);
+    const isGranted = () => true;
+    const capabilities = openCapabilities({ providers, isVisible, isGranted });
+    expect(denials(skill, { ...HOST, caller, capabilities }, "use")).toMatchObject([
+      {
+        code: "capability-unavailable",
+        message: expect.stringContaining("the capability acme.fax, which is not there"),
+      },
     ]);
     expect(seen).toEqual([caller, caller, caller]);
-    expect(denials(skill, { ...HOST, capabilities: { isVisible: () => true } }, "use")).toEqual([]);
+    const all = openCapabilities({ providers, isVisible: () => true, isGranted });
+    expect(denials(skill, { ...HOST, capabilities: all }, "use")).toEqual([]);
+  });
+
+  it("[S-23] are there in private chats only, unless the operator names others, and never for nobody", () => {
+    const settings = { ...NO_SETTINGS, providers: new Map([["acme", { command: ["x"], chatTypes: ["group"] }]]) };
+    const { isVisible } = openCapabilities({
+      settings,
+      providers: [idleProvider("gog")],
+      env: {},
+      home: "/nonexistent",
+    });
+    expect(isVisible("gog.email", { chatType: "private" })).toBe(true);
+    for (const caller of [undefined, {}, { userId: "u" }, { chatType: "group" }])
+      expect(isVisible("gog.email", caller)).toBe(false);
+    expect(isVisible("acme.fax", { chatType: "group" })).toBe(true);
+    expect(isVisible("acme.fax", { chatType: "private" })).toBe(false);
+    expect(isVisible("other.thing", { chatType: "private" })).toBe(false);
+  });
+
+  it("[S-21] are served by nobody where the operator switched their provider off, whatever a skill's own table says", () => {
+    const own = { variables: new Map(), provider: { namespace: "gog", command: ["x"] } };
+    const settings = { ...NO_SETTINGS, skills: new Map([["mailer", own]]) };
+    const off = { ...settings, providers: new Map([["gog", { enabled: false }]]) };
+    const open = (said: typeof settings) => openCapabilities({ settings: said, env: {}, home: "/nonexistent" });
+    expect(open(settings).providerOf("gog.email", skill)).toBeDefined();
+    expect(open(off).providerOf("gog.email", skill)).toBeUndefined();
+  });
+
+  it("[Q-19] that the operator has not given to the skill stop it, with the command that gives them", () => {
+    const providers = ["gog", "acme"].map(idleProvider);
+    const skills = new Map([["mailer", { variables: new Map(), capabilities: ["gog.*"] }]]);
+    const settings = { ...NO_SETTINGS, skills };
+    const capabilities = openCapabilities({ settings, providers, env: {}, home: "/nonexistent" });
+    const host = { ...HOST, settings, caller: { chatType: "private" }, capabilities };
+    expect(denials(skill, host, "use")).toEqual([
+      {
+        code: "capability-not-granted",
+        kind: "setup",
+        message: "Skill 'mailer' was not given the capability acme.fax",
+        fix: "look at what it does (skillet show mailer), then run: skillet capability grant mailer acme.fax",
+      },
+    ]);
+    expect(capabilities.isGranted("gogx.email", skill), "a namespace is no prefix").toBe(false);
+    expect(capabilities.isGranted("gog.email.evil", skill), "what the namespace has, is given").toBe(true);
   });
 });
 

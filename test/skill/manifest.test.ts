@@ -31,6 +31,18 @@ describe("readManifest", () => {
     expect(problems).toEqual(["key-twice preferred_model"]);
   });
 
+  it("[S-20] says of a capability without a namespace that nobody can grant it", async () => {
+    expect(manifestOf("description: d\ncapabilities: [gog.email, acme.mail.read]").problems).toEqual([]);
+    for (const id of ["email", "gog.", ".email", "gog.*", "Gog.Email", "gog email", "gog/email"]) {
+      const { problems } = manifestOf(`description: d\ncapabilities: ["${id}"]`);
+      expect(problems, id).toContain("capability-format capabilities");
+    }
+    const { checkText } = await import("../../src/source/check.ts");
+    const text = "---\nname: x\ndescription: Does x. Use when asked to.\ncapabilities: [email]\n---\n\nDo it.\n";
+    const { diagnostics } = checkText(text, { profile: "shipped" });
+    expect(diagnostics).toContainEqual(expect.objectContaining({ code: "capability-format", severity: "error" }));
+  });
+
   it("[S-15] reads every field of an isolated sub-agent", () => {
     const { manifest, problems } = manifestOf(
       "description: Research topics\nauthors:\n  - alice\n  - bob\nrationale: Less context\nsensitive: true\naccess:\n  chat_types:\n    - private\n" +

@@ -7,7 +7,7 @@ import { scriptText } from "../script-text.ts";
 import type { ToolScene } from "./tool-scene.ts";
 
 /** The scripts of the run's own skill. */
-export function skillScriptTool({ host, enclosure }: ToolScene, skill: Skill): Tool {
+export function skillScriptTool({ host, enclosure, broker, waited = () => 0 }: ToolScene, skill: Skill): Tool {
   const said = scriptsOf(skill)
     .slice(0, 20)
     .map(({ path, description }) => inLine(description === undefined ? path : `${path}: ${description}`, 200));
@@ -23,8 +23,12 @@ export function skillScriptTool({ host, enclosure }: ToolScene, skill: Skill): T
       },
     },
     ({ script, args, stdin }, { signal }) =>
-      scriptText(host, { skill, script, ...defined({ args, stdin, signal }) }, ({ isolation, warnings }) =>
-        enclosure.note({ isolation, planted: warnings.filter(({ code }) => code === "workspace-protected") }),
+      scriptText(
+        host,
+        { skill, script, ...defined({ args, stdin, signal }) },
+        ({ isolation, warnings }) =>
+          enclosure.note({ isolation, planted: warnings.filter(({ code }) => code === "workspace-protected") }),
+        { broker, waited },
       ),
   );
 }

@@ -1,0 +1,140 @@
+import { isOurs, type JudgedCall, type Leaves, leavesOf, originOf, skillsNamed } from "../policy/taint.ts";
+import type { ToolResult } from "../skill/tool.ts";
+import { unlabelled } from "./printed.ts";
+import { RUN, Runs } from "./taint-runs.ts";
+import { addressesIn, namesIn, readings, stands } from "./taint-text.ts";
+
+export interface TaintOptions {
+  /** What the user said, and what is to be followed: who copies from it follows nobody else. */
+  trusted?: readonly string[];
+  /** The record of the run around it, whose model wrote all that this one was told. */
+  above?: Taint | undefined;
+}
+
+export function openTaint(options: TaintOptions = {}): Taint {
+  return new Taint(options);
+}
+
+/** Where a text came from, for people. */
+export interface Origin {
+  label: string;
+}
+
+interface Text extends Origin {
+  raw: string;
+  /** As it is compared, made when something is. */
+  forms?: readonly string[];
+}
+
+/** In characters. Beyond it the oldest goes, and what was in it is not known any more. */
+const MOST_KEPT = 2 * 1024 * 1024;
+const MOST_ORIGINS = 5;
+/** Each is looked for by itself, in all that was read. */
+const MOST_PIECES = 500;
+/** Shorter ones stand in any text. */
+const SHORTEST = 3;
+const FORGOTTEN = "earlier output, of which too much was read to keep it";
+const UNSEEN = "more values than are looked at";
+
+/**
+ * What a run has read that others wrote. What is given to a call derives from it by its text: as a whole between other words, as an
+ * address in it, or with any run of 20 characters; but for what the user said too.
+ */
+export class Taint {
+  readonly #above: Taint | undefined;
+  readonly #trusted = new Map<string, readonly string[] | undefined>();
+  readonly #texts: Text[] = [];
+  #size = 0;
+  #hasForgotten = false;
+
+  constructor({ trusted = [], above }: TaintOptions) {
+    this.#above = above;
+    for (const text of trusted) this.trust(text);
+  }
+
+  /** Takes in what somebody else wrote. Costs nothing until something is compared with it. */
+  add({ label }: Origin, text: string): void {
+    if (text === "") return;
+    const raw = text.slice(-MOST_KEPT);
+    this.#hasForgotten ||= raw.length < text.length;
+    this.#texts.push({ label, raw });
+    this.#size += raw.length;
+    while (this.#size > MOST_KEPT) {
+      this.#size -= this.#texts.shift()?.raw.length ?? 0;
+      this.#hasForgotten = true;
+    }
+  }
+
+  /** Takes in what the user said, or what is to be followed. */
+  trust(text: string): void {
+    if (text.trim() !== "" && !this.#trusted.has(text)) this.#trusted.set(text, undefined);
+  }
+
+  /** Where the texts in a value came from, at most five; none when from nobody else. `schema`: the tool's, whose choices are no text. */
+  originsOf(value: unknown, schema?: unknown): string[] {
+    return this.originsOfLeaves(leavesOf(value, schema));
+  }
+
+  originsOfLeaves({ leaves, isCut }: Leaves): string[] {
+    if ((leaves.length === 0 && !isCut) || !this.#hasAny()) return [];
+    const trusted = [...this.#vouching()];
+    const values = leaves.filter(({ isKey }) => !isKey).flatMap(({ text }) => readings(text));
+    const pieces = [...new Set(values.flatMap((value) => [value, ...addressesIn(value)]))].filter(
+      ({ length }) => length >= SHORTEST && length < RUN,
+    );
+    const short = pieces
+      .slice(0, MOST_PIECES)
+      .filter((piece) => !trusted.some((text) => stands(text, piece, "strictly")));
+    const runs = new Runs(leaves.flatMap(({ text }) => readings(text)));
+    for (const text of trusted) runs.exclude(text);
+    const labels = new Set<string>(isCut || pieces.length > MOST_PIECES ? [UNSEEN] : []);
+    if (this.#isForgetful() && (short.length > 0 || !runs.isEmpty)) labels.add(FORGOTTEN);
+    for (const text of this.#all()) {
+      if (labels.size >= MOST_ORIGINS) break;
+      if (labels.has(text.label)) continue;
+      text.forms ??= readings(text.raw);
+      if (text.forms.some((form) => short.some((piece) => stands(form, piece)) || runs.isIn(form)))
+        labels.add(text.label);
+    }
+    return [...labels];
+  }
+
+  #hasAny(): boolean {
+    return this.#texts.length > 0 || (this.#above ? this.#above.#hasAny() : false);
+  }
+
+  #isForgetful(): boolean {
+    return this.#hasForgotten || (this.#above ? this.#above.#isForgetful() : false);
+  }
+
+  *#all(): Generator<Text> {
+    if (this.#above) yield* this.#above.#all();
+    yield* this.#texts;
+  }
+
+  *#vouching(): Generator<string> {
+    if (this.#above) yield* this.#above.#vouching();
+    for (const [text, known] of this.#trusted) {
+      const forms = known ?? [...readings(text), ...readings(namesIn(text).join(" "))];
+      if (!known) this.#trusted.set(text, forms);
+      yield* forms;
+    }
+  }
+}
+
+/** Takes in what came of a call. A skill that was chosen freely may be chosen again, also when its answer names it. */
+export function noteResult(taint: Taint, call: Pick<JudgedCall, "tool" | "input" | "own">, result: ToolResult): void {
+  const { content, isError } = result;
+  const { name } = call.tool;
+  const named = skillsNamed(call);
+  if (named.length > 0 && taint.originsOf(named).length === 0) for (const one of named) taint.trust(one);
+  // Why a skill was not given is told in words of ours.
+  if (named.length > 0 && isError && !/<(?:instruction|skill_)/.test(content)) return;
+  // What is loaded is to be followed: only what a skill did on its own is an answer.
+  if (name === "load_skill" && !content.startsWith("<instruction>")) return;
+  const label = originOf(call);
+  if (label === undefined) return;
+  // Nothing that others wrote can forge our tags there.
+  const text = isOurs(name) ? unlabelled(content).replace(/<skill_[a-z]+(?: [^>]*)?>/g, "") : content;
+  taint.add({ label }, text);
+}

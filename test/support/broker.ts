@@ -1,0 +1,155 @@
+import { mkdtempSync } from "node:fs";
+import { connect, createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { type Broker, openBroker } from "../../src/capability/broker.ts";
+import { type CapabilityOptions, openCapabilities } from "../../src/capability/open.ts";
+import { type Reply, TOKEN_VARIABLE } from "../../src/capability/protocol.ts";
+import { defineProvider } from "../../src/capability/provider.ts";
+import type { BrokerRun, Called } from "../../src/capability/scene.ts";
+import { openTokens, type Tokens } from "../../src/capability/token.ts";
+import type { Approval, Effect } from "../../src/host/approvals.ts";
+import type { AuditLine, Capabilities, CapabilityProvider, ProviderCall } from "../../src/host/capabilities.ts";
+import { temporaryFolder } from "./folder.ts";
+import { sketch } from "./skills.ts";
+
+/** Notes in memory, and what was asked of them. */
+export function memoryNotes(more: { output?: (call: ProviderCall) => unknown } = {}) {
+  const asked: ProviderCall[] = [];
+  const provider = defineProvider({
+    namespace: "notes",
+    seconds: 2,
+    capabilities: {
+      notes: {
+        description: "Notes.",
+        operations: {
+          list: {
+            description: "Lists notes.",
+            input: OBJECT({ limit: { type: "integer" } }),
+            execute: () => ({ notes: [] }),
+          },
+          add: {
+            description: "Adds a note.",
+            mutating: true,
+            input: OBJECT({ title: { type: "string", maxLength: 50 } }, ["title"]),
+            output: { type: "object", required: ["id"] },
+            execute: () => ({ id: asked.length }),
+          },
+        },
+      },
+    },
+  });
+  const invoke: CapabilityProvider["invoke"] = async (call, options) => {
+    asked.push(call);
+    const answer = await provider.invoke(call, options);
+    return more.output ? { ...answer, output: await more.output(call) } : answer;
+  };
+  return { provider: { ...provider, invoke }, asked };
+}
+
+function OBJECT(properties: object, required: readonly string[] = []) {
+  return { type: "object", properties, required, additionalProperties: false };
+}
+
+export interface BrokerScene {
+  broker: Broker;
+  capabilities: Capabilities;
+  /** Where its socket is, and what is to be shown there. */
+  socket: string;
+  token: string;
+  /** What somebody was asked. */
+  effects: Effect[];
+  called: Called[];
+  origins: [label: string, text: string][];
+  /** Sends a request as code in the sandbox does, and gives the answer. */
+  send(method: string, params?: object, more?: object): Promise<Reply>;
+  invoke(operation: string, input?: object, more?: object): Promise<Reply>;
+  lines(): AuditLine[];
+}
+
+interface Parts extends CapabilityOptions {
+  run?: Partial<BrokerRun>;
+  /** What the skill declares. */
+  declares?: readonly string[];
+  words?: Approval[];
+  tokens?: Tokens;
+}
+
+/** A broker behind a real socket, for a run of skill `x`. */
+export async function brokerScene(parts: Parts = {}): Promise<BrokerScene> {
+  const { run = {}, declares = ["notes.notes"], words = [], tokens = openTokens(), ...options } = parts;
+  const home = temporaryFolder();
+  const capabilities = openCapabilities({ home, env: {}, isGranted: () => true, ...options });
+  const effects: Effect[] = [];
+  const called: Called[] = [];
+  const origins: [string, string][] = [];
+  const steps = new Map<string, unknown>();
+  const broker = openBroker(
+    capabilities,
+    {
+      run: "run_1",
+      skill: sketch("x", { more: { capabilities: [...declares] } }),
+      place: "/skills/x",
+      caller: { userId: "ada", chatId: "7", chatType: "private" },
+      until: () => Date.now() + 60_000,
+      signal: new AbortController().signal,
+      hide: (text) => text,
+      async step<T>(name: string, work: () => Promise<T>) {
+        if (!steps.has(name)) steps.set(name, await work());
+        return steps.get(name) as T;
+      },
+      done: <T>(name: string) => (steps.has(name) ? { value: steps.get(name) as T } : undefined),
+      async agree(_, effect) {
+        effects.push(effect);
+        return words.shift() ?? { isApproved: true };
+      },
+      originsOf: () => [],
+      addOrigin: (label, text) => origins.push([label, text]),
+      onCalled: (call) => called.push(call),
+      ...run,
+    },
+    tokens,
+  );
+  const { door, env } = await broker.door();
+  const { socket, server } = await listen(door.onConnection);
+  onTestFinished(() => void server.close());
+  const token = env[TOKEN_VARIABLE] ?? "";
+  let count = 0;
+  const send = (method: string, params: object = {}, more: object = {}) =>
+    exchange(socket, JSON.stringify({ v: 1, token, nonce: `nonce-${++count}-xx`, method, params, ...more }));
+  return {
+    ...{ broker, capabilities, socket, token, effects, called, origins, send },
+    invoke: (operation, input = {}, more = {}) =>
+      send("invoke", { capability: "notes.notes", operation, input, ...more }),
+    lines: () => [...capabilities.audit.read()],
+  };
+}
+
+async function listen(onConnection: (socket: import("node:net").Socket) => void) {
+  const socket = join(mkdtempSync(join(tmpdir(), "broker-")), "s");
+  const server: Server = createServer({ allowHalfOpen: true }, (connection) => {
+    connection.on("error", () => {});
+    onConnection(connection);
+  });
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  return { socket, server };
+}
+
+/** Sends a line, or what is not one, and reads the answer. */
+export async function exchange(socket: string, line: string, { isCut = false } = {}): Promise<Reply> {
+  const text = await new Promise<string>((resolve, reject) => {
+    let read = "";
+    const connection = connect(socket);
+    connection.on("data", (bytes) => (read += bytes));
+    connection.on("error", (error) => (read === "" ? reject(error) : resolve(read)));
+    connection.on("close", () => resolve(read));
+    connection.write(isCut ? line : `${line}\n`);
+  });
+  return JSON.parse(text);
+}
+
+/** The code of a refusal; `ok` when there is none. */
+export function codeIn(reply: Reply): string {
+  return reply.ok ? "ok" : reply.error.code;
+}
