@@ -7,8 +7,10 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import type { Approval, Approve, Effect } from "../host/approvals.ts";
+import { withShortTexts } from "../run/shown.ts";
 import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
+import { grouped } from "../shared/text.ts";
 import { type Data, isData } from "../skill/data.ts";
 import type { Envelope } from "./transform.ts";
 
@@ -169,22 +171,27 @@ function canAsk(mcp: McpServer, { mcpReq }: ServerContext): boolean {
 
 /** All that somebody has to know who is to agree. */
 function questionOn(effect: Effect): ElicitRequestFormParams {
-  const { skill, tool, what, where, amount, on, input } = effect;
-  const shown = JSON.stringify(input) ?? "";
+  const { skill, tool, what, where, amount, isReversible, on, input, from, isOnce } = effect;
+  const all = JSON.stringify(input) ?? "";
+  const shown = all.length > LONGEST ? JSON.stringify(withShortTexts(input, BEGINNING)) : all;
+  const unseen = all.length - Math.min(shown.length, LONGEST);
   const rows: [string, string | undefined][] = [
     ["what", what],
+    ["from", from?.join("; ")],
     ["where", where],
     ["how much", amount],
+    ["undo", isReversible === undefined ? undefined : isReversible ? "possible" : "not possible"],
     ["asked by", skill === "" ? undefined : `the skill ${skill}`],
-    ["because", effect.reason],
+    ["because", from ? undefined : effect.reason],
     ["input", shown === "{}" ? undefined : shown],
+    ["not shown", unseen > 0 ? `${grouped(unseen)} more characters of the input` : undefined],
   ];
-  const lines = rows.flatMap(([label, says]) => (says ? [`${label}: ${inLine(says, 2000)}`] : []));
-  const yes = on === "workspace" ? "yes, for this run" : "yes, this once";
+  const lines = rows.flatMap(([label, says]) => (says ? [`${label}: ${inLine(says, LONGEST)}`] : []));
+  const yes = on === "workspace" && !isOnce ? "yes, for this run" : "yes, this once";
   const always = on === "workspace" ? "always in this folder" : "always for this tool, whatever its input";
-  const choices = [yes, ...(skill === "" ? [] : [always]), "no"];
+  const choices = [yes, ...(skill === "" || isOnce ? [] : [always]), "no"];
   return {
-    message: [`${inLine(tool, 128)} ${SAYS[on]}`, ...lines].join("\n"),
+    message: [`${inLine(tool, 128)} ${from && on === "other" ? TOLD : SAYS[on]}`, ...lines].join("\n"),
     requestedSchema: {
       type: "object",
       properties: {
@@ -196,11 +203,17 @@ function questionOn(effect: Effect): ElicitRequestFormParams {
   };
 }
 
+/** Of an input. Of a longer one the beginning of each text is shown. */
+const LONGEST = 2000;
+const BEGINNING = 200;
+
 const SAYS: Record<Effect["on"], string> = {
   workspace: "would change files of the workspace",
   outside: "would change something outside of the workspace",
   other: "would do what the skill did not say beforehand",
 };
+
+const TOLD = "is given what comes from text that you did not write";
 
 /** Only a form that was sent with a yes is one. */
 function wordIn(response: unknown): Approval {

@@ -113,7 +113,7 @@ function resultMeta({ iterations, usage, cost, metadata }: ToolResult): Record<s
 function followedBy({ iterations, metadata, code, isError }: ToolResult): string | undefined {
   const run = metadata?.["run"];
   if (code === "waiting" && typeof run === "string") {
-    return `[It is kept as run ${run}. Tell the user: \`skillet runs show ${run}\` says what it would do, \`skillet approve ${run} --resume\` agrees to it and goes on]`;
+    return `[It is kept as run ${run}. Tell the user: \`skillet runs show ${run}\` says what it would do, \`skillet approve ${run} --resume\` at their terminal agrees to it and goes on]`;
   }
   const model = metadata?.["model"];
   if (iterations === undefined || typeof model !== "string") return undefined;

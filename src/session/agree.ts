@@ -4,6 +4,7 @@ import { shownPath } from "../policy/shown-path.ts";
 import { runId } from "../run/id.ts";
 import { wordOn } from "../run/port.ts";
 import { allSecrets } from "../run/secrets.ts";
+import type { Taint } from "../run/taint.ts";
 import { effectToAgree } from "../run/word.ts";
 import { defined } from "../shared/defined.ts";
 import { reason } from "../shared/inside.ts";
@@ -15,8 +16,8 @@ import type { SessionCallOptions } from "./session.ts";
 /** Asks whether a call that changes something may be made. Gives what speaks against it. */
 export type Agree = (tool: Tool, input: unknown, options: SessionCallOptions) => Promise<ToolResult | undefined>;
 
-/** What somebody agreed to for the whole conversation is not asked again. */
-export function openAgreement(host: Host): Agree {
+/** What somebody agreed to for the whole conversation is not asked again. `taint`: what it has read that others wrote. */
+export function openAgreement(host: Host, taint: Taint): Agree {
   let run: string | undefined;
   const agreed = new Set<string>();
   return async (tool, input, { signal = new AbortController().signal, approve = host.approve }) => {
@@ -24,7 +25,9 @@ export function openAgreement(host: Host): Agree {
     run ??= runId();
     const hiding = openHiding(allSecrets(new Map(), host));
     const workspace = host.workspace === undefined ? undefined : shownPath(host.workspace, host);
-    const effect = await effectToAgree({ run, skill: "", gates: [], agreed, hiding, workspace }, tool, { input });
+    const inside = host.workspace === undefined ? [] : [host.workspace];
+    const around = { run, skill: "", gates: [], agreed, hiding, workspace, taint, inside };
+    const effect = await effectToAgree(around, tool, { input });
     if (!effect) return undefined;
     const hide = (text: string) => hiding.text(text);
     const ask = { effect, signal, hide, onAsked: () => {}, onGiven: () => {} };

@@ -9,6 +9,7 @@ import { isDisabled } from "../policy/tools.ts";
 import { callInTime } from "../run/in-time.ts";
 import type { RunResult } from "../run/result.ts";
 import type { Run } from "../run/start-run.ts";
+import { noteResult, openTaint } from "../run/taint.ts";
 import { type UseRequest, useSkill } from "../run/use.ts";
 import { inLine } from "../shared/prompt.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
@@ -124,7 +125,13 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
   const state = new State(opened, { settings: NO_SETTINGS, ...given }, active, options);
   const own = sessionTools(state);
-  const agree = openAgreement(state.host);
+  const taint = openTaint();
+  const agree = openAgreement(state.host, taint);
+  const noted = async (tool: Tool, input: unknown, made: Promise<ToolResult>) => {
+    const result = await made;
+    noteResult(taint, { tool, input }, result);
+    return result;
+  };
   const mounted = active.size > 0 && !options.isReadOnly ? state.mountedNow() : undefined;
   const offered = (mounted: readonly Tool[]) =>
     firstOfEach([...own, ...state.withOwn(mounted).filter(({ name }) => !isDisabled(name, state.host))]);
@@ -169,14 +176,17 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     async call(name, input, options = {}) {
       const isNamed = (candidate: Tool) => candidate.name === name || wireName(candidate.name) === name;
       const ours = own.find(isNamed);
-      if (ours) return ours.execute(input, options); // It has limits of its own.
+      if (ours) return noted(ours, input, ours.execute(input, options)); // It has limits of its own.
       const known = offered(state.mounts.listed);
       const tools = known.some(isNamed) ? known : offered(await state.mountedNow());
       const tool = tools.find(isNamed);
-      if (tool?.starts !== undefined) return tool.execute(input, options); // And so has what it starts.
+      if (tool?.starts !== undefined) return noted(tool, input, tool.execute(input, options)); // And so has what it starts.
       const { approve, ...given } = options;
       const { toolSeconds } = state.host.settings.limits;
-      if (tool) return (await agree(tool, input, options)) ?? callInTime(tool, input, given, toolSeconds);
+      if (tool) {
+        const refusal = await agree(tool, input, options);
+        return refusal ?? noted(tool, input, callInTime(tool, input, given, toolSeconds));
+      }
       const there = tools.map((candidate) => inLine(candidate.name, 128)).join(", ");
       const content = `There is no tool "${inLine(name, 64)}"; there are ${there}.`;
       return { content, isError: true, code: "tool-unknown" };

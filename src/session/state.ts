@@ -248,8 +248,8 @@ async function printedIn(dynamic: Dynamic, within: Within | undefined): Promise<
   return (await (within ? within.port.step("commands", run) : run())) ?? undefined;
 }
 
-function chainIn({ parent, budget, asked }: Within): Chain {
-  return { ...TOP, parent, budget, ...defined({ asked, model: asked }) };
+function chainIn({ parent, budget, asked, taint }: Within): Chain {
+  return { ...TOP, parent, budget, taint, ...defined({ asked, model: asked }) };
 }
 
 function stampOf(skill: Skill): string {

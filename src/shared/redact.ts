@@ -41,6 +41,20 @@ export function openHiding(secrets: Secrets): Hiding {
   };
 }
 
+/** What either of two hides. */
+export function bothHiding(one: Hiding, other: Hiding): Hiding {
+  return {
+    text: (text) => one.text(other.text(text)),
+    stream() {
+      const [first, then] = [other.stream(), one.stream()];
+      return {
+        push: (bytes) => then.push(first.push(bytes)),
+        end: (options) => Buffer.concat([then.push(first.end(options)), then.end(options)]),
+      };
+    },
+  };
+}
+
 /** The leftmost match first, and of those the longest. Only bytes that can still become a match are held back. */
 function openScan({ follow, isOpen, foundIn, age }: ReturnType<typeof openAutomaton>): Redactor {
   const read = openReader();

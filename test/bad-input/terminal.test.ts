@@ -112,7 +112,7 @@ describe.each([
     [["new", EVIL], /cannot be a skill's name/],
   ] as const)("[Q-23] skillet %j lets nothing through", async ([args, expected]) => {
     const { stdout, stderr } = await run(args);
-    expect(stdout + stderr).toMatch(expected);
+    expect((stdout + stderr).replaceAll("\n  ", " ")).toMatch(expected);
   });
 
   // A shell that expands `*` puts names of files where options may stand.

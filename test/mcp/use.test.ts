@@ -60,6 +60,15 @@ describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
     for (const says of ["bank.pay", "pay somebody", "Ada", "the skill bank"]) expect(asked[0]).toContain(says);
   });
 
+  it("[Q-21] is shown with every field of its input, however long those before it are", async () => {
+    const { scene } = await bank();
+    const { call, asked } = await answering(servingOf(scene), era, []);
+    await call("load_skill", { skill: "bank" });
+    await call("bank__pay", { a_note: "all is well. ".repeat(500), to: "Ada", zz_in_truth: "eve@evil.example" });
+    expect(asked[0]).toContain("eve@evil.example");
+    expect(asked[0]).toMatch(/not shown: 1,8\d\d more characters of the input/);
+  });
+
   it("is not done without a yes, and the reason reaches the model", async () => {
     const { scene, paid } = await bank();
     const noes: Answer[] = [

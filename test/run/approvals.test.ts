@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Approval, Effect } from "../../src/host/approvals.ts";
+import type { Approval } from "../../src/host/approvals.ts";
 import { resumeRun } from "../../src/run/resume.ts";
 import { Tool } from "../../src/skill/tool.ts";
-import { eventsOf, type Parts, useScene } from "../support/use.ts";
+import { asking, eventsOf, type Parts, useScene } from "../support/use.ts";
 
 const INPUT = { type: "object", properties: { to: { type: "string" } }, required: ["to"] };
 
@@ -26,15 +26,6 @@ function mail() {
     },
   });
   return { tool, sent };
-}
-
-function asking(...answers: Approval[]) {
-  const asked: Effect[] = [];
-  const approve = async (effect: Effect) => {
-    asked.push(effect);
-    return answers.shift() ?? { isApproved: false };
-  };
-  return { asked, approve };
 }
 
 const write = (path: string) => ({ tool: "write_file", input: { path, content: "x" } });

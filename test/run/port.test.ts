@@ -1,8 +1,9 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { RunEvent } from "../../src/host/events.ts";
 import type { Host } from "../../src/host/host.ts";
 import { TOP } from "../../src/run/chain.ts";
-import type { Port } from "../../src/run/port.ts";
+import { openWaits, type Port } from "../../src/run/port.ts";
 import type { RunResult } from "../../src/run/result.ts";
 import { useWithin } from "../../src/run/use.ts";
 import type { Tool } from "../../src/skill/tool.ts";
@@ -107,4 +108,23 @@ describe("a run that is driven by what it remembers", () => {
       "outer run-ended",
     ]);
   }, 40_000);
+});
+
+describe("the time that people take", () => {
+  it("[Q-24] counts once, however many they are asked at the same time, and until the last has answered", async () => {
+    const { during, waited } = openWaits();
+    const start = performance.now();
+    const word = Promise.withResolvers<void>();
+    const last = during(() => word.promise);
+    await Promise.all(Array.from({ length: 10 }, () => during(() => sleep(100))));
+    const between = waited();
+    await sleep(50);
+    expect(waited() - between, "somebody is still being asked").toBeGreaterThan(40);
+    word.resolve();
+    await last;
+    const whole = waited();
+    expect(whole, "no more than has passed").toBeLessThanOrEqual(performance.now() - start);
+    await sleep(10);
+    expect(waited(), "nobody is being asked").toBe(whole);
+  });
 });
