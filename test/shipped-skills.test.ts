@@ -16,6 +16,8 @@ const catalog = await openCatalog([directorySource({ path: folder, name: "bundle
 /** What each version of a shipped skill consists of: its files cannot change while its version stays. */
 const PINS: Record<string, Record<string, string>> = {
   "code-review": { "1.0.0": "sha256:06e1ab9730f3776f810188c0183dad3cf4c3f442d0dbdbf7c7221ee6528491fd" },
+  github: { "1.0.0": "sha256:907d6fa62271fd944bfdfefef3cefd9a43799fee54c183be2c9df1477de179c1" },
+  gog: { "1.0.0": "sha256:c631db05bdfa1e6011b622f4686300136d19db1875942d4f21950ac119037305" },
   "host-report": { "1.0.0": "sha256:fcac31e44a7e45bb7ae58c862d71d8d452296b65219cf3ecc3ba294c2e69fd2a" },
   research: { "1.0.0": "sha256:fe939256a93dd63d60cacb7ec1a1d26afd7974aeb9e2961687547bd3ac894ac8" },
   skillmaker: {
