@@ -52,7 +52,11 @@ const NOBODY: Approval = { isApproved: false, reason: "there is nobody to ask" }
 
 /** With what was said on the command line: nothing of it is written down, and nothing outside of the workspace is meant by it. */
 function agreedBefore(approvals: Approvals): Approvals {
-  return { ...approvals, isAlways: (effect) => effect.on === "workspace" || approvals.isAlways(effect) };
+  return { ...approvals, isAlways: (effect) => isHere(effect) || approvals.isAlways(effect) };
+}
+
+function isHere({ on, isOnce }: Pick<Effect, "on" | "isOnce">): boolean {
+  return on === "workspace" && !isOnce;
 }
 
 interface Choice {
@@ -71,7 +75,8 @@ const WIDEST = 80;
 const NO: Choice = { key: "n", says: "no" };
 
 /** Changes in the workspace are agreed to for a run: nobody reads the tenth question. */
-function questionOn({ on, skill, tool }: Pick<Effect, "on" | "skill" | "tool">): Question {
+function questionOn({ on, skill, tool, isOnce }: Pick<Effect, "on" | "skill" | "tool" | "isOnce">): Question {
+  if (isOnce) return { choices: [{ key: "y", says: "yes, this once", scope: "once" }, NO] };
   const always = (says: string): Choice[] => (skill === "" ? [] : [{ key: "a", says, scope: "always" }]);
   if (on === "workspace") {
     const by = skill === "" ? "" : `, by ${skill},`;
@@ -92,11 +97,11 @@ function questionOn({ on, skill, tool }: Pick<Effect, "on" | "skill" | "tool">):
 }
 
 /** For one call that whoever sits there makes themselves. */
-function questionOnCall({ skill, on }: Pick<Effect, "skill" | "on">): Question {
+function questionOnCall({ skill, on, isOnce }: Pick<Effect, "skill" | "on" | "isOnce">): Question {
   const yes: Choice = { key: "y", says: "yes", scope: "once" };
   const says = on === "workspace" ? "always in this folder" : "always for this tool";
   const always: Choice = { key: "a", says, scope: "always" };
-  return { choices: [yes, ...(skill === "" ? [] : [always]), NO] };
+  return { choices: [yes, ...(skill === "" || isOnce ? [] : [always]), NO] };
 }
 
 function sayChoices(choices: readonly Choice[]): string {

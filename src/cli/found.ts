@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Caller } from "../host/caller.ts";
+import type { Capabilities } from "../host/capabilities.ts";
 import { type Discovered, discover, surroundings } from "../host/discover.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Diagnostic } from "../skill/diagnostic.ts";
@@ -22,6 +23,21 @@ export async function discoverFor(
   sources: readonly Source[] = [],
 ): Promise<Discovered> {
   return discover({ workspace: workspaceOf(io, options), env: io.env, sources, caller: callerOf(options) });
+}
+
+/** What was found, with who serves capabilities. */
+export interface Found extends Discovered {
+  capabilities: Capabilities;
+}
+
+/** The same, for commands that use skills or ask about capabilities: only these load what it takes. */
+export async function discoverToUse(io: Io, options: CommonOptions & CallerOptions): Promise<Found> {
+  return withCapabilities(await discoverFor(io, options));
+}
+
+export async function withCapabilities(found: Discovered): Promise<Found> {
+  const { openCapabilities } = await import("../capability/open.ts");
+  return { ...found, capabilities: openCapabilities(found) };
 }
 
 /** Who sits at a terminal is alone with it. */

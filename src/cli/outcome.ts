@@ -6,6 +6,7 @@ import { declaredVariables } from "../skill/needs.ts";
 import { effectLine } from "./effect.ts";
 import { EXIT } from "./exit.ts";
 import { type Io, printer, printJson, printJsonLine } from "./io.ts";
+import { fromHere } from "./next-step.ts";
 import { sayUsage } from "./progress.ts";
 import { forTerminal, sayNotice } from "./say.ts";
 import { withSecrets } from "./secrets.ts";
@@ -15,6 +16,7 @@ export interface OutcomeOptions {
   events?: boolean;
   quiet?: boolean;
   showSecrets?: boolean;
+  workspace?: string;
 }
 
 /** What came of a run: the answer on stdout, all else on stderr. */
@@ -28,7 +30,7 @@ export function sayResult(io: Io, found: Discovered, result: RunResult, options:
 function sayAnswer(io: Io, found: Discovered, result: RunResult, options: OutcomeOptions): void {
   const said = answerOf(result, result.content);
   if (said !== "") io.stdout.write(`${forTerminal(said)}\n`);
-  sayProblems(io, result);
+  sayProblems(io, result, options);
   if (!options.quiet) {
     if (!options.showSecrets) hintAtSecrets(io, found, result);
     sayOutcome(io, result);
@@ -43,9 +45,14 @@ export function answerOf({ stop, error }: RunResult, content: string): string {
 }
 
 /** Why it was refused or failed, and what to do. */
-export function sayProblems(io: Io, { refusals, error }: RunResult): void {
+export function sayProblems(
+  io: Io,
+  { refusals, error }: RunResult,
+  { workspace }: Pick<OutcomeOptions, "workspace"> = {},
+): void {
   const out = printer(io.stderr, io.env);
-  for (const { message, fix } of [...refusals, ...(error ? [error] : [])]) sayNotice(out, out.red("✗"), message, fix);
+  for (const { message, fix } of [...refusals, ...(error ? [error] : [])])
+    sayNotice(out, out.red("✗"), message, fromHere(fix, workspace));
 }
 
 /** Who sees a name in brackets may wonder where the value is. */
@@ -86,7 +93,7 @@ export function sayHowToGoOn(
   if (stop === "waiting") {
     if (effect) out.line`${out.yellow("!")} somebody has to agree: ${oneLine(effectLine(effect), 300)}`;
     out.line`  ${out.cyan(`skillet approve ${run} --resume`)}  agrees, and goes on; --deny REASON does not`;
-    out.line`  ${out.cyan(`skillet runs show ${run}`)}  says what was done until now`;
+    out.line`  ${out.cyan(`skillet runs show ${run}`)}  says what it would do, and what was done until now`;
   } else if (!quiet && (stop === "aborted" || stop === "error") && isResumable(runs, run)) {
     out.line`  ${out.cyan(`skillet resume ${run}`)}  goes on from here`;
   }

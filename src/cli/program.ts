@@ -3,6 +3,7 @@ import { packageVersion } from "../package.ts";
 import { reveal } from "../shared/hidden.ts";
 import { nearest } from "../shared/text.ts";
 import { PROFILES } from "../skill/diagnostic.ts";
+import { AUDIT, AUTH, CAPABILITY } from "./capability-commands.ts";
 import { CALL, PACKAGES, SCRIPT, TOOLS, TRUST } from "./code-commands.ts";
 import { CONFIG } from "./config-command.ts";
 import { examples } from "./examples.ts";
@@ -165,6 +166,9 @@ const COMMANDS: Record<string, Entry> = {
   call: CALL,
   packages: PACKAGES,
   trust: TRUST,
+  capability: CAPABILITY,
+  auth: AUTH,
+  audit: AUDIT,
   serve: SERVE,
   "mcp-config": MCP_CONFIG,
   stats: STATS,
@@ -227,6 +231,7 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
       getOutHelpWidth: () => io.stdout.columns || 100,
       getErrHelpWidth: () => io.stderr.columns || 100,
     })
+    .configureHelp({ minWidthToWrap: 24 }) // 40 when left out: at 80 columns the list of commands was not wrapped at all.
     .showHelpAfterError("(`skillet --help` shows the commands)");
   const attach = (command: Command, entry: Entry) => {
     entry.define(command);

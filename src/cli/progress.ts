@@ -101,6 +101,8 @@ const LINES: Lines = {
     isError &&
     tool !== "use_skill" &&
     out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${tool} failed: ${out.dim(oneLine(message, Math.max(40, out.width - indent.length - tool.length - 14)))}`,
+  "capability-called": (out, { capability, operation, outcome }, indent) =>
+    outcome !== "ok" && out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${capability}.${operation}: ${outcome}`,
   // Of what was asked for itself, the command says why not.
   "run-refused": (out, { parent, refusals }, indent) => {
     for (const { message } of parent === undefined ? [] : refusals)

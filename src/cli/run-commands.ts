@@ -73,7 +73,7 @@ export const APPROVE: Entry = {
       .description(
         "agree to what a run waits for, or refuse it; without an id: what waits, and what is agreed to always",
       )
-      .argument("[id]", "a run, the beginning or end of its id, or `last`")
+      .argument("[id]", "a run, the beginning or end of its id, or `last`: the last that waits")
       .addOption(new Option("--deny <reason>", "refuse it; the model is told why").conflicts(["run", "always"]))
       .option("--run", "agree for the rest of this run")
       .addOption(
@@ -83,7 +83,7 @@ export const APPROVE: Entry = {
         ).conflicts("run"),
       )
       .option("--resume", "and go on with it at once")
-      .option("-y, --yes", "do not ask whether that is meant")
+      .option("-y, --yes", "do not ask whether that is meant; needed to agree where there is no terminal")
       .addOption(
         new Option("--forget <skill>", "take back what was agreed to always for a skill").conflicts([
           "deny",
@@ -98,6 +98,7 @@ export const APPROVE: Entry = {
         examples(
           "skillet approve",
           "skillet approve 3f2a91c0 --resume",
+          "skillet approve 3f2a91c0 --resume --yes",
           'skillet approve 3f2a91c0 --deny "ask Ann first" --resume',
           "skillet approve --forget mailer",
         ),

@@ -1,13 +1,18 @@
 import { spellHidden } from "../shared/hidden.ts";
 import type { Printer, Safe } from "./io.ts";
+import { printHanging } from "./wrap.ts";
 
 /** Text of others, without what acts on a terminal: it is written out, and nothing is printed over. */
 export function forTerminal(text: string): string {
   return spellHidden(text.replace(/\r(?!\n)/g, "\n")).text;
 }
 
-/** What, and on the lines below what to do. */
+/** What, and on the lines below what to do. What is indented there is to be copied, and stays as it is. */
 export function sayNotice(out: Printer, mark: Safe, message: string, fix: string): void {
-  out.line`${mark} ${message}`;
-  if (fix !== "") for (const line of fix.split("\n")) out.line`  ${line}`;
+  printHanging(out, out.text`${mark} `, [message], { indent: 2 });
+  for (const line of fix === "" ? [] : fix.split("\n")) {
+    const [step = ""] = /^\d+\. /.exec(line) ?? [];
+    if (/^\s/.test(line)) out.line`  ${line}`;
+    else printHanging(out, `  ${step}`, [line.slice(step.length)], { indent: 2 + step.length });
+  }
 }

@@ -16,7 +16,7 @@ export type Entry = {
   | Call
   | Asked
   | { type: "ended"; skill: string; stop: string; isError: boolean; ms: number }
-  | { type: "note"; text: string; fix?: string }
+  | { type: "note"; text: string; fix?: string; isFine?: boolean }
   | { type: "cancelled" }
 );
 
@@ -157,6 +157,9 @@ const SHOWN: Shown = {
   "tool-blocked": ({ tool, message }, { at, depth }) => ({
     ...{ type: "note", at, depth },
     text: `${tool} was blocked: ${message}`,
+  }),
+  "capability-called": ({ capability, operation, outcome }, { at, depth }) => ({
+    ...{ type: "note", at, depth, isFine: outcome === "ok", text: `${capability}.${operation}: ${outcome}` },
   }),
   "packages-built": ({ text }, { at, depth }) => ({ type: "note", at, depth, text }),
 };

@@ -77,6 +77,16 @@ describe("what is asked", () => {
     for (const line of said.split("\n").filter((one) => one.includes("xxx"))) expect(line).toMatch(/^ {2}│ /);
   });
 
+  it("[Q-21] shows every field of an input that is too long to be shown, however long those before it are", async () => {
+    const long = "please read this carefully. ".repeat(1000);
+    for (const input of [{ body: long, to: "eve@evil.example" }, { mail: { body: long, to: "eve@evil.example" } }]) {
+      const { said } = await asked({ input }, ["y"]);
+      expect(said).toContain("eve@evil.example");
+      expect(said).toMatch(/27,8\d\d more characters\)/);
+      expect(said).toMatch(/! 27,7\d\d more characters are not shown/);
+    }
+  });
+
   it("[Q-23] lets no value look like another field, however it is broken into lines or folded", async () => {
     const body = `hello\nto: ann@example.com\r\u2028bcc: bob\n${"x".repeat(73)}cc: carl`;
     for (const columns of [undefined, 80]) {

@@ -34,7 +34,7 @@ describe("a run that nobody can be asked about", () => {
     expect([code, stdout, existsSync(out)]).toEqual([5, "", false]);
     expect(stderr).toMatch(/! somebody has to agree: write_file: .*out\.txt/);
     expect(stderr).toMatch(/skillet approve \S+ --resume {2}agrees, and goes on/);
-    expect(stderr).toMatch(/skillet runs show \S+ {2}says what was done/);
+    expect(stderr).toMatch(/skillet runs show \S+ {2}says what it would do, and what was done/);
   });
 
   it("says the same to programs", async () => {
@@ -71,7 +71,7 @@ describe("a run that nobody can be asked about", () => {
 describe("skillet approve", () => {
   it("writes the word down, and resume goes on without asking the model again for what it said", async () => {
     const { run, out, id } = await waiting([writes, () => "Done."]);
-    const approved = await run(["approve", id]);
+    const approved = await run(["approve", id, "--yes"]);
     expect([approved.code, existsSync(out)]).toEqual([0, false]);
     expect(approved.stderr).toContain("would change files of the workspace");
     expect(approved.stderr).toContain("│ path: out.txt");
@@ -85,9 +85,19 @@ describe("skillet approve", () => {
     expect(shown).toMatch(/write_file out\.txt .*ok/);
   });
 
+  it("is about what `runs show` shows: all of the input, as the question does", async () => {
+    const { run, id } = await waiting([writes]);
+    const { stdout } = await run(["runs", "show", id]);
+    expect(stdout).toMatch(
+      /\n\? write_file would change files of the workspace\n {2}what .*\n(?: {2}.*\n)* {2}asked by {2}writer .*\n {2}input\n {2}│ path: out\.txt\n {2}│ content: written\n/,
+    );
+    await run(["approve", id, "--yes"]);
+    expect((await run(["runs", "show", id])).stdout).not.toContain("│ path");
+  });
+
   it("goes on at once with --resume", async () => {
     const { run, out, id } = await waiting([writes, () => "Done."]);
-    const { code, stdout } = await run(["approve", id, "--resume"]);
+    const { code, stdout } = await run(["approve", id, "--resume", "--yes"]);
     expect([code, stdout, existsSync(out)]).toEqual([0, "Done.\n", true]);
   });
 
@@ -107,7 +117,7 @@ describe("skillet approve", () => {
 
   it("is given once, to a run that waits, and to none that was called off, has ended or is not there", async () => {
     const { run, id } = await waiting([writes]);
-    expect((await run(["approve", id])).code).toBe(0);
+    expect((await run(["approve", id, "--yes"])).code).toBe(0);
     const twice = await run(["approve", id]);
     expect([twice.code, twice.stderr]).toEqual([
       1,
@@ -128,7 +138,7 @@ describe("skillet approve", () => {
 
   it("lets a skill always, until that is taken back", async () => {
     const { run, id } = await waiting([writes, () => "1", writes, () => "2", writes]);
-    expect((await run(["approve", id, "--always", "--resume"])).stdout).toBe("1\n");
+    expect((await run(["approve", id, "--always", "--resume", "--yes"])).stdout).toBe("1\n");
     const listed = await run(["approve"]);
     expect(listed.stdout).toMatch(/✓ always: writer {2}changes in \S+\/project {2}~\/\.skillet\/skills\/writer/);
     expect(listed.stderr).toContain("no run waits for a word");
@@ -137,7 +147,7 @@ describe("skillet approve", () => {
     expect((await run(["approve", "--forget", "writer"])).code).toBe(1);
     expect((await run(["run", "writer"])).code).toBe(5);
     const again = await run(["approve"]);
-    expect(again.stdout).toMatch(/somebody has to agree: write_file/);
+    expect(again.stdout).toMatch(/somebody has to agree: write_file.*\n {2}input: path: out\.txt, content: written\n/);
     expect(JSON.parse((await run(["approve", "--json"])).stdout)).toMatchObject({
       waiting: [{ state: "waiting", skill: "writer" }],
       always: [],
@@ -153,11 +163,34 @@ describe("skillet approve", () => {
         return word;
       },
     });
-    const no = await run(["approve", id], answering("n"));
-    expect([no.code, no.stderr]).toEqual([3, expect.stringContaining("still waits")]);
-    expect(asked).toEqual(["Agree to all changes of files here, for the rest of the run? [y/N] "]);
+    for (const more of [[], ["--json"]]) {
+      const no = await run(["approve", id, ...more], answering("n"));
+      expect([no.code, no.stderr]).toEqual([3, expect.stringContaining("still waits")]);
+      expect(no.stderr, "nobody is asked about what they are not shown").toContain("│ content: written");
+    }
+    expect(asked).toEqual(Array(2).fill("Agree to all changes of files here, for the rest of the run? [y/N] "));
     expect((await run(["approve", id, "--yes"], answering("n"))).code).toBe(0);
-    expect(asked).toHaveLength(1);
+    expect(asked).toHaveLength(2);
+  });
+
+  it("is not agreed where nobody can be asked, unless --yes says that it is meant; a no needs nobody", async () => {
+    const { run, out, id } = await waiting([writes, () => "No."]);
+    for (const more of [[], ["--resume"], ["--always"], ["--json"]]) {
+      const { code, stdout, stderr } = await run(["approve", id, ...more]);
+      expect([code, stdout]).toEqual([3, ""]);
+      expect(stderr).toContain(
+        `✗ not agreed: nobody was asked, since this is no terminal; ${id} still waits\n  look at what it would do (skillet runs show ${id.slice(-8)}), then say --yes\n`,
+      );
+    }
+    expect([existsSync(out), (await run(["approve"])).stdout]).toEqual([false, expect.stringContaining("waiting")]);
+    expect((await run(["approve", id, "--deny", "no", "--resume"])).stdout).toBe("No.\n");
+  });
+
+  it("takes the last that waits for `last`, and not the last that was begun", async () => {
+    const { run, id } = await waiting([writes, () => "Nothing to do."]);
+    expect((await run(["run", "writer", "Rest"])).code).toBe(0);
+    expect((await run(["approve", "last", "--yes"])).stderr).toContain(`✓ agreed for this run: ${id}`);
+    expect((await run(["approve", "last", "--yes"])).stderr).toContain("has ended");
   });
 
   it("does not take two words at once", async () => {
@@ -208,13 +241,13 @@ describe("what a tool does outside of the workspace", () => {
     const { run: id, effect } = JSON.parse(first.stdout);
     expect([first.code, sent()]).toEqual([5, ""]);
     expect(effect).toMatchObject({ on: "outside", what: "send a mail", where: "ann", isReversible: false });
-    const second = await run(["approve", id, "--resume"]);
+    const second = await run(["approve", id, "--resume", "--yes"]);
     expect(second.stderr).toMatch(/undo +not possible/);
     expect([second.code, sent()]).toEqual([5, expect.stringMatching(/^ann \S+\n$/)]);
     expect(second.stderr).toContain("! somebody has to agree: mailer.send: send a mail (bob)\n");
     expect((await run(["runs"])).stdout).toContain("somebody has to agree: mailer.send: send a mail (bob)\n");
     expect((await run(["runs", "show", id])).stdout).toContain("asks for mailer.send: send a mail (ann) yes, once");
-    const third = await run(["approve", id, "--run", "--resume"]);
+    const third = await run(["approve", id, "--run", "--resume", "--yes"]);
     expect([third.code, third.stdout]).toEqual([0, "Sent.\n"]);
     expect(sent()).toMatch(/^ann (\S+)\nbob (?!\1)\S+\n$/);
   });

@@ -96,12 +96,19 @@ describe("skillet run --dry-run", () => {
     expect(code).toBe(3);
     expect(stdout).toMatch(/^✓ enabled/m);
     expect(stdout).toMatch(/^✗ caller/m);
+    expect(stdout).toMatch(/^· the rest was not looked at: the skill is not there for this caller$/m);
     for (const name of ["trust", "tools", "variables", "input", "model", "sandbox", "workspace", "network", "limits"])
-      expect(stdout).toMatch(new RegExp(`^· ${name} +not looked at: the skill is not there for this caller$`, "m"));
+      expect(stdout).not.toMatch(new RegExp(`^. ${name}`, "m"));
     expect(stdout).not.toMatch(/KEY|web_fetch|^!/m);
     const { checks, warnings } = JSON.parse((await run(["--chat-type", "group", "--json"])).stdout);
     expect(warnings).toEqual([]);
     expect(checks).toContainEqual({ name: "variables", detail: "", refusals: [], isSkipped: true });
+  });
+
+  it("says once that one which is switched off was not looked at", async () => {
+    const { stdout } = await scene({ config: "[skills.x]\nenabled = false\n" }).run();
+    expect(stdout).toMatch(/^✗ enabled .*\n +switch it on: skillet config set skills\.\w+\.enabled true$/m);
+    expect(stdout.match(/not looked at.*/g)).toEqual(["not looked at: the skill is switched off"]);
   });
 
   it("fits into 80 columns, and leaves commands in one piece", async () => {

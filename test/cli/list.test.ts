@@ -33,7 +33,7 @@ describe("skillet list", () => {
     const { stdout } = await skillet(["list", "--all"], { cwd: temporaryFolder(odd), env: { HOME: home } });
     expect(stdout).toContain("fine@~/.skillet/skills  by fine@skills");
     expect(stdout).toContain(
-      "off  Skill 'off' is disabled in the configuration; set [skills.off] enabled = true in config.toml",
+      "off  Skill 'off' is disabled in the configuration; switch it on: skillet config set skills.off.enabled true",
     );
     expect(stdout).toContain("✗ skills/broken/SKILL.md:1:1 has no frontmatter");
     expect(stdout).toContain("    start it with ---");
@@ -322,7 +322,7 @@ describe("skillet doctor", () => {
     });
     const { stdout, code } = await skillet(["doctor"], { cwd: temporaryFolder(odd), env: { HOME: home } });
     expect(code).toBe(1);
-    expect(stdout).toMatch(/bundled +bundled +5 skills/);
+    expect(stdout).toMatch(/bundled +bundled +7 skills/);
     expect(stdout).toMatch(/installed +installed +1 skill/);
     expect(stdout).toMatch(/user +team +1 skill/);
     expect(stdout).toMatch(/workspace +skills +1 skill/);

@@ -67,7 +67,7 @@ describe("skillet resume", () => {
     const gone = await spot.run(["resume", "last"], elsewhere);
     expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining("which is not there any more")]);
     renameSync(`${spot.project}-moved`, spot.project);
-    expect((await spot.run(["approve", "last", "--resume"], elsewhere)).stdout).toBe("Done.\n");
+    expect((await spot.run(["approve", "last", "--resume", "--yes"], elsewhere)).stdout).toBe("Done.\n");
     expect(existsSync(join(spot.project, "out.txt"))).toBe(true);
     const ended = await spot.run(["resume", "last"]);
     expect([ended.code, ended.stdout]).toEqual([1, ""]);
@@ -83,7 +83,7 @@ describe("skillet resume", () => {
     expect(waits.stderr).toContain("skillet approve");
     const listed = await spot.run(["runs"]);
     expect(listed.stdout).toMatch(/chat {2}waiting/);
-    expect((await spot.run(["approve", "last"])).code).toBe(0);
+    expect((await spot.run(["approve", "last", "--yes"])).code).toBe(0);
     const { code, stdout } = await spot.run(["resume", "last", "--json"]);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ content: "It is written.", stop: "answer" });

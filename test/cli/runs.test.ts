@@ -69,6 +69,12 @@ describe("skillet runs", () => {
       "  Send it",
       "",
     ]);
+    expect((await run(["runs", "show", "00000003"])).stdout).toMatch(
+      /\n {2}skillet approve 00000003 --resume {2}agrees, and goes on; --deny REASON does not\n$/,
+    );
+    expect((await run(["approve"])).stderr).toBe(
+      "skillet approve ID --deny REASON --resume does not agree, and goes on\n",
+    );
   });
 
   it("takes only some of them", async () => {

@@ -1,5 +1,6 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
+import type { Approval, Effect } from "../../src/host/approvals.ts";
 import type { RunEvent } from "../../src/host/events.ts";
 import type { Host } from "../../src/host/host.ts";
 import type { RunResult } from "../../src/run/result.ts";
@@ -74,6 +75,16 @@ export async function useScene({ skills, turns, config = "", workspace = {}, ...
 export function modelConfig(protocol: ProtocolName, { url }: Pick<ModelServer, "url">, alias = "default"): string {
   const provider = protocol === "openai" ? "openai-compatible" : protocol;
   return `[models.${alias}]\nprovider = "${provider}"\nmodel = "${MODEL}"\nbase_url = "${url}"\napi_key = "${API_KEY}"\n`;
+}
+
+/** Somebody who is asked, and answers this; then no. */
+export function asking(...answers: Approval[]): { asked: Effect[]; approve: (effect: Effect) => Promise<Approval> } {
+  const asked: Effect[] = [];
+  const approve = async (effect: Effect) => {
+    asked.push(effect);
+    return answers.shift() ?? { isApproved: false };
+  };
+  return { asked, approve };
 }
 
 /** The events of one kind. */

@@ -12,6 +12,7 @@ import { discoverFor, surroundingsFor } from "../found.ts";
 import { type Io, isAgreed, printer, printJson } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
 import { runsFor, shortId } from "../run-words.ts";
+import { sayNotice } from "../say.ts";
 import { goOn } from "./resume.ts";
 import { printRuns } from "./runs.ts";
 
@@ -30,14 +31,14 @@ export async function approve({ io, options, args: [given] }: Context<ApproveOpt
   const approvals = openApprovals(surroundingsFor(io, options).skilletHome);
   if (options.forget !== undefined) return forget(io, approvals, options.forget, options.json ?? false);
   if (given === undefined) return listWaiting(io, runs, approvals, options.json ?? false);
-  const run = runs.find(given);
+  const run = runMeant(runs, given);
   const { effect } = run;
   if (run.state !== "waiting" || !effect) throw nothingAsked(run);
   const approval = approvalOf({ ...options, ...(await reasonIn(io, options)) }, effect);
-  const out = printer(io.stderr, io.env);
-  if (!options.json) showEffect(out, effect, userHome(io.env));
-  if (approval.isApproved && io.ask && !options.yes && !(await isAgreed(io, questionOf(approval, effect)))) {
-    out.line`nothing was written down: ${run.id} still waits`;
+  const isAsked = approval.isApproved && !options.yes;
+  if (isAsked || !options.json) showEffect(printer(io.stderr, io.env), effect, userHome(io.env));
+  if (isAsked && !(await isAgreed(io, questionOf(approval, effect)))) {
+    sayUnsaid(io, run);
     return EXIT.refused;
   }
   runs.answer(run.id, approval, effect);
@@ -49,6 +50,23 @@ export async function approve({ io, options, args: [given] }: Context<ApproveOpt
   return options.resume ? goOn(io, runs.find(run.id), rest) : EXIT.fine;
 }
 
+/** `last` is the last that waits: only to one that does a word can be given. */
+function runMeant(runs: Runs, given: string): RunSummary {
+  const waiting = given === "last" ? runs.list().find(({ state }) => state === "waiting") : undefined;
+  return waiting ?? runs.find(given);
+}
+
+/** Whoever can start a program is not yet somebody who was asked. */
+function sayUnsaid(io: Io, { id }: RunSummary): void {
+  const out = printer(io.stderr, io.env);
+  if (io.ask) out.line`nothing was written down: ${id} still waits`;
+  else {
+    const message = `not agreed: nobody was asked, since this is no terminal; ${id} still waits`;
+    const fix = `look at what it would do (skillet runs show ${shortId(id)}), then say --yes`;
+    sayNotice(out, out.red("✗"), message, fix);
+  }
+}
+
 /** Why not, without secrets: it is written down, and told to the model. */
 async function reasonIn(io: Io, { deny, ...options }: ApproveOptions & CommonOptions): Promise<{ deny?: string }> {
   if (deny === undefined || deny.trim() === "") return {};
@@ -57,13 +75,17 @@ async function reasonIn(io: Io, { deny, ...options }: ApproveOptions & CommonOpt
 
 type Approvals = ReturnType<typeof openApprovals>;
 
-function approvalOf({ deny, run, always }: ApproveOptions, { on, skill }: Effect): Approval {
+function approvalOf({ deny, run, always }: ApproveOptions, { on, skill, isOnce }: Effect): Approval {
   if (deny !== undefined) return { isApproved: false, ...(deny.trim() === "" ? {} : { reason: deny.trim() }) };
+  if (isOnce && (run || always)) {
+    const message = `This is asked about each time: it cannot be agreed to ${always ? "always" : "for a run"}`;
+    throw new SkillError("usage", { message, fix: `leave out ${always ? "--always" : "--run"} to agree to it once` });
+  }
   if (always && skill === "") {
     const fix = "say --run, for this run";
     throw new SkillError("usage", { message: "No skill asks for this, so that none can be let always", fix });
   }
-  return { isApproved: true, scope: always ? "always" : run || on === "workspace" ? "run" : "once" };
+  return { isApproved: true, scope: always ? "always" : run || (on === "workspace" && !isOnce) ? "run" : "once" };
 }
 
 function questionOf({ scope = "once" }: Approval, { on, tool }: Effect): string {
@@ -90,13 +112,14 @@ function listWaiting(io: Io, runs: Runs, approvals: Approvals, asJson: boolean):
   if (asJson) printJson(io.stdout, { waiting, always, ...(problem === undefined ? {} : { problem }) });
   else {
     const out = printer(io.stdout, io.env);
-    printRuns(out, waiting);
+    printRuns(out, waiting, { hasInput: true });
     for (const { skill, source, place, allowed } of always) {
       const from = place === "" ? source : shortPath(place, userHome(io.env));
       out.line`${out.green("✓")} always: ${out.bold(skill)}  ${allowed.map(sayAllowed).join(", ")}  ${out.dim(from)}`;
     }
     const error = printer(io.stderr, io.env);
     if (waiting.length === 0) error.line`no run waits for a word`;
+    else error.line`${error.dim("skillet approve ID --deny REASON --resume does not agree, and goes on")}`;
     if (always.length > 0)
       error.line`${error.dim("skillet approve --forget SKILL takes back what is agreed to always")}`;
   }

@@ -22,7 +22,7 @@ import type { Tool, ToolResult } from "../../skill/tool.ts";
 import { wireName } from "../../skill/wire-name.ts";
 import { askApproval } from "../approval.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, warnOfConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { forTerminal } from "../say.ts";
@@ -39,7 +39,7 @@ interface CallOptions {
 /** Calls one tool as a run would: what it gives goes to stdout, what happens meanwhile to stderr. */
 export async function call({ io, options, args }: Context<CallOptions>): Promise<number> {
   const [name = ""] = args;
-  const found = await discoverFor(io, options);
+  const found = await discoverToUse(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   if (isWhole(found, name)) return tools({ io, options, args });
   const input = await inputOf(io, options.input);

@@ -1,7 +1,7 @@
 import type { Discovered } from "../../host/discover.ts";
 import { SkillError } from "../../shared/error.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, warnOfConfiguration } from "../found.ts";
 import { printJson, printJsonLine } from "../io.ts";
 import { exitOf, sayHowToGoOn, sayOutcome, sayProblems } from "../outcome.ts";
 import type { Context } from "../program.ts";
@@ -11,7 +11,7 @@ import { type ChatOptions, openTalk } from "./talk.ts";
 
 /** An agent with the skills that are found here: one answer, or a dialogue. */
 export async function chat({ io, options, args }: Context<ChatOptions>): Promise<number> {
-  const found = await discoverFor(io, options);
+  const found = await discoverToUse(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const isForProgram = options.json === true || options.events === true;
   return traced(io, async (traces) => {
@@ -37,7 +37,7 @@ async function answered(
   if (options.events) printJsonLine(io.stdout, { type: "result", ...result });
   else if (options.json) printJson(io.stdout, result);
   else {
-    sayProblems(io, result);
+    sayProblems(io, result, options);
     if (!options.quiet) sayOutcome(io, talk.isUndone() ? { ...result, stop: "failed", isError: true } : result);
     sayHowToGoOn(io, found, result, options);
   }

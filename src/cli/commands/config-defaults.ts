@@ -27,5 +27,6 @@ const OTHERS: Record<string, Usual> = {
   "sandbox.engine": { value: usualSandbox(process.platform).engine },
   "sandbox.image": { says: "none; docker and podman need one" },
   "sandbox.program": { says: "the system's own docker or podman" },
+  "capabilities.vault_passphrase_file": { says: "none; a key of the system's keyring, or a file beside the vault" },
   "sandbox.workspace": { says: "none; tools of runs: read-write in your own workspace" },
 };

@@ -6,11 +6,13 @@ import { uvPrograms } from "../../sandbox/uv.ts";
 import { count } from "../../shared/text.ts";
 import { displayPath, type Location, shortPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, printDiagnostic } from "../found.ts";
+import { discoverToUse, printDiagnostic } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { sayNotice } from "../say.ts";
 import { sayServers, serversOf } from "../servers.ts";
 import { usualSandbox } from "./config-defaults.ts";
+import type { CapabilityFacts } from "./doctor-capabilities.ts";
 
 interface DoctorOptions {
   sandbox?: boolean;
@@ -22,16 +24,19 @@ interface DoctorOptions {
 /** Where skills are looked for and what is found there, the configuration, the machine, and what is wrong. */
 export async function doctor({ io, options }: Context<DoctorOptions>): Promise<number> {
   if (options.fix) return (await import("./fix.ts")).fix(io, options);
-  const found = await discoverFor(io, options);
+  const found = await discoverToUse(io, options);
   if (options.sandbox) return (await import("./safety-card.ts")).safetyCard(io, options, found);
   if (options.tools) return (await import("./doctor-tools.ts")).doctorTools(io, options, found);
   const { aliasesOf } = await import("../../model/resolve.ts");
   const models = await aliasesOf(found);
-  const facts = { ...factsOf(found), models };
+  const { capabilityFacts, printCapabilities } = await import("./doctor-capabilities.ts");
+  const capabilities = await capabilityFacts(io, found);
+  const facts = { ...factsOf(found), models, capabilities };
   if (options.json) printJson(io.stdout, facts);
-  else printFacts(io, found, facts);
+  else printFacts(io, found, facts, (out) => printCapabilities(out, capabilities, found));
   if (found.configuration.isBroken) return EXIT.usage;
-  return facts.diagnostics.some(({ severity }) => severity === "error") ? EXIT.findings : EXIT.fine;
+  const isWrong = facts.diagnostics.some(({ severity }) => severity === "error") || capabilities.problems.length > 0;
+  return isWrong ? EXIT.findings : EXIT.fine;
 }
 
 function factsOf(found: Discovered) {
@@ -107,7 +112,11 @@ function printModels(out: Printer, models: readonly ModelAlias[], configuration:
 function printFacts(
   io: Io,
   found: Discovered,
-  facts: ReturnType<typeof factsOf> & { models: readonly ModelAlias[] },
+  facts: ReturnType<typeof factsOf> & {
+    models: readonly ModelAlias[];
+    capabilities: Pick<CapabilityFacts, "problems">;
+  },
+  printMore: (out: Printer) => void,
 ): void {
   const out = printer(io.stdout, io.env);
   const { around } = found;
@@ -128,15 +137,19 @@ function printFacts(
     out.line`\n${out.bold("Servers of tools")} ${out.dim("`skillet doctor --tools` starts them, and shows what they have")}`;
     out.line`  ${sayServers(found)}`;
   }
+  printMore(out);
   out.line`\n${out.bold("Configuration")}`;
   for (const { path, exists } of facts.configuration) {
     out.line`  ${displayPath(path, around)}  ${out.dim(exists ? "read" : "not there")}`;
   }
   out.line`\n${out.bold("Findings")}`;
   for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
-  const errors = diagnostics.filter(({ severity }) => severity === "error").length;
-  if (diagnostics.length === 0) out.line`${out.green("✓ nothing is wrong")}`;
-  else out.line`\n${count(diagnostics.length, "finding")}, ${count(errors, "error")}`;
+  const { problems } = facts.capabilities;
+  for (const { message, fix } of problems) sayNotice(out, out.red("✗"), message, `  ${fix}`);
+  const errors = problems.length + diagnostics.filter(({ severity }) => severity === "error").length;
+  const findings = problems.length + diagnostics.length;
+  if (findings === 0) out.line`${out.green("✓ nothing is wrong")}`;
+  else out.line`\n${count(findings, "finding")}, ${count(errors, "error")}`;
 }
 
 function stateOf(folder: string): string {

@@ -2,57 +2,54 @@ import type { Discovered } from "../../host/discover.ts";
 import { type Check, planUse } from "../../run/plan-use.ts";
 import type { UseRequest } from "../../run/use.ts";
 import { EXIT } from "../exit.ts";
-import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
+import { type Io, type Printer, printer, printJson } from "../io.ts";
+import { fromHere } from "../next-step.ts";
+import type { CommonOptions } from "../program.ts";
+import { printHanging } from "../wrap.ts";
 
 /** Every check that a use would go through, and what it would be given; nothing is run. */
-export async function dryRun(io: Io, found: Discovered, request: UseRequest, asJson: boolean): Promise<number> {
+export async function dryRun(
+  io: Io,
+  found: Discovered,
+  request: UseRequest,
+  { json: asJson, workspace }: CommonOptions,
+): Promise<number> {
   const plan = await planUse(found.catalog, found, request);
   const isFine = plan.checks.every(({ refusals }) => refusals.length === 0);
   if (asJson) printJson(io.stdout, plan);
   else {
     const out = printer(io.stdout, io.env);
-    const short = (text: string) => withTilde(text, found.around.home);
-    const widest = Math.max(...plan.checks.map(({ name }) => name.length));
-    for (const check of plan.checks) printCheck(out, check, widest, short);
+    const short = (text: string) => withTilde(fromHere(text, workspace), found.around.home);
+    const looked = plan.checks.filter(({ isSkipped }) => !isSkipped);
+    const widest = Math.max(...looked.map(({ name }) => name.length));
+    for (const check of looked) printCheck(out, check, widest, short);
+    if (looked.length < plan.checks.length) sayHidden(out, looked);
     for (const { message, fix } of plan.warnings)
-      printHanging(out, out.text`${out.yellow("!")} `, 2, [message, ...fix.split("\n")].map(short));
+      printHanging(out, out.text`${out.yellow("!")} `, [message, ...fix.split("\n")].map(short), {
+        ...WIDE,
+        indent: 2,
+      });
     out.line``;
     out.line`${isFine ? "It would run. Nothing was run." : "It would be refused."}`;
   }
   return isFine ? EXIT.fine : EXIT.refused;
 }
 
+/** It may be read elsewhere than at a terminal, and is as wide there. */
+const WIDE = { width: 80 };
+
 function printCheck(out: Printer, check: Check, widest: number, short: (text: string) => string): void {
-  const { name, detail, refusals, isSkipped } = check;
-  const mark = refusals.length > 0 ? out.red("✗") : isSkipped ? out.dim("·") : out.green("✓");
-  const said = isSkipped ? "not looked at: the skill is not there for this caller" : short(detail);
+  const { name, detail, refusals } = check;
+  const mark = refusals.length > 0 ? out.red("✗") : out.green("✓");
   const lines = refusals.flatMap(({ message, fix }) => [message, ...fix.split("\n")]).map(short);
-  printHanging(out, out.text`${mark} ${name.padEnd(widest)}  `, widest + 4, lines.length > 0 ? lines : [said]);
+  const said = lines.length > 0 ? lines : [short(detail)];
+  printHanging(out, out.text`${mark} ${name.padEnd(widest)}  `, said, { ...WIDE, indent: widest + 4 });
 }
 
-const WIDTH = 80;
-
-/** Lines below one another, after what stands before the first. */
-function printHanging(out: Printer, before: Safe, indent: number, lines: readonly string[]): void {
-  const [first = "", ...more] = lines.filter((line) => line !== "").flatMap((line) => wrapped(line, WIDTH - indent));
-  out.line`${before}${first}`;
-  for (const line of more) out.line`${" ".repeat(indent)}${line}`;
-}
-
-/** Lines that are no longer than this, but for words that are; and a command stays in one piece, to be copied. */
-function wrapped(text: string, width: number): string[] {
-  const [, indent = "", prose = "", command] = /^(\s*)(.*?)(run: skillet .*)?$/s.exec(text) ?? [];
-  if (text.length <= width) return [text];
-  const lines: string[] = [];
-  let line = "";
-  for (const word of [...prose.split(" ").filter((part) => part !== ""), ...(command === undefined ? [] : [command])]) {
-    if (line !== "" && line.length + 1 + word.length > width - indent.length) {
-      lines.push(indent + line);
-      line = "";
-    }
-    line = line === "" ? word : `${line} ${word}`;
-  }
-  return line === "" ? lines : [...lines, indent + line];
+/** One line for all of it: what is hidden is not described. */
+function sayHidden(out: Printer, looked: readonly Check[]): void {
+  const isOff = looked.some(({ refusals }) => refusals.some(({ code }) => code === "disabled"));
+  out.line`${out.dim("·")} the rest was not looked at: the skill is ${isOff ? "switched off" : "not there for this caller"}`;
 }
 
 /** The home folder and what is below it, as they are called elsewhere. */

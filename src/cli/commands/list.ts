@@ -1,7 +1,7 @@
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { Discovered } from "../../host/discover.ts";
 import type { Trust } from "../../host/trust.ts";
-import { unavailability } from "../../policy/policy.ts";
+import { isOffAtFirst, unavailability } from "../../policy/policy.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { sandboxPathOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
@@ -75,7 +75,9 @@ async function printSummary(io: Io, found: Discovered, available: number): Promi
     error.line`no skills found in ${displayPath(around.workspace, around)} or your home folder: \`skillet new NAME\` makes one, \`skillet doctor\` shows where they are looked for`;
   }
   const broken = brokenFiles(catalog);
-  const disabled = catalog.skills.length - available;
+  const { skills } = found.settings;
+  const isUnasked = (skill: Skill) => isOffAtFirst(skill) && skills.get(skill.name)?.enabled === undefined;
+  const disabled = catalog.skills.length - available - catalog.skills.filter(isUnasked).length;
   const shadowed = catalog.shadowed.length === 0 ? 0 : (await realShadows(found, "quick")).length;
   const rest = [
     broken > 0 && `${count(broken, "file")} not loaded`,

@@ -5,7 +5,7 @@ import { type UseRequest, useSkill } from "../../run/use.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
 import { EXIT } from "../exit.ts";
-import { type CallerOptions, discoverFor, warnOfConfiguration } from "../found.ts";
+import { type CallerOptions, discoverToUse, warnOfConfiguration } from "../found.ts";
 import { type Io, interruption, printer } from "../io.ts";
 import { exitOf, sayResult } from "../outcome.ts";
 import type { Context } from "../program.ts";
@@ -27,12 +27,12 @@ interface UseOptions extends CallerOptions, SeenOptions {
 /** Uses a skill as a sub-agent: its answer goes to stdout, all else to stderr. */
 export async function run({ io, options, args }: Context<UseOptions>): Promise<number> {
   const [name = "", ...words] = args;
-  const found = await discoverFor(io, options);
+  const found = await discoverToUse(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const skill = found.catalog.find(name);
   if (!skill && !options.json && !options.events) return explainMissing(io, found, name);
   const request = await requestOf(io, options, name, words);
-  if (options.dryRun) return (await import("./dry-run.ts")).dryRun(io, found, request, options.json ?? false);
+  if (options.dryRun) return (await import("./dry-run.ts")).dryRun(io, found, request, options);
   const signal = interruption(io);
   return traced(io, async (traces) => {
     const start = (host: Host) => useSkill(found.catalog, host, { ...request, signal });

@@ -3,7 +3,7 @@ import type { JournalLine, JournalText } from "../../host/journal-lines.ts";
 import type { RunSummary } from "../../host/runs.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { shortPath } from "../../source/locations.ts";
-import { effectLine } from "../effect.ts";
+import { effectLine, showEffect } from "../effect.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
@@ -49,7 +49,7 @@ const WIDEST = 100;
 function print(io: Io, summary: RunSummary, lines: readonly JournalLine[], isFull: boolean): void {
   const out = printer(io.stdout, io.env);
   const width = Math.min(out.width, WIDEST);
-  const { id, at, workspace, state } = summary;
+  const { id, at, workspace, state, effect } = summary;
   out.line`${markOf(out, summary)} ${out.bold(subjectOf(summary))}  ${paintOutcome(out, summary)}  ${out.dim(id)}`;
   const place = workspace === undefined ? "" : `, in ${shortPath(workspace, userHome(io.env))}`;
   out.line`  ${out.dim(`${at.slice(0, 19).replace("T", " ")} UTC, ${ago(at)}${place}`)}`;
@@ -58,8 +58,13 @@ function print(io: Io, summary: RunSummary, lines: readonly JournalLine[], isFul
   const start = Date.parse(at);
   for (const entry of timelineOf(lines)) printEntry(out, entry, { start, width, isFull });
   printEnd(out, summary, lines, isFull);
+  if (state === "waiting" && effect) {
+    out.line``;
+    showEffect(out, effect, userHome(io.env));
+  }
   const next = nextOf({ id, state });
-  if (next !== undefined) out.line`  ${out.cyan(next)}`;
+  const more = state === "waiting" ? "  agrees, and goes on; --deny REASON does not" : "";
+  if (next !== undefined) out.line`  ${out.cyan(next)}${more}`;
 }
 
 /** All that it was asked, beginning with the message. */
@@ -121,8 +126,8 @@ const PRINTED: Printed = {
     const mark = isError ? out.red("✗") : out.green("✓");
     return out.text`${mark} ${skill} ${out.dim(`${stop}, ${tookOf(ms)}`)}`;
   },
-  note: (out, { text, fix }, room) =>
-    out.text`${out.yellow("!")} ${oneLine(fix ? `${text}: ${fix}` : text, Math.max(room - 2, 200))}`,
+  note: (out, { text, fix, isFine }, room) =>
+    out.text`${isFine ? out.dim("·") : out.yellow("!")} ${oneLine(fix ? `${text}: ${fix}` : text, Math.max(room - 2, 200))}`,
   cancelled: (out) => out.text`${out.yellow("·")} called off`,
 };
 

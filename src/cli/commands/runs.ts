@@ -1,7 +1,7 @@
 import { RUN_STATES, type RunState, type RunSummary } from "../../host/runs.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, nearest, oneLine } from "../../shared/text.ts";
-import { effectLine } from "../effect.ts";
+import { effectLine, inputLine } from "../effect.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
@@ -75,8 +75,8 @@ export function numberOf(option: string, given: string): number {
 const WIDEST = 100;
 const LONGEST_NAME = 24;
 
-/** Two lines each: what became of it, and what was asked; then what to do, where something is to be done. */
-export function printRuns(out: Printer, rows: readonly RunSummary[]): void {
+/** Two lines each: what became of it, and what was asked; then what to do, where something is to be done, and with what input if that is wanted. */
+export function printRuns(out: Printer, rows: readonly RunSummary[], { hasInput = false } = {}): void {
   const width = Math.min(out.width, WIDEST);
   const shown = rows.map((run) => ({ run, id: shortId(run.id), when: ago(run.at), details: detailsOf(run) }));
   const widest = (texts: readonly string[]) => Math.max(0, ...texts.map(({ length }) => length));
@@ -96,6 +96,8 @@ export function printRuns(out: Printer, rows: readonly RunSummary[]): void {
     if (run.task !== "") out.line`  ${oneLine(run.task, width - 2)}`;
     if (run.effect && run.state === "waiting")
       out.line`  ${oneLine(`somebody has to agree: ${effectLine(run.effect)}`, width - 2)}`;
+    const input = hasInput && run.effect ? inputLine(run.effect) : "";
+    if (input !== "") out.line`  ${oneLine(`input: ${input}`, width - 2)}`;
     const next = nextOf(run);
     if (next !== undefined) out.line`  ${out.cyan(next)}`;
   }

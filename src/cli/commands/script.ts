@@ -4,9 +4,10 @@ import { SkillError } from "../../shared/error.ts";
 import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, warnOfConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
+import { fromHere } from "../next-step.ts";
+import type { CommonOptions, Context } from "../program.ts";
 import { forTerminal, sayNotice } from "../say.ts";
 import { explainMissing } from "./show.ts";
 import { askForTrust } from "./trust.ts";
@@ -19,7 +20,7 @@ interface ScriptOptions {
 /** Runs a script of a skill in its sandbox: what it prints goes where it printed it, what became of it to stderr. */
 export async function script({ io, options, args }: Context<ScriptOptions>): Promise<number> {
   const [name = "", file, ...rest] = args;
-  const found = await discoverFor(io, options);
+  const found = await discoverToUse(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const skill = found.catalog.find(name);
   if (!skill) return explainMissing(io, found, name);
@@ -48,7 +49,7 @@ export async function script({ io, options, args }: Context<ScriptOptions>): Pro
   if (options.json) printJson(io.stdout, result);
   else if (io.stdout.isClosed)
     return EXIT.fine; // `skillet script … | head` has enough.
-  else if (!options.quiet || result.ending === "refused") sayOutcome(io, result);
+  else if (!options.quiet || result.ending === "refused") sayOutcome(io, result, options);
   return exitOf(result);
 }
 
@@ -77,9 +78,9 @@ async function printed(io: Io, run: ReturnType<typeof runScript>, asJson: boolea
   return run;
 }
 
-function sayOutcome(io: Io, result: ScriptResult): void {
+function sayOutcome(io: Io, result: ScriptResult, { workspace }: CommonOptions): void {
   const error = printer(io.stderr, io.env);
-  for (const { message, fix } of result.refusals) sayNotice(error, error.red("✗"), message, fix);
+  for (const { message, fix } of result.refusals) sayNotice(error, error.red("✗"), message, fromHere(fix, workspace));
   if (result.ending === "refused") return;
   for (const { message, fix } of result.warnings) sayNotice(error, error.yellow("!"), message, fix);
   const { isolation, ms, warnings } = result;

@@ -14,7 +14,7 @@ import type { Skill } from "../../skill/skill.ts";
 import type { Watcher } from "../../source/watch.ts";
 import { agreeing } from "../approval.ts";
 import { EXIT } from "../exit.ts";
-import { type CallerOptions, discoverFor, warnOfConfiguration } from "../found.ts";
+import { type CallerOptions, discoverToUse, warnOfConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJsonLine } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayNotice } from "../say.ts";
@@ -36,7 +36,7 @@ export interface ServeCommandOptions extends CallerOptions {
 
 /** Serves the skills that are found here until the client has gone, or the command is interrupted. */
 export async function serve({ io, options }: Context<ServeCommandOptions>): Promise<number> {
-  const found = await discoverFor(io, options);
+  const found = await discoverToUse(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   for (const [option, value] of Object.entries(onlyOverHttp(options))) {
     if (options.http === undefined && value !== undefined) {

@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { basename, dirname } from "node:path";
+import { namespaceOf } from "../../capability/open.ts";
 import { promptListing } from "../../catalog/listing.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { denials } from "../../policy/policy.ts";
@@ -11,15 +12,18 @@ import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, printDiagnostic, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, type Found, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
+import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
+import { giveCommand, holdingOf, servedBy, switchOn } from "../providers-found.ts";
+import { printHanging } from "../wrap.ts";
 import { addressOf } from "./address.ts";
 import { describe } from "./list.ts";
 
 export async function show({ io, options, args }: Context<{ body?: boolean }>): Promise<number> {
   const [name = "", file] = args;
-  const found = await discoverFor(io, options);
+  const found = await discoverToUse(io, options);
   const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
   const skill = found.catalog.find(name);
   if (!skill) return explainMissing(io, found, name);
@@ -27,7 +31,7 @@ export async function show({ io, options, args }: Context<{ body?: boolean }>): 
   else if (options.json)
     printJson(io.stdout, { ...factsOf(skill, found), ...(options.body ? { body: skill.body() } : {}) });
   else if (options.body) printText(io, skill.body());
-  else printFacts(io, skill, found);
+  else printFacts(io, skill, found, options.workspace);
   return code;
 }
 
@@ -47,7 +51,7 @@ function isAbout({ file }: Diagnostic, name: string): boolean {
   return basename(dirname(file)) === name || basename(file).replace(/\.[^.]*$/, "") === name;
 }
 
-function factsOf(skill: Skill, found: Discovered) {
+function factsOf(skill: Skill, found: Found) {
   const { files, findings } = skill.files();
   return {
     ...describe(skill),
@@ -56,20 +60,49 @@ function factsOf(skill: Skill, found: Discovered) {
     files,
     scripts: scriptsOf(skill),
     trust: found.trust.standingOf(skill),
+    capabilities: standingsOf(skill, found),
     copies: found.catalog.copies(skill.name).map(describe),
     denials: denials(skill, found, "run"),
     diagnostics: diagnose([...skill.findings, ...findings], skill.origin.file ?? skill.name),
   };
 }
 
-function printFacts(io: Io, skill: Skill, found: Discovered): void {
+/** Of each capability that it declares: who serves it, and whether the operator gave it to it. */
+function standingsOf(skill: Skill, found: Found) {
+  return skill.manifest.capabilities.map((id) => ({
+    id,
+    from: found.capabilities.providerOf(id, skill)?.from ?? null,
+    ...holdingOf(id, skill, found),
+  }));
+}
+
+/** What only has to be switched on stands together. */
+function sayStandings(skill: Skill, found: Found, workspace: string | undefined): string[] {
+  const off = new Map<string, string[]>();
+  const others: string[] = [];
+  for (const { id, from, ...holding } of standingsOf(skill, found)) {
+    const command = from === null ? switchOn(found, namespaceOf(id)) : undefined;
+    const served = from === null ? "nobody serves it" : servedBy({ from });
+    const give = fromHere(giveCommand(id, skill.name, holding), workspace);
+    const lacks = holding.givenTo === undefined ? "not given" : `given to the copy from ${holding.givenTo}`;
+    if (command !== undefined) off.set(command, [...(off.get(command) ?? []), id]);
+    else others.push(`${id} (${served}; ${holding.isGranted ? "given" : `${lacks}: ${give}`})`);
+  }
+  return [...[...off].map(([command, ids]) => `${ids.join(", ")}, switched off: ${command}`), ...others];
+}
+
+function printFacts(io: Io, skill: Skill, found: Found, workspace: string | undefined): void {
   const out = printer(io.stdout, io.env);
   const { manifest, origin } = skill;
   const { tokens, files, denials: denied, diagnostics } = factsOf(skill, found);
   const row = (label: string, value: string | undefined) => {
-    if (value) out.line`  ${out.dim(label.padEnd(9))} ${value}`;
+    if (value) printHanging(out, out.text`  ${out.dim(label.padEnd(9))} `, [value], { indent: 12 });
   };
-  out.line`${out.bold(skill.name)}  ${oneLine(skill.description)}\n`;
+  printHanging(out, out.text`${out.bold(skill.name)}  `, [oneLine(skill.description)], {
+    indent: 2,
+    start: skill.name.length + 2,
+  });
+  out.line``;
   row("version", manifest.version);
   row("tags", manifest.tags.join(", "));
   row("authors", manifest.authors.join(", "));
@@ -92,6 +125,7 @@ function printFacts(io: Io, skill: Skill, found: Discovered): void {
       .join(", "),
   );
   row("packages", manifest.packages.join(", "));
+  for (const text of sayStandings(skill, found, workspace)) row("may ask", text);
   row("network", (found.settings.skills.get(skill.name)?.network ?? []).join(", "));
   const standing = found.trust.standingOf(skill);
   row("trust", standing === "own" ? undefined : standing);
@@ -102,7 +136,10 @@ function printFacts(io: Io, skill: Skill, found: Discovered): void {
   row("source", origin.source === origin.scope ? origin.scope : `${origin.source} (${origin.scope})`);
   const lines = count(skill.body().split("\n").length, "line");
   row("tells", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${lines})`);
-  for (const denial of denied) row("denied", `${denial.message}; ${denial.fix.replace(/\n\s*/g, " ")}`);
+  // What hides it comes first: nobody asks for the rest before that is mended.
+  const hidden = denied.filter(({ kind }) => kind === "access");
+  for (const { message, fix } of hidden.length > 0 ? hidden : denied)
+    row("denied", `${message}; ${fromHere(fix.replace(/\n\s*/g, " "), workspace)}`);
   const copies = found.catalog.copies(skill.name);
   if (copies.length > 1) {
     out.line`\n${out.bold("Copies")} ${out.dim("the first is used")}`;

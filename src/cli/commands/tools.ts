@@ -2,7 +2,7 @@ import type { Discovered } from "../../host/discover.ts";
 import type { Notice } from "../../host/sandbox.ts";
 import { oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayNotice } from "../say.ts";
@@ -14,7 +14,7 @@ import { explainMissing } from "./show.ts";
 /** Shows the tools that skills bring, each imported as a run would import it; or those of a server, by its name. */
 export async function tools({ io, options, args }: Context<object>): Promise<number> {
   const [name] = args;
-  const found = await discoverFor(io, options);
+  const found = await discoverToUse(io, options);
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const named = name === undefined ? undefined : found.catalog.find(name);
   const server = name === undefined || named ? undefined : await openServer(found, name);

@@ -8,6 +8,7 @@ import { declaredVariables } from "../../skill/needs.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
+import type { Found } from "../found.ts";
 import { type Io, isAgreed, printer, printJson } from "../io.ts";
 
 interface SecretsOptions {
@@ -17,20 +18,21 @@ interface SecretsOptions {
 }
 
 /** Gives the values that are configured for a name to the copy that is found now. */
-export async function trustSecrets(io: Io, found: Discovered, options: SecretsOptions): Promise<number> {
+export async function trustSecrets(io: Io, found: Found, options: SecretsOptions): Promise<number> {
   const { grants, around } = found;
   const skill = skillCalled(options.secrets, found);
   const variables = configuredVariables(skill, found);
+  const capabilities = skill.manifest.capabilities.filter((id) => found.capabilities.isGranted(id, skill));
   if (!isGiven(skill, found)) throw nothingToGive(skill);
   const before = grants.ownerOf(skill.name);
   const isNew = !before || !grants.isOwner(skill, before);
   const out = printer(options.json ? io.stderr : io.stdout, io.env);
   const shown = ({ source, place }: Owner) => `${place === "" ? "" : `${displayPath(place, around)} `}(from ${source})`;
   const { source, folder, file } = skill.origin;
-  out.line`${out.bold(skill.name)}  ${variables.join(", ") || `what ${tableOf(skill)} gives it`}`;
+  out.line`${out.bold(skill.name)}  ${[...variables, ...capabilities].join(", ") || `what ${tableOf(skill)} gives it`}`;
   if (before) out.line`  given to    ${shown(before)}`;
   if (isNew) out.line`  to be given ${shown({ source, place: folder ?? file ?? "" })}`;
-  if (isNew && !options.yes && !(await isAgreed(io, "Give these values to this copy, and no longer to another?"))) {
+  if (isNew && !options.yes && !(await isAgreed(io, "Give this to this copy, and no longer to another?"))) {
     const error = printer(io.stderr, io.env);
     error.line`${error.red("✗")} not given${io.ask ? "" : ": nobody was asked, since this is no terminal"}`;
     if (!io.ask) error.line`  look at the skill, then say --yes`;
@@ -38,7 +40,13 @@ export async function trustSecrets(io: Io, found: Discovered, options: SecretsOp
   }
   if (isNew) grants.grant(skill);
   if (options.json)
-    printJson(io.stdout, { name: skill.name, variables, before: before ?? null, now: grants.ownerOf(skill.name) });
+    printJson(io.stdout, {
+      name: skill.name,
+      variables,
+      capabilities,
+      before: before ?? null,
+      now: grants.ownerOf(skill.name),
+    });
   else out.line`${out.green("✓")} ${isNew ? "given" : "it has them already"}`;
   return EXIT.fine;
 }

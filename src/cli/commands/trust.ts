@@ -11,7 +11,7 @@ import { type Skill, withBody } from "../../skill/skill.ts";
 import { copySkill } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { discoverFor, warnOfConfiguration, withCapabilities } from "../found.ts";
 import { type Io, isAgreed, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { type Subject, showSubject } from "./trust-show.ts";
@@ -30,7 +30,10 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
   if (!warnOfConfiguration(io, found)) return EXIT.usage;
   const { secrets } = options;
   if (secrets !== undefined)
-    return (await import("./trust-secrets.ts")).trustSecrets(io, found, { ...options, secrets });
+    return (await import("./trust-secrets.ts")).trustSecrets(io, await withCapabilities(found), {
+      ...options,
+      secrets,
+    });
   if (options.list) return listTrusted(io, found, options.json ?? false);
   if (options.revoke) return revoke(io, found, given, options.json ?? false);
   const skills = meant(found, given, io.cwd);

@@ -1,0 +1,43 @@
+import type { Printer, Safe } from "./io.ts";
+
+interface Hanging {
+  /** The columns below which the lines stand. */
+  indent: number;
+  /** Those of what stands before the first line, where they are others. */
+  start?: number;
+  /** The terminal's, when left out. */
+  width?: number;
+  paint?(line: string): Safe | string;
+}
+
+/** Lines below one another, after what stands before the first. */
+export function printHanging(out: Printer, before: Safe | string, lines: readonly string[], how: Hanging): void {
+  const { indent, start = indent, width = out.width, paint = (line) => line } = how;
+  const taken = "x".repeat(Math.max(0, start - indent));
+  const [head = "", ...rest] = lines.filter((line) => line !== "");
+  const [first = "", ...more] = [taken + head, ...rest].flatMap((line) => wrapped(line, width - indent));
+  out.line`${before}${paint(first.slice(taken.length))}`;
+  for (const line of more) out.line`${" ".repeat(indent)}${paint(line)}`;
+}
+
+/** Lines that are no longer than this, but for words that are; and a command stays in one piece, to be copied. */
+export function wrapped(text: string, width: number): string[] {
+  const [, indent = "", prose = "", command] = COMMAND.exec(text) ?? [];
+  if (text.length <= width) return [text];
+  const lines: string[] = [];
+  let line = "";
+  for (const word of [...(prose.match(WORDS) ?? []), ...(command === undefined ? [] : [command])]) {
+    if (line !== "" && line.length + 1 + word.length > width - indent.length) {
+      lines.push(indent + line);
+      line = "";
+    }
+    line = line === "" ? word : `${line} ${word}`;
+  }
+  return line === "" ? lines : [...lines, indent + line];
+}
+
+/** What follows a colon is one to the end of its line. */
+const COMMAND = /^(\s*)(.*?)((?:run: |(?<=: ))skillet .*)?$/s;
+
+/** What stands between backticks or in parentheses is one too. */
+const WORDS = /(?:`[^`]*`|\(skillet [^)]*\)|[^ ])+/g;

@@ -1,0 +1,175 @@
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openAudit } from "../../src/capability/audit.ts";
+import { canonical, chained, GENESIS } from "../../src/capability/audit-chain.ts";
+import type { AuditEntry } from "../../src/host/capabilities.ts";
+import { skillet } from "../support/command.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+const ASKED: AuditEntry = {
+  ...{ run: "20261116-141500-3f2a91c0", skill: "note-taker", source: "user" },
+  ...{ method: "invoke", capability: "notes.notes", operation: "list", outcome: "ok", ms: 12.4 },
+};
+
+/** A home whose log has these lines. */
+function logged(entries: readonly Partial<AuditEntry>[]) {
+  const home = temporaryFolder({ ".skillet/readme": "" });
+  const log = openAudit(join(home, ".skillet"));
+  for (const entry of entries) log.add({ ...ASKED, ...entry });
+  const run = (...args: string[]) => skillet(["audit", ...args], { env: { HOME: home } });
+  return { home, file: log.file, run };
+}
+
+describe("the audit log on the command line", () => {
+  it("says that there is none yet, and what makes one", async () => {
+    const { run } = logged([]);
+    expect(await run()).toMatchObject({
+      code: 0,
+      stdout: "",
+      stderr: expect.stringMatching(/^there is no audit log yet: .*a skill asks/),
+    });
+    expect(await run("verify")).toMatchObject({ code: 0, stdout: expect.stringContaining("no audit log yet") });
+  });
+
+  it("shows each line, the newest last, with what was agreed to and how long it took", async () => {
+    const { run } = logged([
+      {},
+      { operation: "add", outcome: "quota" },
+      { operation: "add", approval: "apr_7", removed: 2 },
+      {
+        run: "",
+        skill: "",
+        method: "auth.login",
+        capability: "notes",
+        operation: undefined as never,
+        ms: undefined as never,
+      },
+    ]);
+    const { stdout, stderr, code } = await run();
+    const lines = stdout.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, "TIME").split("\n");
+    expect(lines).toEqual([
+      "TIME  note-taker  notes.notes.list  ok     run 3f2a91c0 · 12 ms",
+      "TIME  note-taker  notes.notes.add   quota  run 3f2a91c0 · 12 ms",
+      "TIME  note-taker  notes.notes.add   ok     agreed to apr_7 · 2 values taken out · run 3f2a91c0 · 12 ms",
+      "TIME  you         auth.login notes  ok",
+      "",
+    ]);
+    expect({ stderr, code }).toEqual({ stderr: "4 lines\n", code: 0 });
+  });
+
+  it("shows the newest when there are more, and says what is left out", async () => {
+    const { run } = logged(["a", "b", "c", "d", "e"].map((skill) => ({ skill })));
+    const { stdout, stderr } = await run("--limit", "2");
+    expect(stdout.match(/Z {2}(\w)/g)).toEqual(["Z  d", "Z  e"]);
+    expect(stderr).toBe("2 of 5 lines: skillet audit --limit 5 shows the older ones too\n");
+  });
+
+  it.each<[string, string[], number[]]>([
+    ["a skill", ["--skill", "other"], [2]],
+    ["the end of a run's id", ["--run", "3f2a91c0"], [1, 2]],
+    ["a namespace", ["--capability", "notes"], [1, 2]],
+    ["a capability, and none that only begins like it", ["--capability", "notes.note"], []],
+    ["an operation", ["--capability", "notes.notes.add"], [2]],
+    ["an outcome", ["--outcome", "quota"], [3]],
+    ["a time", ["--since", "1h"], [1, 2, 3]],
+    ["a time to come", ["--since", "2999-01-01"], []],
+  ])("keeps to %s", async (_, args, expected) => {
+    const { run } = logged([
+      {},
+      { skill: "other", operation: "add" },
+      { run: "20261116-141501-aaaaaaaa", capability: "gog.email", outcome: "quota" },
+    ]);
+    const { lines, total } = JSON.parse((await run(...args, "--json")).stdout);
+    expect(lines.map(({ seq }: { seq: number }) => seq)).toEqual(expected);
+    expect(total).toBe(expected.length);
+  });
+
+  it("verifies a log that is whole, by its head", async () => {
+    const { run, file } = logged([{}, {}]);
+    const { hash } = JSON.parse(readFileSync(file, "utf8").trim().split("\n")[1] ?? "");
+    expect(await run("verify")).toEqual({ code: 0, stdout: `✓ 2 lines, whole; head sha256:${hash}\n`, stderr: "" });
+  });
+
+  it("finds a line that was edited: exit 1, with its number and what to do", async () => {
+    const { run, file } = logged([{}, { outcome: "quota" }, {}]);
+    writeFileSync(file, readFileSync(file, "utf8").replace("quota", "ok"));
+    const { code, stdout } = await run("verify");
+    expect(code).toBe(1);
+    expect(stdout).toMatch(
+      /^✗ line 2: it was edited.*\n {2}the 1 line before it is whole; the log is .*audit\.jsonl\n {2}keep a copy/,
+    );
+    expect(JSON.parse((await run("verify", "--json")).stdout)).toMatchObject({ isWhole: false, line: 2, lines: 1 });
+  });
+
+  it("shows an edited log only with the word that it is: exit 1, also for programs", async () => {
+    const { run, file } = logged([{}, { outcome: "quota" }, {}]);
+    expect(JSON.parse((await run("--json")).stdout).isWhole).toBe(true);
+    writeFileSync(file, readFileSync(file, "utf8").replace("quota", "ok"));
+    const { code, stdout, stderr } = await run("--skill", "note-taker");
+    expect([code, stdout.trim().split("\n")]).toEqual([1, expect.objectContaining({ length: 3 })]);
+    expect(stderr).toMatch(/✗ line 2: it was edited/);
+    const asJson = await run("--json");
+    expect([asJson.code, JSON.parse(asJson.stdout).isWhole]).toEqual([1, false]);
+  });
+
+  it("fits a terminal of 80 columns, and leaves out nothing of what was agreed to", async () => {
+    const { home } = logged([
+      {},
+      { operation: "add", approval: "apr_7f3a91c0aa7be310", removed: 2 },
+      { skill: "a-skill-with-quite-a-long-name", capability: "calendar.of_the_office", operation: "list_all_of_them" },
+    ]);
+    const { stdout } = await skillet(["audit"], { env: { HOME: home, NO_COLOR: "1" }, isTTY: true, columns: 80 });
+    for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+    expect(stdout.replace(/\s+/g, " ")).toContain(
+      "agreed to apr_7f3a91c0aa7be310 · 2 values taken out · run 3f2a91c0 · 12 ms",
+    );
+  });
+
+  it("does not take a log that was removed for one that never was", async () => {
+    const { run, file } = logged([{}, {}]);
+    rmSync(file);
+    expect(await run()).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("the log is gone, and it had 2 lines"),
+    });
+    expect((await run("verify")).code).toBe(1);
+  });
+
+  it("writes out what would act on a terminal", async () => {
+    const { run } = logged([{ skill: "\x1b[2Jevil\nx", outcome: "o\u202ek" }]);
+    const { stdout } = await run();
+    expect(stdout).not.toMatch(/[\x1b\u202e]/);
+    expect(stdout.split("\n")).toHaveLength(2);
+  });
+
+  it("knows what was meant by a command that there is not", async () => {
+    const { run } = logged([]);
+    expect(await run("verfy")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("did you mean skillet audit verify?"),
+    });
+    expect((await run("--since", "soon")).code).toBe(2);
+    expect((await run("--limit", "many")).code).toBe(2);
+  });
+
+  it("looks through 100,000 lines in seconds", async () => {
+    const home = temporaryFolder();
+    const file = join(home, ".skillet/audit.jsonl");
+    mkdirSync(join(home, ".skillet"));
+    const at = new Date().toISOString();
+    const lines: string[] = [];
+    let last = { seq: 0, hash: GENESIS };
+    for (let index = 0; index < 100_000; index++) {
+      const line = chained(ASKED, at, last);
+      lines.push(canonical(line));
+      last = line;
+    }
+    writeFileSync(file, `${lines.join("\n")}\n`);
+    writeFileSync(join(home, ".skillet/audit.head"), canonical({ hash: last.hash, seq: last.seq }));
+    expect(statSync(file).size).toBeGreaterThan(30_000_000);
+    const start = performance.now();
+    expect((await skillet(["audit"], { env: { HOME: home } })).stderr).toContain("50 of 100,000 lines");
+    expect(performance.now() - start).toBeLessThan(8000);
+  }, 60_000);
+});

@@ -1,0 +1,290 @@
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { wired } from "../support/wired.ts";
+
+const TOKEN = "tok_4f1c99d2aa7be310";
+
+/** Signs in whoever pastes a token that begins with `tok_`; it is ada's. */
+const PASTE = `
+if (method === "auth.begin") answer({ kind: "paste", message: "Make a token at the desk.", url: "https://desk.example/tokens" });
+if (method === "auth.complete") {
+  if (!params.callback.text.startsWith("tok_")) refuse({ code: "input-invalid", message: "that is no token of the desk" });
+  else answer({ credential: { account: "ada", secret: { token: params.callback.text }, scopes: params.scopes ?? ["tickets"] } });
+}`;
+
+/** Is done when it was polled twice. */
+const DEVICE = `
+if (method === "auth.begin") answer({ kind: "device", message: "Open the page.", url: "https://desk.example/device", user_code: "WDJB-MJHT",
+  state: { device: "d1" }, expires_in_seconds: 300, interval_seconds: 1 });
+if (method === "auth.poll") {
+  const polls = fs.existsSync("polls") ? fs.readFileSync("polls", "utf8") : "";
+  fs.writeFileSync("polls", polls + "p");
+  answer(polls === "" || params.state.device !== "d1" ? {} : { credential: { account: "ada", secret: { token: "${TOKEN}" } } });
+}`;
+
+const LINK = `
+if (method === "auth.begin") answer({ kind: "link", message: "Open it.", url: "https://desk.example/login?state=s1", state: { state: "s1" } });
+if (method === "auth.complete") answer({ credential: { account: "ada@" + params.callback.code, secret: { token: "${TOKEN}" } } });
+`;
+
+function auditOf(home: string): Record<string, unknown>[] {
+  return readFileSync(join(home, ".skillet/audit.jsonl"), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+describe("signing in", () => {
+  it("[Q-22] takes a token that is piped in, keeps it encrypted, and shows it to nobody", async () => {
+    const { home, run } = wired({ program: PASTE });
+    const { code, stdout, stderr } = await run(["auth", "login", "desk"], { stdin: `${TOKEN}\n` });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: "✓ signed in to desk as ada\n" });
+    expect(stderr).toMatch(
+      /^To sign in to desk {2}Make a token at the desk\.\n {2}open {2}https:\/\/desk\.example\/tokens\n/,
+    );
+    const list = await run(["auth", "list", "--json"]);
+    expect(JSON.parse(list.stdout)).toMatchObject({
+      signedIn: [{ namespace: "desk", account: "ada", user: "", scopes: ["tickets"] }],
+      vault: { key: "key file", problem: null },
+    });
+    const files = readdirSync(join(home, ".skillet"), { recursive: true, encoding: "utf8" })
+      .map((name) => join(home, ".skillet", name))
+      .filter((path) => statSync(path).isFile());
+    expect(files).toContain(join(home, ".skillet/vault.json"));
+    for (const text of [stdout, stderr, list.stdout, ...files.map((path) => readFileSync(path, "latin1"))]) {
+      expect(text).not.toContain(TOKEN);
+      expect(text).not.toContain(Buffer.from(TOKEN).toString("base64"));
+    }
+  });
+
+  it("is written down in the audit log, also when it failed", async () => {
+    const { home, run } = wired({ program: PASTE });
+    const failed = await run(["auth", "login", "desk"], { stdin: "nonsense" });
+    expect(failed).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringContaining("✗ that is no token of the desk"),
+    });
+    await run(["auth", "login", "desk"], { stdin: TOKEN });
+    await run(["auth", "revoke", "desk", "--yes"]);
+    expect(auditOf(home)).toMatchObject([
+      { run: "", skill: "", method: "auth.login", capability: "desk", outcome: "input-invalid" },
+      { run: "", skill: "", method: "auth.login", capability: "desk", outcome: "ok" },
+      { run: "", skill: "", method: "auth.revoke", capability: "desk", outcome: "ok" },
+    ]);
+  });
+
+  it("asks for the token at a terminal, with the scopes that were wanted", async () => {
+    const { run } = wired({ program: PASTE });
+    const questions: string[] = [];
+    const ask = async (question: string) => {
+      questions.push(question);
+      return TOKEN;
+    };
+    expect((await run(["auth", "login", "desk", "--scope", "read", "write"], { ask })).code).toBe(0);
+    expect(questions).toEqual(["Paste it here (it is shown): "]);
+    expect(JSON.parse((await run(["auth", "list", "--json"])).stdout).signedIn[0].scopes).toEqual(["read", "write"]);
+  });
+
+  it("says what to do where nothing is pasted and nobody can be asked", async () => {
+    const { run } = wired({ program: PASTE });
+    const { code, stderr } = await run(["auth", "login", "desk"]);
+    expect(code).toBe(1);
+    expect(stderr).toContain(
+      "✗ Nothing was pasted, so nobody is signed in\n  run it again at a terminal, or pipe it in: < FILE\n",
+    );
+  });
+
+  it("shows a code, and asks until it was typed in there", async () => {
+    const { run, file } = wired({ program: DEVICE });
+    const { code, stdout, stderr } = await run(["auth", "login", "desk", "--json"]);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual({ status: "signed-in", namespace: "desk", account: "ada" });
+    expect(stderr).toContain("  open  https://desk.example/device\n  type  WDJB-MJHT\n");
+    expect(file(".skillet/polls")).toBe("pp");
+  });
+
+  it("[S-21] signs in at the program that a skill's own table names, and at no preset beside it", async () => {
+    const { home, run } = wired({ program: PASTE });
+    const command = JSON.stringify([process.execPath, join(home, "desk.cjs")]);
+    const config = `[skills.gog]\nenabled = true\n[skills.gog.capability_provider]\ncommand = ${command}\n`;
+    writeFileSync(join(home, ".skillet/config.toml"), config);
+    expect((await run(["auth", "login", "gog"], { stdin: TOKEN })).stdout).toBe("✓ signed in to gog as ada\n");
+  });
+
+  it("stops waiting at Ctrl-C, and goes on with the same code afterwards", async () => {
+    const { home, run } = wired({ program: DEVICE });
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(), 1500);
+    const { code, stdout, stderr } = await run(["auth", "login", "desk"], { signal: stop.signal });
+    expect({ code, stdout }).toEqual({ code: 130, stdout: "" });
+    expect(stderr).toMatch(/✗ not signed in: it was stopped\n {2}to go on with it: skillet auth login desk\n$/);
+    expect(auditOf(home)).toMatchObject([{ method: "auth.login", outcome: "aborted" }]);
+    expect((await run(["auth", "list"])).stderr).toContain("nobody is signed in anywhere");
+    writeFileSync(join(home, ".skillet/polls"), "p");
+    expect((await run(["auth", "login", "desk"])).stdout).toBe("✓ signed in to desk as ada\n");
+  });
+
+  it("takes back the address that a page led to, and none that belongs to another sign-in", async () => {
+    const { run } = wired({ program: LINK });
+    const ask = (state: string) => async () => `https://127.0.0.1/done?code=c7&state=${state}`;
+    const other = await run(["auth", "login", "desk"], { ask: ask("s2") });
+    expect(other).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("belongs to another sign-in") });
+    expect((await run(["auth", "login", "desk"], { ask: ask("s1") })).stdout).toBe("✓ signed in to desk as ada@c7\n");
+  });
+
+  it("goes step by step for scripts, each flow once", async () => {
+    const { run } = wired({ program: PASTE });
+    const { flow, kind } = JSON.parse((await run(["auth", "begin", "desk", "--json"])).stdout);
+    expect(kind).toBe("paste");
+    expect(await run(["auth", "complete", flow], { stdin: TOKEN })).toMatchObject({
+      code: 0,
+      stdout: "✓ signed in as ada\n",
+    });
+    expect(await run(["auth", "complete", flow], { stdin: TOKEN })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("is over"),
+    });
+    const { run: slow } = wired({ program: DEVICE });
+    const begun = JSON.parse((await slow(["auth", "begin", "desk", "--json"])).stdout);
+    expect(await slow(["auth", "poll", begun.flow])).toMatchObject({
+      code: 5,
+      stdout: "? not done yet: ask again in 1 s\n",
+    });
+  });
+
+  it("knows the namespaces that there are", async () => {
+    const { run } = wired({ program: PASTE });
+    expect(await run(["auth", "login", "dsk"])).toMatchObject({
+      code: 1,
+      stderr: "✗ Nobody serves 'dsk' here\n  did you mean desk?\n",
+    });
+    expect((await run(["auth", "login", "mail"])).stderr).toContain(
+      "[capabilities.providers.mail] in config.toml; there are: desk",
+    );
+  });
+});
+
+describe("what is signed in", () => {
+  it("is listed with where the key is from, and what that protects from", async () => {
+    const { run } = wired({ program: PASTE });
+    expect(await run(["auth", "list"])).toMatchObject({
+      code: 0,
+      stdout: "",
+      stderr: expect.stringContaining("skillet auth login desk"),
+    });
+    await run(["auth", "login", "desk"], { stdin: TOKEN });
+    const { stdout, stderr } = await run(["auth", "list"]);
+    expect(stdout).toMatch(/^desk {2}ada {2}tickets · since \d{4}-\d\d-\d\d\n$/);
+    expect(stderr).toContain(
+      "kept in ~/.skillet/vault.json, locked with vault.key, which lies beside it: that protects copies of the vault alone",
+    );
+  });
+
+  it("says which of two accounts is taken where none is named", async () => {
+    const { run } = wired({ program: PASTE.replace('account: "ada"', "account: params.callback.text.slice(4, 7)") });
+    for (const token of ["tok_bob", "tok_ada", "tok_cyd", "tok_bob"])
+      expect((await run(["auth", "login", "desk"], { stdin: token })).code).toBe(0);
+    expect((await run(["auth", "list"])).stdout.replace(/\d{4}-\d\d-\d\d/g, "TODAY")).toBe(
+      [
+        "desk  ada  tickets · since TODAY",
+        "desk  bob  tickets · since TODAY · taken unless --account says another",
+        "desk  cyd  tickets · since TODAY",
+        "",
+      ].join("\n"),
+    );
+    await run(["auth", "revoke", "desk", "bob", "--yes"]);
+    expect((await run(["auth", "list"])).stdout).toMatch(/^.*ada.*\d\n.*cyd.* taken unless --account says another\n$/);
+    await run(["auth", "revoke", "desk", "cyd", "--yes"]);
+    expect((await run(["auth", "list"])).stdout).not.toContain("taken unless");
+  });
+
+  it("[Q-22] says so of one that was signed in elsewhere, which is not taken", async () => {
+    const { home, run, file } = wired({ program: PASTE });
+    await run(["auth", "login", "desk"], { stdin: TOKEN });
+    const config = file(".skillet/config.toml");
+    writeFileSync(join(home, "other.cjs"), file("desk.cjs").replace('account: "ada"', 'account: "bob"'));
+    writeFileSync(join(home, ".skillet/config.toml"), config.replace("desk.cjs", "other.cjs"));
+    await run(["auth", "login", "desk"], { stdin: TOKEN });
+    const { stdout } = await run(["auth", "list"]);
+    expect(stdout).toMatch(
+      /^desk {2}ada .*\n {2}signed in at .*desk\.cjs, not where it is reached now\ndesk {2}bob {2}.*\n$/,
+    );
+    expect(stdout).not.toContain("taken unless");
+    expect(JSON.parse((await run(["auth", "list", "--json"])).stdout).signedIn).toMatchObject([
+      { account: "ada", isReached: false, isTaken: false },
+      { account: "bob", isReached: true },
+    ]);
+  });
+
+  it("says when a passphrase is configured that nothing is locked with yet", async () => {
+    const { home, run, file } = wired({ program: PASTE });
+    await run(["auth", "login", "desk"], { stdin: TOKEN });
+    writeFileSync(join(home, "phrase"), "correct horse battery\n", { mode: 0o600 });
+    const env = { SKILLET_VAULT_PASSPHRASE_FILE: join(home, "phrase") };
+    const next =
+      "locked with vault.key, which lies beside it: that protects copies of the vault alone, not from whoever can read this folder; from the next sign-in on with the passphrase\n";
+    expect((await run(["auth", "list"], { env })).stderr).toContain(next);
+    expect((await run(["doctor"], { env })).stdout).toContain(next);
+    expect((await run(["auth", "list"])).stderr).not.toContain("next sign-in");
+    await run(["auth", "login", "desk"], { env, stdin: TOKEN });
+    expect((await run(["auth", "list"], { env })).stderr).toMatch(/locked with the passphrase in the file .* names\n$/);
+    expect(JSON.parse(file(".skillet/vault.json")).lock.key).toBe("passphrase file");
+  });
+
+  it("names only those who sign somebody in", async () => {
+    const { run } = wired({
+      program: `if (method === "describe") answer({ capabilities: [{ id: "desk.tickets", description: "Tickets.", operations: [
+        { name: "list", description: "lists", mutating: false, input_schema: { type: "object" } }] }] });`,
+    });
+    expect((await run(["auth", "list"])).stderr).toBe(
+      "nobody is signed in anywhere\n  nobody has to be: who serves capabilities here signs nobody in\n",
+    );
+  });
+
+  it("shows a long address once, where it can be copied", async () => {
+    const { run } = wired({ program: PASTE.replace("at the desk.", "at https://desk.example/tokens, and paste it.") });
+    const { stderr } = await run(["auth", "login", "desk"], { stdin: TOKEN });
+    expect(stderr).toContain(
+      "To sign in to desk  Make a token at the page below, and paste it.\n  open  https://desk.example/tokens\n",
+    );
+  });
+
+  it("says so when the vault cannot be used", async () => {
+    const { home, run } = wired({ program: PASTE });
+    await run(["auth", "login", "desk"], { stdin: TOKEN });
+    writeFileSync(join(home, ".skillet/vault.key"), "edited");
+    const { code, stdout, stderr } = await run(["auth", "list"]);
+    expect(code).toBe(1);
+    expect(stdout).toContain("desk  ada");
+    expect(stderr).toMatch(/✗ .*vault\.key is no key/);
+    const narrow = await run(["auth", "list"], { isTTY: true, columns: 80, env: { NO_COLOR: "1" } });
+    const [head = "", ...below] = narrow.stderr.trimEnd().split("\n");
+    expect(below.length).toBeGreaterThan(0);
+    for (const line of below) expect(line).toMatch(/^ {2}\S/);
+    expect([head, ...below.map((line) => line.trim())].join(" ")).toBe(stderr.trimEnd());
+  });
+
+  it("is removed when that is agreed to, and the user is told what still holds", async () => {
+    const { run } = wired({ program: PASTE });
+    await run(["auth", "login", "desk"], { stdin: TOKEN });
+    expect(await run(["auth", "revoke", "desk"])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("say --yes"),
+    });
+    expect(await run(["auth", "revoke", "desk"], { ask: async () => "n" })).toMatchObject({ code: 3 });
+    expect(await run(["auth", "revoke", "desk", "bob", "--yes"])).toMatchObject({
+      code: 1,
+      stderr: "✗ 'bob' is not signed in to 'desk'\n  there are: desk ada\n",
+    });
+    const { code, stdout } = await run(["auth", "revoke", "desk", "ada"], { ask: async () => "y" });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^✓ signed out of desk: ada .*\n.*until it is revoked at desk too/);
+    expect(JSON.parse((await run(["auth", "list", "--json"])).stdout).signedIn).toEqual([]);
+    expect(await run(["auth", "revoke", "desk", "--yes"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("Nobody is signed in to 'desk'"),
+    });
+  });
+});
