@@ -1,4 +1,6 @@
 import { parseArgs } from "node:util";
+import * as capabilityReport from "./capability/report.mjs";
+import { capability } from "./capability.mjs";
 import { discover } from "./discover.mjs";
 import * as matchReport from "./match/report.mjs";
 import { match } from "./match.mjs";
@@ -12,7 +14,7 @@ import { sandbox } from "./sandbox.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [mcp] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [mcp] [capability] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -29,6 +31,7 @@ const BENCHES = {
   use: { measure: use, ...useReport },
   runs: { measure: runs, ...runsReport },
   mcp: { measure: mcp, ...mcpReport },
+  capability: { measure: capability, ...capabilityReport },
 };
 
 try {

@@ -265,7 +265,11 @@ export const CODES = {
     "A configuration value has the wrong type and is left out.",
     "write it as the message says",
   ),
-  "config-refused": row("eeeee", "A workspace's configuration may not set this.", "put it into your own config.toml"),
+  "config-refused": row(
+    "eeeee",
+    "A workspace's configuration may not set this.",
+    "remove it; what you want for yourself, put into your own config.toml",
+  ),
   "config-undeclared": row(
     "wwwww",
     "A variable is set for a skill that does not declare it; it is not given to the skill.",

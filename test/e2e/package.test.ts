@@ -82,7 +82,10 @@ describe("the package", () => {
       encoding: "utf8",
       env: environment(),
     });
-    expect(result).toMatchObject({ status: 0, stdout: "code-review,host-report,mine,research,skillmaker,summarize\n" });
+    expect(result).toMatchObject({
+      status: 0,
+      stdout: "code-review,github,gog,host-report,mine,research,skillmaker,summarize\n",
+    });
     expect(existsSync(join(folder, "node_modules/skillet/dist/index.d.ts"))).toBe(true);
   });
 
