@@ -1,6 +1,6 @@
-// Builds dist/: the library with its types (tsc), and the command (esbuild): a small file that loads the others, one with all of
-// the command's own code, because reading one file instead of sixty is most of what its start costs, and packages that only some
-// commands need.
+// Builds dist/: the library with its types (tsc), and the command (esbuild): a small file that loads the others, two with the
+// command's own code, because reading two files instead of sixty is most of what its start costs, and packages that only some commands
+// need.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -38,6 +38,9 @@ const SERVER = {
     "@modelcontextprotocol/server/ext/skills",
   ],
 };
+
+/** Commands that are started again and again, and do little. */
+const EVERYDAY = ["overview", "list", "show", "check"];
 
 /** What of Node takes milliseconds to load, and most starts never call. */
 const LATE_OF_NODE = ["node:crypto"];
@@ -77,15 +80,7 @@ if (tsc.error) console.error(`tsc could not be started: ${tsc.error.message} (ru
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
 await buildApart();
 await buildServer();
-await build({
-  ...shared,
-  ...plain,
-  entryPoints: ["src/cli/bin.ts"],
-  outfile: "dist/command.cjs",
-  define: { "import.meta.dirname": "__dirname", SKILLET_VERSION: JSON.stringify(version) },
-  plugins: [late(), apart(), without()],
-});
-escapeFile("command.cjs");
+await buildCommand();
 await build({
   ...shared,
   ...plain,
@@ -114,6 +109,52 @@ async function buildApart() {
     const { code } = await transform(text, { ...options, ...plain, ...(footer ? { footer } : {}) });
     writeFileSync(path, escaped(code));
   }
+}
+
+/**
+ * The command in two files: what its everyday commands need, and the rest. Every part of a file costs some of its start, also what is never
+ * called; and so does every file.
+ */
+async function buildCommand() {
+  const { outputFiles, metafile } = await build({
+    ...shared,
+    format: "esm",
+    splitting: true,
+    write: false,
+    metafile: true,
+    outdir: "dist",
+    outExtension: { ".js": ".cjs" },
+    chunkNames: "part-[hash]",
+    entryNames: "part-[name]",
+    entryPoints: ["src/cli/bin.ts"],
+    define: { "import.meta.dirname": "__dirname", SKILLET_VERSION: JSON.stringify(version) },
+    plugins: [late(), apart(), without()],
+  });
+  const everyday = reached(metafile.outputs, [
+    "src/cli/bin.ts",
+    ...EVERYDAY.map((name) => `src/cli/commands/${name}.ts`),
+  ]);
+  const packs = { "command.cjs": [], "rest.cjs": [] };
+  for (const { path, text } of outputFiles) {
+    const name = `dist/${basename(path)}`;
+    const options = { platform: "node", target: "node22", minify: true, charset: "ascii", logLevel: "warning" };
+    const { code } = await transform(text, { ...options, ...plain });
+    const part = `exports["./${basename(path)}"]=function(exports,require,module,__filename,__dirname){${code}};`;
+    packs[everyday.has(name) ? "command.cjs" : "rest.cjs"].push(part);
+  }
+  for (const [name, parts] of Object.entries(packs)) writeFileSync(join(root, "dist", name), escaped(parts.join("\n")));
+}
+
+/** What these sources load as they are loaded themselves. */
+function reached(outputs, sources) {
+  const found = new Set();
+  const follow = (path) => {
+    if (found.has(path) || !outputs[path]) return;
+    found.add(path);
+    for (const { path: next, kind } of outputs[path].imports) if (kind === "import-statement") follow(next);
+  };
+  for (const [path, { entryPoint }] of Object.entries(outputs)) if (sources.includes(entryPoint)) follow(path);
+  return found;
 }
 
 async function buildServer() {

@@ -21,12 +21,14 @@ import { constants, Script } from "node:vm";
 export function run(folder?: string): void {
   keptIn = folder !== undefined && isOwnFolder(folder) ? folder : undefined;
   process.once("exit", keepAll);
-  (load(COMMAND) as { run(): void }).run();
+  (load(START) as { run(): void }).run();
 }
 
 let keptIn: string | undefined;
 
-const COMMAND = "./command.cjs";
+/** Files that hold parts by their names: what most commands need, and the rest. */
+const PACKS = ["./command.cjs", "./rest.cjs"] as const;
+const START = "./part-bin.cjs";
 
 type Wrapper = (exports: object, require: (name: string) => unknown, module: object, file: string, at: string) => void;
 
@@ -39,6 +41,22 @@ const loaded = new Map<string, { exports: object }>();
 function load(name: string): object {
   const known = loaded.get(name);
   if (known) return known.exports;
+  if (!name.startsWith("./part-")) return loadFile(name);
+  const module = { exports: {} };
+  loaded.set(name, module);
+  partCalled(name)(module.exports, requireHere, module, join(import.meta.dirname, name), import.meta.dirname);
+  return module.exports;
+}
+
+function partCalled(name: string): Wrapper {
+  for (const pack of PACKS) {
+    const part = (load(pack) as Record<string, Wrapper>)[name];
+    if (part) return part;
+  }
+  throw new Error(`${name} is not in this build: build it again`);
+}
+
+function loadFile(name: string): object {
   const file = join(import.meta.dirname, name);
   const text = readFileSync(file, "latin1");
   const kept = text.length < SMALL ? undefined : keptFor(name);
@@ -70,7 +88,8 @@ declare const SKILLET_BUILD: string;
 function keptFor(name: string): string | undefined {
   if (keptIn === undefined) return undefined;
   // Each command uses other functions of the same file.
-  const [command = "any"] = (name === COMMAND && /^[a-z]{1,20}$/.exec(process.argv[2] ?? "")) || [];
+  const isPack = PACKS.some((pack) => pack === name);
+  const [command = "any"] = (isPack && /^[a-z]{1,20}$/.exec(process.argv[2] ?? "")) || [];
   return join(keptIn, `${SKILLET_BUILD}-${basename(name, ".cjs")}-${command}`);
 }
 
