@@ -1,5 +1,3 @@
-import { execFileSync } from "node:child_process";
-
 export interface Question {
   /** Its path, as `systemProgram` found it. */
   file: string;
@@ -15,6 +13,8 @@ const LARGEST_ANSWER = 64 * 1024;
 
 /** What a small program of the system's answers, while everything else waits; nothing when it fails or takes too long. Never for a skill's. */
 export function askProgram({ file, args, env, input = "" }: Question): string | undefined {
+  // Loaded when something is first asked: whoever keeps what was answered imports this too, and mostly never asks.
+  const { execFileSync } = process.getBuiltinModule("node:child_process");
   try {
     return execFileSync(file, args, {
       env,
