@@ -1,15 +1,41 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+
+/** What mostly waits for processes, servers and terminals of its own: half as many again leave no processor idle. */
+const WAITING = ["ai", "capability", "cli", "clients", "e2e", "mcp", "run", "sandbox", "session"].map(
+  (folder) => `test/${folder}/**/*.test.ts`,
+);
+const NONE = ["test/fixtures/**", "**/node_modules/**"];
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
-    exclude: ["test/fixtures/**", "**/node_modules/**"],
     setupFiles: ["test/support/machine.ts"],
-    // Tests wait for processes more than they compute: one worker fewer than there are processors would leave half of two idle.
-    maxWorkers: "100%",
     testTimeout: 20_000,
     hookTimeout: 60_000,
     // A test that changes the environment of the process would change it for all others: none may.
     unstubEnvs: true,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "computing",
+          include: ["test/**/*.test.ts"],
+          exclude: [...NONE, ...WAITING],
+          // Some of it is timed: one worker a processor, and nothing beside it.
+          maxWorkers: "100%",
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "waiting",
+          include: WAITING,
+          exclude: NONE,
+          maxWorkers: Math.ceil(availableParallelism() * 1.5),
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
   },
 });
