@@ -38,7 +38,7 @@ export function whileLocked<T>(file: string, work: () => T): T {
     if (now > end) throw stillHeld(lock, held?.tokens ?? []);
     // By the time that passes here: the clock that stamps the folder may be another one.
     if (held?.mark !== seen) [seen, since] = [held?.mark ?? "", now];
-    else if (held && now - since > LONGEST_HELD_MS && !held.tokens.some(isAlive)) release(lock, held.tokens);
+    else if (held && now - since > patienceFor(held) && !held.tokens.some(isAlive)) release(lock, held.tokens);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5 + Math.random() * 10);
   }
   try {
@@ -50,6 +50,8 @@ export function whileLocked<T>(file: string, work: () => T): T {
 
 const LONGEST_WAIT_MS = 10_000;
 const LONGEST_HELD_MS = 2000;
+/** For one whose process is known to be gone: not none, since another container may have numbers and a name like ours. */
+const LEFT_MS = 250;
 const TOKEN = /^(\d+)\.[0-9a-f-]{36}@(.*)$/;
 
 interface Held {
@@ -76,6 +78,12 @@ function isTaken(lock: string, token: string): boolean {
   }
   release(lock, [token]);
   return false;
+}
+
+function patienceFor({ tokens }: Held): number {
+  const isOurs =
+    tokens.length > 0 && tokens.every((token) => TOKEN.exec(token)?.[2] === encodeURIComponent(hostname()));
+  return isOurs ? LEFT_MS : LONGEST_HELD_MS;
 }
 
 /** Nothing when there is none: it was given back in between. */
