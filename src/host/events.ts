@@ -22,7 +22,40 @@ export type Stop = (typeof STOPS)[number];
 export type SkillEvent =
   | { type: "skill-matched"; skills: readonly string[]; tier: string; caller?: Caller }
   | { type: "skill-loaded"; skill: string; source: string; caller?: Caller }
+  | SkillsInstalled
+  | SkillExpanded
   | RunEvent;
+
+/** Of which prompt, and when. */
+interface OfPrompt {
+  promptNs: string;
+  promptKey: string;
+  /** The session that it is evaluated in, where there is one. */
+  sessionId: string | null;
+  /** As ISO 8601 writes it. */
+  createdAt: string;
+  eventId: string;
+}
+
+/** Skills of a prompt were put where an agent finds them by itself. */
+export interface SkillsInstalled extends OfPrompt {
+  type: "skills-installed";
+  /** Names of those that were written from code. */
+  inlineSkills: readonly string[];
+  /** Names of those that were copied from the disk. */
+  referencedSkills: readonly string[];
+  /** All of them. */
+  skills: readonly string[];
+  skillsDir: string;
+}
+
+/** A skill that was summarised is shown in full from now on. */
+export interface SkillExpanded extends OfPrompt {
+  type: "skill-expanded";
+  skillName: string;
+  /** Dotted: `skills.testing`. */
+  skillKey: string;
+}
 
 /** What happens in a run. `run` says in which: those of skills that a skill called are among them. A conversation has no skill: "". */
 export type RunEvent = { run: string; skill: string /** When, as ISO 8601 writes it. */; at: string } & (

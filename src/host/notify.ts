@@ -7,11 +7,10 @@ export function notify(host: Pick<Host, "onEvent" | "statistics">, event: SkillE
   quietly(() => host.onEvent?.(event));
 }
 
-function quietly(listen: () => unknown): void {
+/** What a listener throws, now or later, is its own business. */
+export function quietly(listen: () => unknown): void {
   try {
     const answer = listen();
     if (answer instanceof Promise) answer.catch(() => {});
-  } catch {
-    // A listener's own business.
-  }
+  } catch {}
 }

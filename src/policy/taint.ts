@@ -127,6 +127,8 @@ const LABELS: Readonly<Record<string, Label>> = {
   search_skills: OUR_OWN_WORDS,
   validate_skill: OUR_OWN_WORDS,
   lint_skill: OUR_OWN_WORDS,
+  // What is opened is to be followed, as what is loaded.
+  open_sections: OUR_OWN_WORDS,
 };
 
 /** Whether a tool is built in: what it gives is in tags of ours. */

@@ -34,6 +34,8 @@ export interface Agent {
   model: Model;
   hiding: Hiding;
   tools(): readonly Tool[];
+  /** Tools that are not offered, and answer all the same when a model calls them again. */
+  unlisted?: readonly Tool[];
   /** Tools that there are, and that are not for this one. */
   withheld?: readonly string[];
   gates?: readonly Gate[];

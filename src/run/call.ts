@@ -66,7 +66,7 @@ interface Place {
 async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place): Promise<ToolResult> {
   const { run, budget, asked } = options;
   const { place } = at;
-  const tool = options.tools().find(({ name }) => name === call.tool);
+  const tool = [...options.tools(), ...(options.unlisted ?? [])].find(({ name }) => name === call.tool);
   const refused = tool ? await refusalOf(port, options, tool, call, at) : untold(call.tool, options);
   const name = `tool:${place}`;
   if (!tool || refused) return port.step(name, async () => block(port, options, call, at.step, refused));

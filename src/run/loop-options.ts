@@ -24,6 +24,8 @@ export interface LoopOptions {
   messages: Message[];
   /** The tools as they are now: a skill that is loaded brings its own. */
   tools(): readonly Tool[];
+  /** Tools that are not offered, and answer all the same when a model calls them again. */
+  unlisted?: readonly Tool[] | undefined;
   /** Tools that there are, and that are not for this one. */
   withheld: readonly string[];
   gates: readonly Gate[];

@@ -36,8 +36,14 @@ export interface ToolContext {
   sandbox: ToolSandbox;
 }
 
-/** What a tool gives back: a text for the model, or that with a title for people and data for programs. */
-export type ToolOutput = string | { output: string; title?: string; metadata?: Data; isError?: boolean };
+/**
+ * What a tool gives back: a text for the model, or that with a title for people and data for programs; or what was done, and a value,
+ * of which a model reads what its `render` gives.
+ */
+export type ToolOutput =
+  | string
+  | { output: string; title?: string; metadata?: Data; isError?: boolean }
+  | { message: string; value: unknown; isError?: boolean };
 
 export interface ToolDefinition<Schema extends StandardSchema | Data> {
   description: string;
@@ -84,7 +90,7 @@ export function defineTool<Schema extends StandardSchema | Data>(id: string, def
       try {
         const given = await read(input);
         if ("problem" in given) return { content: given.problem, isError: true, code: "input-invalid" };
-        return resultOf(await execute(given.value as ArgumentsOf<Schema>, contextOf(options)), id);
+        return await resultOf(await execute(given.value as ArgumentsOf<Schema>, contextOf(options)), id);
       } catch (error) {
         return { content: `It failed: ${reason(error)}`, isError: true, code: "failed" };
       }
@@ -180,20 +186,53 @@ function contextOf({ signal, onProgress, sandbox, env, skill, run, key }: CallOp
   };
 }
 
-function resultOf(given: unknown, id: string): ToolResult {
+async function resultOf(given: unknown, id: string): Promise<ToolResult> {
   if (typeof given === "string") return { content: given, isError: false };
-  const { output, title, metadata, isError } = Object(given) as Partial<Exclude<ToolOutput, string>>;
+  const parts = Object(given) as { output?: unknown; title?: unknown; metadata?: unknown; isError?: unknown };
+  const { output, title, metadata } = hasValue(given) ? await fromValue(given) : parts;
   if (typeof output !== "string") {
-    const content = `Tool '${id}' gave no text: it must give a text, or { title, metadata, output }`;
+    const content = `Tool '${id}' gave no text: it must give a text, { title, metadata, output }, or { message, value }`;
     return { content, isError: true, code: "failed" };
   }
   return {
     content: output,
-    isError: isError === true,
-    ...(isError === true ? { code: "failed" } : {}),
+    isError: parts.isError === true,
+    ...(parts.isError === true ? { code: "failed" } : {}),
     ...(typeof title === "string" ? { title } : {}),
     ...(isData(metadata) ? { metadata } : {}),
   };
+}
+
+/** An error has a message too, and is none: what says nothing of a value was not meant so. */
+function hasValue(given: unknown): given is { message: string; value: unknown } {
+  const { message, output } = Object(given);
+  return typeof output !== "string" && typeof message === "string" && "value" in Object(given);
+}
+
+/** A model reads the value as it renders itself, and the message where there is no value; programs have the value as data. */
+async function fromValue({ message, value }: { message: string; value: unknown }): Promise<{
+  output: string;
+  title: string;
+  metadata?: Data;
+}> {
+  const data = asJson(value);
+  return { output: await rendered(value, message), title: message, ...(isData(data) ? { metadata: data } : {}) };
+}
+
+/** Nothing for what JSON has not: the call was made all the same, and a model may read what it renders. */
+function asJson(value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value ?? null));
+  } catch {
+    return undefined;
+  }
+}
+
+async function rendered(value: unknown, message: string): Promise<string> {
+  if (value === undefined || value === null) return message;
+  if (typeof value === "string") return value;
+  const { render } = Object(value) as { render?: unknown };
+  return typeof render === "function" ? String(await render.call(value)) : JSON.stringify(value);
 }
 
 function lacks(where: string, what: string): SkillError {

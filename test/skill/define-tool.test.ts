@@ -77,6 +77,70 @@ describe("Tool.define", () => {
     expect(await failing.execute({})).toEqual({ content: "no", isError: true, code: "failed" });
   });
 
+  describe("that says what was done, and gives a value", () => {
+    const giving = (value: unknown, more: object = {}) =>
+      Tool.define("t", {
+        description: "d",
+        parameters: z.object({}),
+        execute: async () => ({ message: "Linted", value, ...more }),
+      }).execute({});
+
+    it("[N-27] lets a model read the value as it renders itself, people the message, and programs the data", async () => {
+      class Linted {
+        issues = 5;
+        render() {
+          return `Found ${this.issues} issues`;
+        }
+      }
+      expect(await giving(new Linted())).toEqual({
+        content: "Found 5 issues",
+        isError: false,
+        title: "Linted",
+        metadata: { issues: 5 },
+      });
+    });
+
+    it.each<[string, unknown, string, object | undefined]>([
+      ["no value", undefined, "Linted", undefined],
+      ["null", null, "Linted", undefined],
+      ["a text", "five issues", "five issues", undefined],
+      ["a number", 5, "5", undefined],
+      ["data", { issues: 5 }, '{"issues":5}', { issues: 5 }],
+      ["a list", [1, 2], "[1,2]", undefined],
+      ["a render that gives no text", { render: () => 5 }, "5", {}],
+      ["a render that takes its time", { render: async () => "5 issues" }, "5 issues", {}],
+      ["what JSON has not, that renders itself", { big: 5n, render: () => "5 issues" }, "5 issues", undefined],
+    ])("[N-27] says %s", async (_, value, content, metadata) => {
+      expect(await giving(value)).toEqual({
+        content,
+        isError: false,
+        title: "Linted",
+        ...(metadata ? { metadata } : {}),
+      });
+    });
+
+    it("[T-12, N-27] takes an output for what it is, and an error for no result", async () => {
+      const parts = { output: "Found 5", message: "Linted", metadata: { issues: 5 } };
+      const plain = (given: unknown) =>
+        Tool.define("t", { description: "d", parameters: z.object({}), execute: () => given as string }).execute({});
+      expect(await plain(parts)).toEqual({ content: "Found 5", isError: false, metadata: { issues: 5 } });
+      expect(await plain(new Error("no such file"))).toMatchObject({ isError: true, code: "failed" });
+    });
+
+    it("[N-27] is an error where the tool says so, or where the value cannot be said", async () => {
+      expect(await giving("no such file", { isError: true })).toMatchObject({ content: "no such file", isError: true });
+      const failing = {
+        render() {
+          throw new Error("cannot");
+        },
+      };
+      const circular: Record<string, unknown> = {};
+      circular["self"] = circular;
+      for (const value of [failing, circular, 5n, () => 5])
+        expect(await giving(value)).toMatchObject({ isError: true, code: "failed" });
+    });
+  });
+
   it("takes JSON Schema too, and a text alone as what it gives", async () => {
     const schema = { type: "object", properties: { a: { type: "number" } } };
     const tool = Tool.define("t", { description: "d", parameters: schema, execute: ({ a }) => `${a}` });
