@@ -2,10 +2,14 @@ import { parseArgs } from "node:util";
 import * as capabilityReport from "./capability/report.mjs";
 import { capability } from "./capability.mjs";
 import { discover } from "./discover.mjs";
+import * as installReport from "./install/report.mjs";
+import { install } from "./install.mjs";
 import * as matchReport from "./match/report.mjs";
 import { match } from "./match.mjs";
 import * as mcpReport from "./mcp/report.mjs";
 import { mcp } from "./mcp.mjs";
+import * as renderReport from "./render/report.mjs";
+import { render } from "./render.mjs";
 import * as discoverReport from "./report.mjs";
 import * as runsReport from "./runs/report.mjs";
 import { runs } from "./runs.mjs";
@@ -14,7 +18,7 @@ import { sandbox } from "./sandbox.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [mcp] [capability] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [mcp] [capability] [render] [install] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -32,6 +36,8 @@ const BENCHES = {
   runs: { measure: runs, ...runsReport },
   mcp: { measure: mcp, ...mcpReport },
   capability: { measure: capability, ...capabilityReport },
+  render: { measure: render, ...renderReport },
+  install: { measure: install, ...installReport },
 };
 
 try {

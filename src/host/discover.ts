@@ -12,6 +12,7 @@ import type { Caller } from "./caller.ts";
 import type { Entry } from "./config-file.ts";
 import { type Grants, openGrants } from "./grants.ts";
 import { skilletHome, userHome } from "./home.ts";
+import { type Installs, openInstalls } from "./installs.ts";
 import { openRuns, type Runs } from "./runs.ts";
 import { type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
 import { openStatistics, type Statistics } from "./statistics.ts";
@@ -40,6 +41,7 @@ export interface Discovered {
   trust: Trust;
   grants: Grants;
   approvals: Approvals;
+  installs: Installs;
   runs: Runs;
   statistics: Statistics;
   system: System;
@@ -56,7 +58,14 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
   const configuration = await loadSettings(around);
   const places = locations(around);
   const indexFolder = options.index === false ? undefined : indexFolderOf(around);
-  const shared = indexFolder === undefined ? {} : { indexFolder };
+  const installs = openInstalls(around.skilletHome);
+  const searched = [...places, ...configuration.settings.sources, ...(options.sources ?? [])].flatMap(
+    ({ path }) => path ?? [],
+  );
+  const shared = {
+    leavesOut: () => installs.copies(searched),
+    ...(indexFolder === undefined ? {} : { indexFolder }),
+  };
   const sources = [
     ...places.filter((place) => place.sameAs === undefined).map((place) => directorySource({ ...place, ...shared })),
     ...configuration.settings.sources.map((source) => directorySource({ ...source, scope: "user", ...shared })),
@@ -71,11 +80,12 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
     trust: openTrust(around.skilletHome, places),
     grants: openGrants(around.skilletHome),
     approvals: openApprovals(around.skilletHome),
+    installs,
     runs: openRuns(around.skilletHome, configuration.settings.runs),
     statistics: openStatistics(around.skilletHome),
     system: openSystem(configuration.settings.sandbox),
     ...(options.caller ? { caller: options.caller } : {}),
-    configuration,
+    configuration: { ...configuration, diagnostics: [...configuration.diagnostics, ...unreadable(installs)] },
     around,
     locations: places,
   };
@@ -85,6 +95,12 @@ export function surroundings(options: DiscoverOptions): Surroundings {
   const { env = process.env, home = userHome(env) } = options;
   const workspace = resolve(options.workspace ?? (env["AGENT_WORKSPACE_ROOT"] || "."));
   return { workspace, home, skilletHome: resolve(skilletHome(env, home)), env };
+}
+
+function unreadable(installs: Installs): Diagnostic[] {
+  const problem = installs.problem();
+  if (problem === undefined) return [];
+  return diagnose([{ code: "installs-unreadable", message: problem }], installs.file);
 }
 
 function indexFolderOf(around: Surroundings): string {

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { codeOf } from "../shared/inside.ts";
 import { replaceFile, whileLocked } from "./locked-file.ts";
 
-/** The process that is at a run. */
+/** The process that is at something: a run, a folder that it writes, a home. */
 export interface Owner {
   pid: number;
   host: string;
@@ -16,7 +16,7 @@ export function claimRun(file: string): { held: Owner } | { release(): void } {
   return whileLocked(file, () => {
     const held = ownerIn(file);
     if (held) return { held };
-    const mine = JSON.stringify({ pid: process.pid, host: hostname(), start: startOf(process.pid) });
+    const mine = ownerText();
     replaceFile(file, mine);
     return {
       release() {
@@ -24,6 +24,11 @@ export function claimRun(file: string): { held: Owner } | { release(): void } {
       },
     };
   });
+}
+
+/** This process, as it is written down for others to find with `ownerIn`. */
+export function ownerText(): string {
+  return JSON.stringify({ pid: process.pid, host: hostname(), start: startOf(process.pid) });
 }
 
 /** Who is at it now. A process of this machine that is gone is not; of those of others nothing is known. */

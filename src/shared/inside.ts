@@ -9,7 +9,7 @@ import {
   realpathSync,
   type Stats,
 } from "node:fs";
-import { isAbsolute, join, relative, sep } from "node:path";
+import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
 
 export type InsideCode = "outside" | "not-found" | "not-a-file" | "link-loop" | "too-large" | "unreadable";
 export interface Refusal {
@@ -22,6 +22,16 @@ export type Bytes = { bytes: Buffer } | Refusal;
 /** True when `path` is `root` or below it. Contract: both absolute and normalised. */
 export function isInside(root: string, path: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
+}
+
+/** Where a path leads, links followed as far as there is something: what is not there yet is where it would be. */
+export function realPlace(path: string): string {
+  try {
+    return realpathSync.native(path);
+  } catch {
+    const parent = dirname(path);
+    return parent === path ? path : join(realPlace(parent), basename(path));
+  }
 }
 
 /**

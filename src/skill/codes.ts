@@ -290,6 +290,11 @@ export const CODES = {
     "A configuration file with values of skills can be read by other users.",
     "chmod 600 it",
   ),
+  "installs-unreadable": row(
+    "wwwww",
+    "The record of installed copies cannot be read, so they count as skills.",
+    "mend it, or remove it to start anew",
+  ),
 
   // Style of the instructions
   "hidden-text-body": row("wwewe", "The instructions hold invisible or direction-changing characters.", "remove them"),

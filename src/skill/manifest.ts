@@ -176,7 +176,8 @@ export function readManifest(data: Data, report: Report = () => {}): Manifest {
   };
 }
 
-const STANDARD_KEYS: readonly string[] = [
+/** The keys of the open standard. */
+export const STANDARD_KEYS: readonly string[] = [
   "name",
   "description",
   "license",

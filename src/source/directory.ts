@@ -21,6 +21,8 @@ export interface DirectoryOptions {
   profile?: Profile;
   /** A folder of the user's own for what was seen, so that the next start reads only what changed. */
   indexFolder?: string;
+  /** Asked before each look: which folders, by their real path, are no skills. Nothing when it is none. */
+  leavesOut?: () => ((folder: string) => boolean) | undefined;
 }
 
 /** The skills below a folder. A folder that is not there holds none. */
@@ -73,7 +75,14 @@ async function scan(options: ScanOptions): Promise<Loaded> {
     unread.push(candidate);
     return true;
   };
-  walk({ root, recursive, index, say: (path, finding) => say(path, [finding]), take });
+  walk({
+    root,
+    recursive,
+    index,
+    isLeftOut: options.leavesOut?.(),
+    say: (path, finding) => say(path, [finding]),
+    take,
+  });
   if (unread.length > 0) {
     reader = await import("./read-candidate.ts");
     for (const candidate of unread) read(candidate, reader);

@@ -27,6 +27,8 @@ export interface Walk {
   root: string;
   recursive: boolean;
   index?: ScanIndex | undefined;
+  /** Whether a folder below the root, by its real path, is left out with all that is in it. */
+  isLeftOut?: ((folder: string) => boolean) | undefined;
   /** Takes a candidate. Contract: false when there is no such file. */
   take(candidate: Candidate): boolean;
   /** Something to say about a file or folder that is no candidate. */
@@ -75,7 +77,7 @@ interface State extends Walk {
 }
 
 function visit(state: State, path: string, real: string, depth: number): void {
-  if (isSeen(state, real) || isTooMuch(state, path, depth)) return;
+  if (isSeen(state, real) || (depth > 0 && state.isLeftOut?.(real)) || isTooMuch(state, path, depth)) return;
   const folder = path === "" ? state.root : `${state.root}/${path}`;
   const known = state.index?.isKnownFolder(path) ? unchangedListing(state, path, folder) : undefined;
   if (!known && depth > 0 && state.take(skillIn(folder, path, real, "SKILL.md"))) return;
@@ -191,7 +193,7 @@ function sortOut(entries: Dirent[]): Listing {
   for (const entry of entries) {
     const { name } = entry;
     if (entry.isDirectory()) {
-      if (!SKIPPED_FOLDERS.has(name)) listing.folders.push(name);
+      if (!SKIPPED_FOLDERS.has(name) && !UNFINISHED.test(name)) listing.folders.push(name);
     } else if (SKILL_FILE_ANY_CASE.test(name)) listing.files.push(name);
     else if (entry.isSymbolicLink()) listing.links.push(name);
     else if (flatForm(name) || MISNAMED.test(name)) listing.files.push(name);
@@ -200,6 +202,8 @@ function sortOut(entries: Dirent[]): Listing {
   return listing;
 }
 
+/** Where an installation is made ready: what lies there is not there yet, or not any more. Nobody gives a folder of their own such a name. */
+export const UNFINISHED = /^\.skillet-[0-9a-f-]{36}(?:\.done)?$/;
 const SKILL_FILE_ANY_CASE = /^skill\.md$/i;
 const MISNAMED = /^skills?(?:\.(?:md\.)?(?:txt|md|mdx|markdown))?$/i;
 /** Files that lie in folders of skills and are none, unless they say so. */

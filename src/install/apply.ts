@@ -1,0 +1,249 @@
+import { lstatSync, mkdirSync, realpathSync, rmdirSync, type Stats } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { whileLocked } from "../host/locked-file.ts";
+import { defined } from "../shared/defined.ts";
+import { SkillError } from "../shared/error.ts";
+import { isWindowsDevice, unusableName } from "../skill/name.ts";
+import { contentOfFolder } from "./content.ts";
+import { SkillInstallationError } from "./error.ts";
+import { flush } from "./flush.ts";
+import { type HeldFolder, holdFolder, setFolderMode } from "./held-folder.ts";
+import {
+  callDone,
+  discard,
+  type Moves,
+  markOf,
+  moveAll,
+  namesLeft,
+  openStaging,
+  type Staging,
+  takeBack,
+  takeBackLeft,
+  writeJournal,
+} from "./staging.ts";
+import { copyTree, writeSkillMd } from "./tree.ts";
+
+/** A skill that is to be in a folder of skills. */
+export interface Item {
+  /** What its folder there is called. */
+  name: string;
+  source: "inline" | "ref";
+  /** The text of its SKILL.md; without `folder` it is all that there is. */
+  skillMd?: string;
+  /** A folder to copy; its SKILL.md gives way to `skillMd`. */
+  folder?: string;
+  /** What is done with a link in it: followed and copied as what it leads to, or refused when it leaves the folder. */
+  links?: "follow" | "inside";
+  /** Whether a file or folder, by its path in the folder, stays behind. All is copied when left out. */
+  omit?: (path: string) => boolean;
+  /** What its copy is to hold, as it was looked at. */
+  digest?: string;
+}
+
+export interface Application {
+  /** The folder of skills. Made when it is not there. */
+  skillsDir: string;
+  put: readonly Item[];
+  /** Names of folders there to take away. */
+  remove?: readonly string[];
+  /** Folders there that may be replaced: all others that stand in the way are an error. */
+  replaces?: readonly string[];
+  /** Whether it is to survive a power cut. */
+  isDurable: boolean;
+  /** Whether what is put there is for reading alone. */
+  isReadOnly?: boolean;
+  /** Whether it is named by its real path: then a link that stands there now was put there since. */
+  isReal?: boolean;
+}
+
+/**
+ * Puts skills into a folder and takes others away, all or nothing: staged beside their place, then renamed. Gives the folders that were
+ * put, in order. Throws a SkillInstallationError.
+ */
+export function apply(application: Application): string[] {
+  const { put } = application;
+  const skillsDir = resolve(application.skillsDir);
+  const subjects = subjectsOf(application);
+  for (const item of subjects) blaming(item, application, () => checkName(item, put));
+  const [first] = subjects;
+  if (!first) return [];
+  blaming(first, application, () => {
+    const made = mkdirSync(skillsDir, { recursive: true });
+    try {
+      whileHeld(skillsDir, (dir, real) => {
+        if (application.isReal && real !== skillsDir) throw ledAway(real);
+        change(application, dir, real);
+      });
+    } catch (error) {
+      if (made !== undefined) removeEmpty(skillsDir, made);
+      throw error;
+    }
+  });
+  return put.map(({ name }) => join(skillsDir, name));
+}
+
+function ledAway(real: string): SkillError {
+  return new SkillError("target-outside", {
+    message: `a link that was put there meanwhile leads to ${real}`,
+    fix: "put a folder in the place of the link",
+  });
+}
+
+/** Takes back what an `apply` left half-done whose process is gone. The next one there does the same. */
+export function mend(skillsDir: string): void {
+  if (namesLeft(skillsDir).length > 0) whileHeld(resolve(skillsDir), takeBackLeft);
+}
+
+/** One change of a folder at a time. A link to it is followed, once. */
+function whileHeld(skillsDir: string, work: (dir: HeldFolder, real: string) => void): void {
+  const real = realpathSync(skillsDir);
+  whileLocked(join(real, ".skillet"), () => {
+    const dir = holdFolder(real);
+    try {
+      work(dir, real);
+    } finally {
+      dir.close();
+    }
+  });
+}
+
+function change(application: Application, dir: HeldFolder, real: string): void {
+  takeBackLeft(dir);
+  const away = goingAway(application, dir);
+  const staging = openStaging(dir);
+  try {
+    makeChange(application, { dir, real, staging, away });
+  } catch (error) {
+    undo(dir, staging);
+    throw error;
+  } finally {
+    discard(dir, staging);
+    staging.folder.close();
+  }
+}
+
+interface Change {
+  dir: HeldFolder;
+  real: string;
+  staging: Staging;
+  away: Moves["away"];
+}
+
+function makeChange(application: Application, { dir, real, staging, away }: Change): void {
+  const { put, isDurable, isReadOnly = false } = application;
+  const { at } = staging.folder;
+  const [coming, going] = [join(at, "new"), join(at, "old")];
+  const flushed = (paths: readonly string[]) => isDurable && flush(paths, real);
+  const written = put.flatMap((item) => {
+    const to = join(coming, item.name);
+    return blaming(item, application, () => stage(item, { to, target: real, isReadOnly }));
+  });
+  const marks = put.map(({ name }) => [name, markOf(join(coming, name))]);
+  const moves: Moves = { put: Object.fromEntries(marks), away };
+  const journal = writeJournal(staging, moves);
+  flushed([...written, journal, coming, going, at, dir.at]);
+  moveAll(dir, staging, moves);
+  if (isReadOnly) for (const { name } of put) takeWriting(join(dir.at, name));
+  flushed([coming, going, dir.at]);
+  callDone(dir, staging);
+  flushed([dir.at]);
+}
+
+function takeWriting(folder: string): void {
+  setFolderMode(folder, lstatSync(folder).mode & 0o555);
+}
+
+/** What stands in the way and may go, with its mode. What is not there any more is as it was to be. */
+function goingAway(application: Application, dir: HeldFolder): Moves["away"] {
+  const { remove = [], replaces = [] } = application;
+  const mayGo = new Set([...remove, ...replaces]);
+  const away: Moves["away"] = {};
+  for (const item of subjectsOf(application)) {
+    blaming(item, application, () => {
+      const stats = lstatSync(join(dir.at, item.name), { throwIfNoEntry: false });
+      if (stats && !(stats.isDirectory() && mayGo.has(item.name))) throw inTheWay(item.name, stats);
+      if (stats) away[item.name] = stats.mode;
+    });
+  }
+  return away;
+}
+
+function inTheWay(name: string, stats: Stats): SkillError {
+  const what = stats.isDirectory() ? "a folder" : stats.isSymbolicLink() ? "a link" : "something that is no folder";
+  return new SkillError("in-the-way", {
+    message: `${what} called "${name}" is there already, which skillet did not put there`,
+    fix: "move it away, or give the skill another name",
+  });
+}
+
+/** Gives what was written. */
+function stage(item: Item, place: { to: string; target: string; isReadOnly: boolean }): string[] {
+  const { skillMd, folder, links = "follow", omit, digest } = item;
+  if (folder !== undefined) {
+    const written = copyTree({ folder, skillMd, links, omit, ...place });
+    if (!written.includes(join(place.to, "SKILL.md"))) throw new Error("its folder holds no SKILL.md");
+    // What was looked at is what was trusted, and what is written down.
+    if (digest !== undefined && contentOfFolder(place.to).digest !== digest) throw changed();
+    return written;
+  }
+  if (skillMd === undefined) throw new Error("it has neither a text nor a folder");
+  mkdirSync(place.to, 0o755);
+  return [writeSkillMd(place.to, skillMd, place), place.to];
+}
+
+function changed(): SkillError {
+  return new SkillError("changed", {
+    message: "its files changed while they were copied",
+    fix: "try again when nobody works on it",
+  });
+}
+
+function undo(dir: HeldFolder, staging: Staging): void {
+  try {
+    takeBack(dir, staging);
+  } catch {} // What went wrong first is what is told; the next change tries again.
+}
+
+function subjectsOf({ put, remove = [] }: Application): Item[] {
+  return [...put, ...remove.map((name): Item => ({ name, source: "ref" }))];
+}
+
+/** A name is a folder's here: nothing of it may lead elsewhere, on any system. */
+function checkName({ name }: Item, put: readonly Item[]): void {
+  const fix = "give the skill another name";
+  const problem = unusableName(name);
+  if (problem) throw new SkillError(problem.code, { message: `its name ${problem.why}`, fix });
+  if (isWindowsDevice(name.split(".", 1)[0]?.trimEnd() ?? "")) {
+    throw new SkillError("name-reserved", { message: "its name is that of a device on Windows", fix });
+  }
+  if (put.filter((other) => other.name === name).length > 1) {
+    throw new SkillError("name-twice", { message: "two skills of that name are to be put there", fix });
+  }
+}
+
+/** Folders that were made for what was then not put there. */
+function removeEmpty(folder: string, last: string): void {
+  try {
+    rmdirSync(folder);
+    if (folder !== last) removeEmpty(dirname(folder), last);
+  } catch {} // Somebody else put something there.
+}
+
+function blaming<T>({ name, source }: Item, { skillsDir, put }: Application, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof SkillInstallationError) throw error;
+    const { code, cause = error, fix } = error instanceof SkillError ? error : { code: "" };
+    const why = code === "unwritable" ? cause : error;
+    const isRemoval = !put.some((item) => item.name === name);
+    throw new SkillInstallationError({
+      skillName: name,
+      skillsDir,
+      source,
+      cause: why,
+      isRemoval,
+      ...defined({ fix }),
+    });
+  }
+}

@@ -1,0 +1,11 @@
+export { type InstalledCopy, type Installs, openInstalls } from "../host/installs.ts";
+export { type Application, apply, type Item } from "./apply.ts";
+export { NATIVE_CLIENTS, type NativeClient, type Place } from "./clients.ts";
+export { type InstallRequest, installCopies, removeCopies } from "./copies.ts";
+export { SkillInstallationError } from "./error.ts";
+export { type Exported, type ExportFormat, type ExportRequest, exportPath, exportSkill, FORMATS } from "./export.ts";
+export { type AuthFile, createHermeticHome, type HermeticHome, type HermeticHomeOptions } from "./home.ts";
+export type { HomeNetwork, HomeSettingsOptions } from "./home-settings.ts";
+export { type InstallSkillsOptions, installSkills } from "./install-skills.ts";
+export type { Removal, Step } from "./plan.ts";
+export { type Target, type TargetOptions, targetOf } from "./target.ts";

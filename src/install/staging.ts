@@ -1,0 +1,185 @@
+import { type BigIntStats, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { ownerIn, ownerText } from "../host/run-owner.ts";
+import { readInside } from "../shared/inside.ts";
+import { UNFINISHED } from "../source/walk.ts";
+import { flush } from "./flush.ts";
+import { type HeldFolder, holdFolder, isOwn, setFolderMode } from "./held-folder.ts";
+import { removeTree } from "./remove-tree.ts";
+
+/**
+ * Where a change of a folder of skills is made ready, in that folder, under a name that no client takes for a skill's: `new` holds what is
+ * to come, `old` what is to go. Until it is called done, everything can be taken back by what stands in its journal.
+ */
+export interface Staging {
+  folder: HeldFolder;
+  name: string;
+}
+
+/** What is moved, by name. */
+export interface Moves {
+  /** What tells each folder that comes from any other. */
+  put: Record<string, string>;
+  /** The mode of each folder that goes. */
+  away: Record<string, number>;
+}
+
+/** Contract: whoever calls holds the lock of the folder. */
+export function openStaging(dir: HeldFolder): Staging {
+  const name = `.skillet-${crypto.randomUUID()}`; // As UNFINISHED has it.
+  const path = join(dir.at, name);
+  mkdirSync(path, 0o700);
+  const folder = holdFolder(path);
+  try {
+    if (!isOwn(folder.stats)) throw new Error("somebody else put a folder in the place of ours");
+    writeFileSync(join(folder.at, "owner"), ownerText(), { flag: "wx", mode: 0o600 });
+    for (const part of ["new", "old"]) mkdirSync(join(folder.at, part), 0o700);
+  } catch (error) {
+    folder.close();
+    removeQuietly(path);
+    throw error;
+  }
+  return { folder, name };
+}
+
+/** What is to be moved is written down first: a process that ends in between leaves everything to be taken back. Gives the file. */
+export function writeJournal({ folder }: Staging, moves: Moves): string {
+  const file = join(folder.at, "journal");
+  writeFileSync(file, JSON.stringify(moves), { flag: "wx", mode: 0o600 });
+  return file;
+}
+
+export function moveAll(dir: HeldFolder, { folder }: Staging, { put, away }: Moves): void {
+  for (const [name, mode] of Object.entries(away)) {
+    const old = join(folder.at, "old", name);
+    moveFolder(join(dir.at, name), old, mode);
+    if (!lstatSync(old).isDirectory()) throw new Error(`something else was put in the place of ${name} meanwhile`);
+  }
+  for (const name of Object.keys(put)) renameSync(join(folder.at, "new", name), join(dir.at, name));
+}
+
+/** What was moved stays so: from here on nothing can be taken back. One rename says it, so it is said wholly or not at all. */
+export function callDone(dir: HeldFolder, { name }: Staging): void {
+  renameSync(join(dir.at, name), join(dir.at, `${name}.done`));
+}
+
+/** What is left of it has no use any more; what cannot go now goes the next time. */
+export function discard(dir: HeldFolder, { name }: Staging): void {
+  removeQuietly(join(dir.at, `${name}.done`));
+}
+
+/** Puts everything back as it was. Throws when that cannot be done now: it is tried again with the next change. */
+export function takeBack(dir: HeldFolder, staging: Staging): void {
+  const { at } = staging.folder;
+  const { put, away } = journalIn(at);
+  for (const [name, mark] of Object.entries(put)) {
+    const place = join(dir.at, name);
+    if (markOf(place) === mark) moveFolder(place, join(at, "new", name), lstatSync(place).mode);
+  }
+  const kept = leftFrom(join(at, "old"), (old, name) => {
+    const place = join(dir.at, name);
+    if (lstatSync(place, { throwIfNoEntry: false })) return true;
+    renameSync(join(old, name), place);
+    const mode = away[name];
+    if (mode !== undefined && isLocked(mode)) setFolderMode(place, mode & 0o777);
+    return false;
+  });
+  flush([dir.at], dir.at);
+  // Somebody put something of their own in the place of what was to go: theirs stays there, and the old one here.
+  if (kept.length > 0) rmSync(join(at, "journal"), { force: true });
+  else callDone(dir, staging);
+}
+
+/** Takes back what processes left half-done that are gone. Contract: whoever calls holds the lock of the folder. */
+export function takeBackLeft(dir: HeldFolder): void {
+  for (const name of namesLeft(dir.at)) {
+    if (name.endsWith(".done")) removeQuietly(join(dir.at, name));
+    else takeBackOne(dir, name);
+  }
+}
+
+/** Names of what changes left in a folder, or are at. */
+export function namesLeft(dir: string): string[] {
+  return namesIn(dir).filter((name) => UNFINISHED.test(name));
+}
+
+/** What tells a folder from any other that is or was here: numbers of folders are used again, and those of disks change when a machine starts. */
+export function markOf(path: string): string {
+  const stats: BigIntStats | undefined = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats?.isDirectory() ? [stats.ino, stats.birthtimeNs].join(":") : "";
+}
+
+/**
+ * Names of a folder for which this is true. None when it is no folder: a workspace can come with one that is called as ours are, in which
+ * `old` is a link to where the user keeps other things. Throws when it cannot be read: nothing may be taken for empty that is not.
+ */
+function leftFrom(path: string, isLeft: (at: string, name: string) => boolean): string[] {
+  if (!lstatSync(path, { throwIfNoEntry: false })?.isDirectory()) return [];
+  const folder = holdFolder(path);
+  try {
+    return readdirSync(folder.at).filter((name) => isLeft(folder.at, name));
+  } finally {
+    folder.close();
+  }
+}
+
+function takeBackOne(dir: HeldFolder, name: string): void {
+  let folder: HeldFolder;
+  try {
+    folder = holdFolder(join(dir.at, name));
+  } catch {
+    return; // A link or a file, and so nothing of ours.
+  }
+  try {
+    const owner = ownerIn(join(folder.at, "owner"));
+    // This process itself has the lock, and so is at nothing else there: what is its own could not be taken back before.
+    const isAtIt = owner !== undefined && JSON.stringify(owner) !== ownerText();
+    if (isAtIt || !isOwn(folder.stats)) return;
+    takeBack(dir, { folder, name });
+    discard(dir, { folder, name });
+  } finally {
+    folder.close();
+  }
+}
+
+/** A folder that is for reading alone cannot be moved into another. */
+function moveFolder(from: string, to: string, mode: number): void {
+  if (isLocked(mode)) setFolderMode(from, (mode & 0o777) | 0o200);
+  renameSync(from, to);
+}
+
+function isLocked(mode: number): boolean {
+  return (mode & 0o200) === 0;
+}
+
+/** Nothing was moved before it was written. A link or a device in its place is no journal. */
+function journalIn(at: string): Moves {
+  const read = readInside(at, "journal", LARGEST_JOURNAL);
+  if ("code" in read) return { put: {}, away: {} };
+  try {
+    const { put, away } = JSON.parse(read.bytes.toString());
+    return { put: named(put), away: named(away) };
+  } catch {
+    return { put: {}, away: {} };
+  }
+}
+
+const LARGEST_JOURNAL = 16 * 1024 * 1024;
+
+function named<T>(entries: Record<string, T>): Record<string, T> {
+  return Object.fromEntries(Object.entries(entries).filter(([name]) => name === basename(name) && name !== ".."));
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function removeQuietly(path: string): void {
+  try {
+    removeTree(path);
+  } catch {} // It is nobody's skill, and is tried again with the next change.
+}

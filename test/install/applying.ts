@@ -1,0 +1,83 @@
+/**
+ * Applies in a process of its own: one that is killed in between, is another user, or runs beside others. `node applying.ts ORDERS` prints
+ * what came of it as JSON. It is never imported by what it runs; a test starts it with `applying()`.
+ */
+import { spawn } from "node:child_process";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { type Application, apply, mend } from "../../src/install/apply.ts";
+import type { SkillInstallationError } from "../../src/install/error.ts";
+import { ORDINARY_USER } from "../support/as-user.ts";
+
+interface Orders {
+  application?: Application;
+  mend?: string;
+  /** Kills itself right before this call, counted from 1, of this function of the file system. */
+  killBefore?: { call: "renameSync" | "chmodSync" | "rmSync"; count: number };
+}
+
+interface Starting {
+  /** Whether it is to be somebody who is not root. */
+  isOrdinary?: boolean;
+  /** A program that starts it, with its arguments. */
+  wrap?: readonly string[];
+}
+
+export interface Outcome {
+  paths?: string[];
+  error?: Pick<SkillInstallationError, "name" | "message" | "skillName" | "skillsDir" | "source"> & { cause: string };
+  /** What is in the folder of skills afterwards. */
+  left?: string[];
+  signal: string | null;
+}
+
+export async function applying(orders: Orders, { isOrdinary = false, wrap = [] }: Starting = {}): Promise<Outcome> {
+  const id = String(ORDINARY_USER);
+  const isRoot = process.getuid?.() === 0;
+  const drop = isOrdinary && isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
+  const [program = "", ...args] = [...wrap, ...drop, process.execPath, import.meta.filename, JSON.stringify(orders)];
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.on("data", (bytes) => {
+    stdout += bytes;
+  });
+  child.stderr.on("data", (bytes) => {
+    stderr += bytes;
+  });
+  const signal = await new Promise<string | null>((resolve) => child.on("close", (_, by) => resolve(by)));
+  if (signal === null && !stdout.startsWith("{")) throw new Error(`${stdout}${stderr}`);
+  return { ...(stdout === "" ? {} : JSON.parse(stdout)), signal };
+}
+
+function carryOut({ application, mend: mended, killBefore }: Orders): Omit<Outcome, "signal"> {
+  if (killBefore) killAt(killBefore);
+  if (mended !== undefined) mend(mended);
+  if (!application) return {};
+  try {
+    return { paths: apply(application) };
+  } catch (thrown) {
+    const { name, message, skillName, skillsDir, source, cause } = thrown as SkillInstallationError;
+    return { error: { name, message, skillName, skillsDir, source, cause: cause.message } };
+  }
+}
+
+/** The calls do what they do; only the process ends, as by `kill -9`. */
+function killAt({ call, count }: NonNullable<Orders["killBefore"]>): void {
+  const real = fs[call] as (...args: unknown[]) => void;
+  let left = count;
+  const counted = (...args: unknown[]) => {
+    if (--left === 0) process.kill(process.pid, "SIGKILL");
+    return real(...args);
+  };
+  Object.assign(fs, { [call]: counted });
+  syncBuiltinESMExports();
+}
+
+if (process.argv[1] === import.meta.filename && process.argv[2] !== undefined) {
+  const orders: Orders = JSON.parse(process.argv[2]);
+  const skillsDir = orders.application?.skillsDir ?? "";
+  const outcome = carryOut(orders);
+  const left = fs.existsSync(skillsDir) ? fs.readdirSync(skillsDir) : [];
+  process.stdout.write(JSON.stringify({ ...outcome, left }));
+}

@@ -1,0 +1,84 @@
+import { readFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { describe, expect, it } from "vitest";
+import { NATIVE_CLIENTS, type Place } from "../../src/install/clients.ts";
+import { LONGEST_NAME, STANDARD_NAME } from "../../src/skill/name.ts";
+
+const PLACE: Place = { home: "/home/ada", workspace: "/srv/app", env: {} };
+const folders = (env: Place["env"] = {}) =>
+  Object.fromEntries(
+    Object.entries(NATIVE_CLIENTS).map(([name, client]) => [
+      name,
+      [client.user({ ...PLACE, env }), client.project({ ...PLACE, env })],
+    ]),
+  );
+
+describe("the table of native clients", () => {
+  it("knows where each client looks for skills", () => {
+    expect(folders()).toEqual({
+      claude: ["/home/ada/.claude/skills", "/srv/app/.claude/skills"],
+      codex: ["/home/ada/.codex/skills", "/srv/app/.codex/skills"],
+      gemini: ["/home/ada/.gemini/skills", "/srv/app/.gemini/skills"],
+      opencode: ["/home/ada/.config/opencode/skills", "/srv/app/.opencode/skills"],
+      vscode: ["/home/ada/.copilot/skills", "/srv/app/.github/skills"],
+      cursor: ["/home/ada/.cursor/skills", "/srv/app/.cursor/skills"],
+      agents: ["/home/ada/.agents/skills", "/srv/app/.agents/skills"],
+    });
+  });
+
+  it.each([
+    ["CLAUDE_CONFIG_DIR", "claude", "/elsewhere/skills"],
+    ["CODEX_HOME", "codex", "/elsewhere/skills"],
+    ["GEMINI_CLI_HOME", "gemini", "/elsewhere/.gemini/skills"],
+    ["XDG_CONFIG_HOME", "opencode", "/elsewhere/opencode/skills"],
+  ])("follows %s, as the client does, for the user's own folder alone", (variable, name, folder) => {
+    const moved = folders({ [variable]: "/elsewhere" });
+    expect(moved).toEqual({ ...folders(), [name]: [folder, folders()[name]?.[1]] });
+    expect(folders({ [variable]: "" }), "an empty one says nothing").toEqual(folders());
+  });
+
+  it("gives an absolute path also where a variable has none", () => {
+    const [user] = folders({ CODEX_HOME: "config" })["codex"] ?? [];
+    expect(user).toBe(join("/srv/app", "config", "skills"));
+  });
+
+  it("says the same in the documentation", () => {
+    const page = readFileSync(join(import.meta.dirname, "..", "..", "docs", "install.md"), "utf8");
+    for (const [name, { keys }] of Object.entries(NATIVE_CLIENTS)) {
+      const [user = "", project = ""] = folders()[name] ?? [];
+      const row = page.split("\n").find((line) => line.startsWith(`| \`${name}\` |`)) ?? "";
+      const cells = row.split("|").map((cell) => cell.trim());
+      expect(cells.slice(3, 5)).toEqual([
+        `\`~/${relative(PLACE.home, user)}\``,
+        `\`${relative(PLACE.workspace, project)}\``,
+      ]);
+      expect(cells[6]).toBe(keys.map((key) => `\`${key}\``).join(", "));
+    }
+  });
+
+  it("knows whose folders a client reads too, and says so in the documentation", () => {
+    const readers = (read: string) =>
+      Object.values(NATIVE_CLIENTS).flatMap(({ alsoReads, title }) => (alsoReads?.includes(read) ? [title] : []));
+    expect(readers("agents")).toEqual(["Codex", "Gemini CLI", "OpenCode", "VS Code", "Cursor"]);
+    expect(readers("claude")).toEqual(["OpenCode", "VS Code", "Cursor"]);
+    const page = readFileSync(join(import.meta.dirname, "..", "..", "docs", "install.md"), "utf8");
+    for (const read of ["agents", "claude"])
+      expect(page).toContain(
+        `${readers(read)
+          .join(", ")
+          .replace(/, (?=[^,]*$)/, " and ")} `,
+      );
+    for (const { alsoReads = [] } of Object.values(NATIVE_CLIENTS))
+      for (const read of alsoReads) expect(NATIVE_CLIENTS).toHaveProperty(read);
+  });
+
+  it("names only what could be a skill, and says what to do next", () => {
+    for (const [name, { reserved, comesWith = [], next, title }] of Object.entries(NATIVE_CLIENTS)) {
+      const names = [...reserved, ...comesWith];
+      expect(names.filter((one) => !STANDARD_NAME.test(one) || one.length > LONGEST_NAME)).toEqual([]);
+      expect(new Set(names).size, `${name} names one twice`).toBe(names.length);
+      expect(next).toMatch(/\w/);
+      expect(title, "one of them, which does and has something in sentences").not.toMatch(/^$|^clients/);
+    }
+  });
+});

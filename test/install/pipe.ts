@@ -1,0 +1,5 @@
+import { execFileSync } from "node:child_process";
+
+export function makePipe(path: string): void {
+  execFileSync("mkfifo", [path]);
+}
