@@ -7,6 +7,7 @@ import { AUDIT, AUTH, CAPABILITY } from "./capability-commands.ts";
 import { CALL, PACKAGES, SCRIPT, TOOLS, TRUST } from "./code-commands.ts";
 import { CONFIG } from "./config-command.ts";
 import { examples } from "./examples.ts";
+import { EXPORT, INSTALL, UNINSTALL } from "./install-commands.ts";
 import type { Io } from "./io.ts";
 import { APPROVE, CANCEL, RESUME, RUNS } from "./run-commands.ts";
 import { MCP_CONFIG, SERVE } from "./serve-commands.ts";
@@ -171,6 +172,9 @@ const COMMANDS: Record<string, Entry> = {
   audit: AUDIT,
   serve: SERVE,
   "mcp-config": MCP_CONFIG,
+  install: INSTALL,
+  uninstall: UNINSTALL,
+  export: EXPORT,
   stats: STATS,
   doctor: {
     define: (command) =>

@@ -69,11 +69,16 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
 }
 
 /** On a terminal: shows what is about to be trusted, and asks. False where nobody can be asked. */
-export async function askForTrust(io: Io, found: Discovered, skills: readonly Skill[]): Promise<boolean> {
+export async function askForTrust(
+  io: Io,
+  found: Discovered,
+  skills: readonly Skill[],
+  asked?: string,
+): Promise<boolean> {
   if (!io.ask) return false;
   const subjects = skills.map((skill) => subject(skill, found));
   for (const one of subjects) showSubject(printer(io.stderr, io.env), one, found);
-  if (!(await isAgreed(io, question(subjects)))) return false;
+  if (!(await isAgreed(io, asked ?? question(subjects)))) return false;
   grant(found, subjects);
   return true;
 }

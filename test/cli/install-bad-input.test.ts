@@ -1,0 +1,356 @@
+import {
+  appendFileSync,
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { ordinaryFolder } from "../install/scene.ts";
+import { type RunOptions, skillet } from "../support/command.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { skilletProcess } from "../support/skillet-process.ts";
+
+function scene(files: Record<string, string> = {}) {
+  const root = temporaryFolder({
+    "home/.skillet/skills/deploy/SKILL.md": skillText("deploy"),
+    "home/.skillet/skills/deploy/notes.md": "First.\n",
+    "project/readme": "",
+    "no-skills/readme": "",
+    ...files,
+  });
+  const [home, cwd] = [join(root, "home"), join(root, "project")];
+  const env = { HOME: home, SKILLS_DIR: join(root, "no-skills") };
+  const run = (args: string[], options: RunOptions = {}) =>
+    skillet(args, { cwd, ...options, env: { ...env, ...options.env } });
+  const own = join(home, ".skillet/skills");
+  return {
+    root,
+    home,
+    cwd,
+    env,
+    run,
+    own,
+    skills: join(home, ".claude/skills"),
+    record: join(home, ".skillet/installs.json"),
+  };
+}
+
+const INSTALL = ["install", "--to", "claude"];
+
+describe("a target that is not as it should be", () => {
+  it("[Q-12] is left alone when it cannot be written to, and nothing is written down", async () => {
+    const { root, skills, cwd, env, record } = scene({ "home/.claude/skills/readme": "" });
+    ordinaryFolder(root);
+    chmodSync(skills, 0o555);
+    const ran = await skilletProcess(INSTALL, { cwd, env, isOrdinary: true });
+    chmodSync(skills, 0o755);
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toContain('✗ Skill "deploy" cannot be installed into');
+    expect(ran.stderr).toContain("permission denied");
+    expect(readdirSync(skills)).toEqual(["readme"]);
+    expect(JSON.parse(readFileSync(record, "utf8")).skills).toEqual({});
+  });
+
+  it("[Q-12] keeps a copy that cannot be taken out of it, and it stays written down", async () => {
+    const { run, root, skills, cwd, env, record } = scene();
+    await run(INSTALL);
+    ordinaryFolder(root);
+    chmodSync(skills, 0o555);
+    const ran = await skilletProcess(["uninstall", "deploy"], { cwd, env, isOrdinary: true });
+    chmodSync(skills, 0o755);
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toContain(`✗ Skill "deploy" cannot be removed from ${skills}: permission denied`);
+    expect(readdirSync(skills)).toEqual(["deploy"]);
+    expect(Object.keys(JSON.parse(readFileSync(record, "utf8")).skills)).toEqual([join(skills, "deploy")]);
+  });
+
+  it("is followed when it is a link of the user's own", async () => {
+    const { run, root, home, record } = scene({ "dotfiles/skills/readme": "" });
+    symlinkSync(join(root, "dotfiles"), join(home, ".claude"));
+    expect((await run(INSTALL)).code).toBe(0);
+    expect(readdirSync(join(root, "dotfiles/skills/deploy")).sort()).toEqual(["SKILL.md", "notes.md"]);
+    expect(Object.keys(JSON.parse(readFileSync(record, "utf8")).skills)).toEqual([
+      join(root, "dotfiles/skills/deploy"),
+    ]);
+    expect(JSON.parse((await run(["list", "--json"])).stdout).skills).toHaveLength(1);
+    expect((await run(["uninstall", "deploy"])).code).toBe(0);
+    expect(readdirSync(join(root, "dotfiles/skills"))).toEqual(["readme"]);
+  });
+
+  it("[Q-12] is not written to when a link in a workspace leads out of it", async () => {
+    const { run, root, home } = scene({ "project/.claude/readme": "" });
+    symlinkSync(home, join(root, "project/.claude/skills"));
+    const { code, stderr } = await run([...INSTALL, "--project"]);
+    expect(code).toBe(1);
+    expect(stderr).toContain("leads out of the workspace");
+    expect(existsSync(join(home, "deploy"))).toBe(false);
+  });
+
+  it.each([
+    ["a file", (place: string) => writeFileSync(place, ""), "is no folder"],
+    ["a link to nothing", (place: string) => symlinkSync("/not/there", place), "is a link to nothing"],
+    ["a link to itself", (place: string) => symlinkSync(place, place), "cannot be reached"],
+  ])("is named when it is %s", async (_, make, says) => {
+    const { run, home, skills, record } = scene({ "home/.claude/readme": "" });
+    make(skills);
+    const { code, stderr } = await run(INSTALL);
+    expect(code).toBe(1);
+    expect(stderr).toContain(join(home, ".claude/skills"));
+    expect(stderr).toContain(says);
+    expect(existsSync(record)).toBe(false);
+    expect((await run(["uninstall", "--all"])).code, "the other clients have theirs").toBe(0);
+  });
+
+  it("is not made where there is no home", async () => {
+    const { run, root } = scene();
+    const { code, stderr } = await run(INSTALL, {
+      env: { HOME: join(root, "gone"), SKILLET_HOME: join(root, "home/.skillet") },
+    });
+    expect(code).toBe(1);
+    expect(stderr).toContain(`The home folder ${join(root, "gone")} is not there`);
+    expect(existsSync(join(root, "gone"))).toBe(false);
+  });
+});
+
+describe("a skill that cannot be installed", () => {
+  it("is refused alone: the others are installed", async () => {
+    const { run, own, skills, root } = scene({ "secret.txt": "Not for anybody.\n" });
+    writeFiles(own, {
+      "login/SKILL.md": skillText("login"),
+      "linked/SKILL.md": skillText("linked"),
+      "piped/SKILL.md": skillText("piped"),
+      "looping/SKILL.md": skillText("looping"),
+      "fine/SKILL.md": skillText("fine"),
+      "fine/docs/a.md": "A\n",
+    });
+    symlinkSync(join(root, "secret.txt"), join(own, "linked/secret.txt"));
+    symlinkSync("..", join(own, "looping/above"));
+    symlinkSync(".", join(own, "piped/here"));
+    symlinkSync("docs", join(own, "fine/more"));
+    const { code, stderr, stdout } = await run(INSTALL);
+    expect(code).toBe(3);
+    expect(readdirSync(skills).sort()).toEqual(["deploy", "fine"]);
+    expect(readFileSync(join(skills, "fine/more/a.md"), "utf8"), "a link within becomes what it leads to").toBe("A\n");
+    expect(stdout).toContain("+ fine    installed, 3 files");
+    expect(stderr).toContain("linked/secret.txt is a link that leaves the skill's folder");
+    expect(stderr).toContain("piped/here is a link to a folder above it");
+    expect(stderr).toMatch(/"?login"?/);
+    expect((await run(INSTALL)).stderr).toContain("2 unchanged");
+  });
+
+  it("[Q-12] is refused when it holds more than was looked at when it was trusted", async () => {
+    const files = Object.fromEntries([...Array(2001).keys()].map((n) => [`project/skills/many/f${n}.sh`, ""]));
+    const { run, cwd, skills } = scene({ "project/skills/many/SKILL.md": skillText("many"), ...files });
+    await run(["trust", join(cwd, "skills/many"), "--yes"]);
+    const { code, stderr } = await run(INSTALL);
+    expect(code).toBe(3);
+    expect(stderr).toContain("✗ Skill 'many' holds more than 2000 files");
+    expect(readdirSync(skills)).toEqual(["deploy"]);
+  });
+
+  it("is refused alone when it cannot be compared with what was trusted", async () => {
+    const { run, cwd, skills } = scene({ "project/skills/big/SKILL.md": skillText("big") });
+    await run(["trust", join(cwd, "skills/big"), "--yes"]);
+    writeFileSync(join(cwd, "skills/big/blob"), "");
+    truncateSync(join(cwd, "skills/big/blob"), 65 * 1024 * 1024);
+    const { code, stderr } = await run(INSTALL);
+    expect(code).toBe(3);
+    expect(stderr).toContain('✗ The files of skill "big" are');
+    expect(readdirSync(skills)).toEqual(["deploy"]);
+  });
+
+  it.runIf(process.platform === "linux")("is told with the file that cannot be read, and why", async () => {
+    const { run, own } = scene();
+    writeFileSync(Buffer.concat([Buffer.from(join(own, "deploy/caf")), Buffer.of(0xe9)]), "");
+    const { code, stderr } = await run(INSTALL);
+    expect(code).toBe(3);
+    expect(stderr).toContain("deploy/caf\ufffd cannot be read: no such file or directory");
+    expect(stderr).toContain("rename it: its name is no UTF-8 text");
+  });
+});
+
+describe("a record that is not what skillet wrote", () => {
+  const entry = (skill: string) => ({ skill, client: "claude", source: "x", copy: "sha256:0", at: "2026" });
+
+  it("[Q-12] leads to nothing outside of the clients' folders", async () => {
+    const { run, root, cwd, record, own } = scene({ "precious/a.txt": "Mine." });
+    const places = [
+      join(root, "precious"),
+      own,
+      "/",
+      cwd,
+      join(root, "home/.claude/skills/../../../precious"),
+      "precious",
+    ];
+    const skills = Object.fromEntries(places.map((place) => [place, entry("precious")]));
+    writeFileSync(record, JSON.stringify({ version: 1, skills }));
+    expect(await run(["uninstall", "--all", "--force"])).toMatchObject({ code: 0, stdout: "" });
+    expect((await run(["uninstall", "precious", "--force"])).code).toBe(1);
+    expect(existsSync(join(root, "precious/a.txt"))).toBe(true);
+    expect((await run(["install", "--list"])).code).toBe(0);
+  });
+
+  it("[Q-12] is no reason to remove what stands in a client's folder", async () => {
+    const { run, skills, record } = scene({ "home/.claude/skills/mine/SKILL.md": skillText("mine") });
+    writeFileSync(record, JSON.stringify({ version: 1, skills: { [join(skills, "mine")]: entry("mine") } }));
+    expect((await run(["uninstall", "--all"])).code).toBe(3);
+    expect(existsSync(join(skills, "mine/SKILL.md"))).toBe(true);
+  });
+
+  it("[Q-12] leads to nothing above a client's folder, and nothing of it reaches a terminal raw", async () => {
+    const { run, home, skills, record } = scene();
+    await run(INSTALL);
+    const odd = { ...entry("odd\x1b[2J"), client: "x\x1b]0;t\x07", source: "\x9b2J" };
+    const forged = {
+      [`${skills}/..`]: entry(".."),
+      [join(home, ".claude")]: entry(".."),
+      [join(skills, odd.skill)]: odd,
+    };
+    writeFileSync(record, JSON.stringify({ version: 1, skills: forged }));
+    for (const args of [
+      ["install", "--list"],
+      ["uninstall", "--all", "--force"],
+      ["uninstall", "..", "--force"],
+    ]) {
+      const { stdout, stderr } = await run(args);
+      expect(stdout + stderr, args.join(" ")).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
+    }
+    expect(readdirSync(join(home, ".claude"))).toEqual(["skills"]);
+    expect(readdirSync(skills)).toEqual(["deploy"]);
+  });
+
+  it("stops an installation when it is broken, and says what to do", async () => {
+    const { run, skills, record } = scene();
+    await run(INSTALL);
+    writeFileSync(record, "{");
+    const removals = [
+      ["uninstall", "deploy"],
+      ["uninstall", "nothing"],
+      ["uninstall", "--all"],
+    ];
+    for (const args of [INSTALL, [...INSTALL, "--dry-run"], ["install", "--list"], ...removals]) {
+      const { code, stdout, stderr } = await run(args);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+      expect(stderr.match(/remove it to start anew/g), "once").toHaveLength(1);
+    }
+    rmSync(record);
+    expect((await run(INSTALL)).stdout).toContain("= deploy  unchanged");
+    expect(
+      JSON.parse(readFileSync(record, "utf8")).skills,
+      "it is what would be written, and so is ours again",
+    ).toHaveProperty([join(skills, "deploy")]);
+  });
+});
+
+describe("an uninstall", () => {
+  it.each([
+    ["is longer than any", { "home/.claude/skills/readme": "" }, "a".repeat(300)],
+    ["is looked for where a file is", { "home/.claude": "Mine." }, "other"],
+  ])("of what is not installed says so, also when its name %s", async (_, files, name) => {
+    const { run } = scene(files);
+    expect(await run(["uninstall", name])).toMatchObject({
+      code: 1,
+      stderr: `✗ '${name}' is not installed there\n  \`skillet install --list\` shows what is\n`,
+    });
+  });
+});
+
+describe("processes", () => {
+  it("[Q-12] that install at the same time both find it done", async () => {
+    const { cwd, env, skills, own } = scene();
+    writeFiles(own, Object.fromEntries([...Array(40).keys()].map((n) => [`s${n}/SKILL.md`, skillText(`s${n}`)])));
+    const all = await Promise.all([1, 2, 3].map(() => skilletProcess(INSTALL, { cwd, env })));
+    expect(all.map(({ code }) => code)).toEqual([0, 0, 0]);
+    expect(all.map(({ stderr }) => /Claude Code: (41 \w+)/.exec(stderr)?.[1]).sort()).toEqual([
+      "41 installed",
+      "41 unchanged",
+      "41 unchanged",
+    ]);
+    expect(readdirSync(skills)).toHaveLength(41);
+  });
+
+  it("[Q-12] that are killed one after the other leave a copy that is not taken for somebody's work", async () => {
+    const { run, skills, own, root } = scene();
+    await run(INSTALL);
+    cpSync(join(skills, "deploy"), join(root, "first"), { recursive: true });
+    for (const text of ["Second.", "Third.", "Fourth."]) {
+      writeFileSync(join(own, "deploy/notes.md"), text);
+      expect((await run(INSTALL)).stdout, text).toContain("~ deploy  updated");
+      // As one leaves it that wrote down what is to come, and moved nothing.
+      rmSync(join(skills, "deploy"), { recursive: true });
+      cpSync(join(root, "first"), join(skills, "deploy"), { recursive: true });
+    }
+  });
+
+  it("[N-19] that are killed at any moment leave nothing that the next one does not mend", async () => {
+    const { run, cwd, env, skills, own, record } = scene();
+    const states: string[] = [];
+    for (let at = 1, isOver = false; !isOver; at++) {
+      await run(["uninstall", "--all", "--force"]);
+      rmSync(skills, { recursive: true, force: true });
+      writeFileSync(join(own, "deploy/notes.md"), "First.\n");
+      expect((await run(INSTALL)).code).toBe(0);
+      writeFileSync(join(own, "deploy/notes.md"), "Second.\n");
+      writeFiles(own, { "other/SKILL.md": skillText("other") });
+      const { signal } = await skilletProcess(INSTALL, { cwd, env, killBeforeRename: at });
+      isOver = signal === null;
+      // Locks that were left behind are waited for, which takes longer than all else.
+      for (const lock of [`${record}.lock`, record.replace(".json", ".lock"), join(skills, ".skillet.lock")])
+        rmSync(lock, { recursive: true, force: true });
+      const { names, shadowed } = await listed(run);
+      expect({ names, shadowed }, `after rename ${at}`).toEqual({ names: ["deploy", "other"], shadowed: 0 });
+      const again = await run(INSTALL);
+      states.push(/✓.*/.exec(again.stderr)?.[0] ?? "");
+      expect(again.code, `after rename ${at}: ${again.stderr}`).toBe(0);
+      expect(readFileSync(join(skills, "deploy/notes.md"), "utf8")).toBe("Second.\n");
+      expect(readdirSync(skills).sort()).toEqual(["deploy", "other"]);
+      expect((await run(["install", "--list"])).stdout.match(/up to date/g)).toHaveLength(2);
+      rmSync(join(own, "other"), { recursive: true });
+    }
+    expect(new Set(states), "it was killed before and after").toEqual(
+      new Set(["✓ Claude Code: 1 updated, 1 installed", "✓ Claude Code: 2 unchanged"]),
+    );
+  }, 60_000);
+
+  it("install a thousand skills, and find them all there again", async () => {
+    const { run, own, skills } = scene();
+    const names = [...Array(1000).keys()].map((n) => `skill-${n}`);
+    writeFiles(own, Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])));
+    const { code, stderr } = await run(INSTALL);
+    expect(code).toBe(0);
+    expect(stderr).toContain("✓ Claude Code: 1001 installed\n");
+    expect(readdirSync(skills)).toHaveLength(1001);
+    const list = JSON.parse((await run(["list", "--json"])).stdout).skills;
+    expect(list).toHaveLength(1001);
+    expect(new Set(list.map(({ source }: { source: string }) => source))).toEqual(new Set(["~/.skillet/skills"]));
+    expect((await run(INSTALL)).stderr).toContain("✓ Claude Code: 1001 unchanged\n");
+    expect((await run(["uninstall", "--all"])).code).toBe(0);
+    expect(readdirSync(skills)).toEqual([]);
+  }, 60_000);
+
+  it("see an original that moves for another one, and keep what they put there", async () => {
+    const { run, own, skills } = scene();
+    await run(INSTALL);
+    renameSync(join(own, "deploy"), join(own, "moved"));
+    expect((await run(INSTALL)).stdout).toContain("= deploy  unchanged");
+    appendFileSync(join(own, "moved/notes.md"), "And more.\n");
+    expect((await run(INSTALL)).stdout).toContain("~ deploy  updated");
+    expect(readFileSync(join(skills, "deploy/notes.md"), "utf8")).toContain("And more.");
+    mkdirSync(join(own, "empty"));
+    expect(JSON.parse((await run(["list", "--json"])).stdout).skills).toHaveLength(1);
+  });
+});
+
+async function listed(run: (args: string[]) => Promise<{ stdout: string }>) {
+  const { skills, shadowed } = JSON.parse((await run(["list", "--all", "--json"])).stdout);
+  return { names: skills.map(({ name }: { name: string }) => name), shadowed: shadowed.length };
+}

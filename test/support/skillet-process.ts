@@ -1,0 +1,60 @@
+/**
+ * The command line in a process of its own: one that runs beside others, is another user, or is killed in between. A test starts it with
+ * `skilletProcess()`; it is never imported by what it runs.
+ */
+import { spawn } from "node:child_process";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { run } from "../../src/cli/bin.ts";
+import { ORDINARY_USER } from "./as-user.ts";
+import type { Ran } from "./command.ts";
+
+export interface Starting {
+  cwd: string;
+  env: Record<string, string>;
+  /** Whether it is to be somebody who is not root. */
+  isOrdinary?: boolean;
+  /** Kills itself right before it renames something for the so-manieth time, counted from 1. */
+  killBeforeRename?: number;
+}
+
+export async function skilletProcess(
+  args: readonly string[],
+  { cwd, env, isOrdinary = false, killBeforeRename = 0 }: Starting,
+): Promise<Ran & { signal: string | null }> {
+  const id = String(ORDINARY_USER);
+  const isDropped = isOrdinary && process.getuid?.() === 0;
+  const drop = isDropped ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
+  const [program = "", ...rest] = [...drop, process.execPath, import.meta.filename, ...args];
+  const child = spawn(program, rest, {
+    cwd,
+    env: { PATH: "/usr/bin:/bin", ...env, KILL_BEFORE_RENAME: String(killBeforeRename) },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.on("data", (bytes) => {
+    stdout += bytes;
+  });
+  child.stderr.on("data", (bytes) => {
+    stderr += bytes;
+  });
+  return new Promise((resolve) =>
+    child.on("close", (code, signal) => resolve({ code: code ?? -1, signal, stdout, stderr })),
+  );
+}
+
+/** The calls do what they do; only the process ends, as by `kill -9`. */
+function killBefore(count: number): void {
+  const real = fs.renameSync;
+  let left = count;
+  fs.renameSync = (...paths) => {
+    if (--left === 0) process.kill(process.pid, "SIGKILL");
+    real(...paths);
+  };
+  syncBuiltinESMExports();
+}
+
+if (process.argv[1] === import.meta.filename) {
+  killBefore(Number(process.env["KILL_BEFORE_RENAME"]));
+  run();
+}
