@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { installClients } from "./install-clients.mjs";
-import { setUp } from "./set-up.mjs";
+import { installClaude, installClients } from "./install-clients.mjs";
+import { setUp, setUpClaude } from "./set-up.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const scratch = mkdtempSync(join(tmpdir(), "skillet-gate-"));
@@ -26,10 +26,14 @@ const STEPS = [
 let passed = 0;
 // The types of the tests and the tests themselves need the clients.
 let failed = installClients() ? 0 : 1;
+const hasClaude = installClaude();
 let skipped = 0;
 let isComplete = true;
 for (const [name, command, args] of STEPS) {
-  if (name === "tests") isComplete = setUp();
+  if (name === "tests") {
+    isComplete = setUp();
+    if (hasClaude) setUpClaude();
+  }
   const start = performance.now();
   const { status } = spawnSync(command, args, { cwd: root, stdio: "inherit", shell: process.platform === "win32" });
   console.log(`${status === 0 ? "✓" : "✗"} ${name} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
@@ -47,4 +51,5 @@ try {
 rmSync(scratch, { recursive: true, force: true });
 process.exitCode = failed === 0 ? 0 : 1;
 if (!isComplete) console.log("✗✗✗ the machine lacks what sandboxes need (see above): their tests were skipped ✗✗✗");
+if (!hasClaude) console.log("✗✗✗ the Claude Agent SDK could not be installed (see above): its tests were skipped ✗✗✗");
 console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);

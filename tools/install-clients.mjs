@@ -1,48 +1,74 @@
-// Puts the clients of MCP that the tests serve to in place: a package of its own, so that the project's installation stays small.
+// Puts what the tests need of others in place: packages of their own, so that the project's installation stays small.
 import { spawnSync } from "node:child_process";
-import { copyFileSync, readFileSync, rmSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const folder = join(dirname(fileURLToPath(import.meta.url)), "..", "test", "clients");
-const lock = join(folder, "package-lock.json");
-// A copy of what was installed: times of files say nothing after a checkout.
-const installed = join(folder, "node_modules", ".installed-lock.json");
+const tests = join(dirname(fileURLToPath(import.meta.url)), "..", "test");
 
-// Nothing of theirs is run while they are installed, and what only the Inspector's web page and key ring need is left out.
-const INSTALL = ["ci", "--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund", "--prefer-offline"];
+// Nothing of theirs is run while they are installed.
+const INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"];
 // Who is offline need not wait for a minute to hear of it.
 const SAYING = ["--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"];
 
+const PACKAGES = {
+  // What only the Inspector's web page and key ring need is left out.
+  clients: { what: "the MCP clients", size: "140 MB", args: ["--omit=optional"], isWhole: () => true },
+  // Types alone need its peers. Its program is an optional package, one a system, which npm leaves out without a word.
+  claude: {
+    what: "the Claude Agent SDK",
+    size: "380 MB",
+    args: ["--legacy-peer-deps"],
+    isWhole: (folder) =>
+      readdirSync(join(folder, "node_modules", "@anthropic-ai")).some((name) => name.startsWith("claude-agent-sdk-")),
+  },
+};
+
 /** Contract: false when they could not be installed, which has been said. */
 export function installClients() {
-  if (isInstalled()) return true;
-  console.log("installing the MCP clients for the tests (once, about 140 MB) …");
-  const { status, stderr, error } = spawnSync("npm", [...INSTALL, ...SAYING], {
+  return install("clients");
+}
+
+/** Contract: false when it could not be installed, which has been said: its tests are skipped. */
+export function installClaude() {
+  return install("claude");
+}
+
+function install(name) {
+  const { what, size, args, isWhole } = PACKAGES[name];
+  const folder = join(tests, name);
+  const lock = join(folder, "package-lock.json");
+  // A copy of what was installed: times of files say nothing after a checkout.
+  const installed = join(folder, "node_modules", ".installed-lock.json");
+  if (isSame(installed, lock)) return true;
+  console.log(`installing ${what} for the tests (once, about ${size}) …`);
+  const { status, stderr, error } = spawnSync("npm", [...INSTALL, ...args, ...SAYING], {
     cwd: folder,
     encoding: "utf8",
     stdio: ["ignore", "ignore", "pipe"],
     shell: process.platform === "win32",
   });
-  if (status === 0) {
+  if (status === 0 && isWhole(folder)) {
     copyFileSync(lock, installed);
     return true;
   }
   rmSync(installed, { force: true });
-  process.stderr.write(`${stderr ?? error}\n`);
+  const why = status === 0 ? `there is none for ${process.platform} on ${process.arch}` : (stderr ?? error);
   process.stderr.write(
-    "✗ test/clients: `npm ci` could not install the MCP clients, so their tests cannot run (see above).\n" +
+    `${why}\n✗ test/${name}: \`npm ci\` could not install ${what}, so their tests cannot run (see above).\n` +
       "  When the registry cannot be reached: give npm a way to it (npm config set registry …, or HTTPS_PROXY), and run `node tools/install-clients.mjs`.\n",
   );
   return false;
 }
 
-function isInstalled() {
+function isSame(one, other) {
   try {
-    return readFileSync(installed, "utf8") === readFileSync(lock, "utf8");
+    return readFileSync(one, "utf8") === readFileSync(other, "utf8");
   } catch {
     return false;
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = installClients() ? 0 : 1;
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  process.exitCode = [installClients(), installClaude()].every(Boolean) ? 0 : 1;
+}

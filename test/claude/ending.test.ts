@@ -1,0 +1,235 @@
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { evaluateWithClaude } from "../../src/claude/index.ts";
+import { loadClaudeSdk } from "../../src/claude/sdk.ts";
+import type { SkillEvent } from "../../src/host/events.ts";
+import { SkillInstallationError } from "../../src/install/error.ts";
+import { markdown } from "../../src/prompt/section.ts";
+import { skillRef } from "../../src/prompt/skill-ref.ts";
+import { skillsSection } from "../../src/prompt/skills-section.ts";
+import { Tool } from "../../src/skill/tool.ts";
+import { CLAUDE_MODEL, claudeApi, claudeSdk, hasClaude } from "../support/claude-api.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import { architecture, mixedPrompt, promptOf, task } from "./prompts.ts";
+import { evaluated, typesOf } from "./setting.ts";
+
+describe.skipIf(!hasClaude)("how an evaluation ends", () => {
+  for (const [status, error, code] of [
+    [400, "invalid_request_error", "http-400"],
+    [401, "authentication_error", "http-401"],
+    [529, "overloaded_error", "http-529"],
+  ] as const) {
+    it(`is a result when the API says ${status}`, async () => {
+      const { result, events, parent } = await evaluated(mixedPrompt(), () => ({ status, error }));
+      expect(result).toMatchObject({ stop: "error", isError: true, error: { code } });
+      expect(result.content).toContain(`It is ${error}`);
+      expect(result.error?.fix).not.toBe("");
+      expect(events.at(-1)).toMatchObject({ type: "run-ended", stop: "error" });
+      expect(typesOf(events).filter((type) => type === "run-started")).toHaveLength(1);
+      expect(JSON.stringify([result, events])).not.toContain("test-key-of-nobody");
+      expect(readdirSync(parent)).toEqual([]);
+    });
+  }
+
+  it("says how to sign in where there is no key", async () => {
+    const { result } = await evaluated(promptOf(task), [], { env: { ANTHROPIC_API_KEY: undefined } });
+    expect(result).toMatchObject({ stop: "error", isError: true });
+    expect(result.error?.fix).toContain("set ANTHROPIC_API_KEY");
+  });
+
+  it("is what there is when the model was asked as often as it may be", async () => {
+    const { result, parent } = await evaluated(
+      mixedPrompt(),
+      () => ({ tool: "mcp__skillet__open_sections", input: { keys: ["skills.testing"] } }),
+      { maxTurns: 2 },
+    );
+    expect(result).toMatchObject({ stop: "max-steps", iterations: 2 });
+    expect(result.content).toContain("The limit of 2 iterations was reached");
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  it("ends in time when the model says nothing", async () => {
+    const { result, events, parent } = await evaluated(mixedPrompt(), () => ({ hangs: true }), { seconds: 2 });
+    expect(result).toMatchObject({ stop: "timeout", isError: true });
+    expect(result.content).toContain("The limit of 2 seconds was reached");
+    expect(events.at(-1)).toMatchObject({ type: "run-ended", stop: "timeout" });
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  it("[N-20] is aborted with its process, in the middle of a call, and leaves nothing", async () => {
+    const parent = temporaryFolder();
+    const { env } = await claudeApi([() => ({ tool: "mcp__skillet__sleep", input: {} })]);
+    let isEnded = false;
+    const sleep = Tool.define("sleep", {
+      description: "Waits",
+      parameters: { type: "object", properties: {} },
+      execute: async (_: unknown, { signal }) => {
+        const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+        run.abort();
+        await ended;
+        isEnded = true;
+        return "never";
+      },
+    });
+    const section = markdown({ title: "Sleep", key: "sleep", template: "Sleep.", tools: [sleep] });
+    const run = evaluateWithClaude(promptOf(section, skillsSection({ skills: [architecture] })), {
+      ...{ env, cwd: temporaryFolder(), model: CLAUDE_MODEL, sdk: await claudeSdk(), isolation: { parent } },
+    });
+    const seen: SkillEvent[] = [];
+    for await (const event of run) seen.push(event);
+    expect(await run).toMatchObject({ stop: "aborted", isError: true });
+    expect(seen.at(-1)).toMatchObject({ type: "run-ended", stop: "aborted" });
+    expect(isEnded).toBe(true);
+    expect(readdirSync(parent)).toEqual([]);
+    await wait(500); // What is gone stays gone: nobody is left who writes.
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  it("is over with the answer, whatever was to go on behind it", async () => {
+    const { result, requests } = await evaluated(
+      promptOf(task),
+      ({ prompt, results }) => {
+        if (prompt.includes("Look for auks.")) return "None.";
+        if (results.length > 0) return "Done.";
+        const input = { description: "auks", prompt: "Look for auks.", subagent_type: "general-purpose" };
+        return { tool: "Agent", input: { ...input, run_in_background: true } };
+      },
+      { tools: ["Agent"], allowedTools: ["Agent"] },
+    );
+    expect(result).toMatchObject({ content: "Done.", iterations: 2 });
+    expect(requests).toHaveLength(3);
+    expect(requests.at(-1)?.results[0]?.content).toContain("None.");
+    // What a sub-agent used was used.
+    expect(result.usage).toEqual({ inputTokens: 42, outputTokens: 21, cachedTokens: 12 });
+  });
+
+  it("starts nothing when it is aborted before", async () => {
+    const { result, requests, parent } = await evaluated(mixedPrompt(), [], { signal: AbortSignal.abort() });
+    expect(result).toMatchObject({ stop: "aborted", isError: true });
+    expect(requests).toEqual([]);
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  it("is a result when its process cannot be started, or dies", async () => {
+    const folder = temporaryFolder({ "dies.sh": "#!/bin/sh\necho 'I am ill' >&2\nexit 3\n" });
+    chmodSync(join(folder, "dies.sh"), 0o755);
+    for (const [name, said] of [
+      ["dies.sh", /exited with code 3\. stderr: I am ill$/],
+      ["missing", /missing/],
+    ] as const) {
+      const { result, parent } = await evaluated(mixedPrompt(), [], {
+        sdkOptions: { pathToClaudeCodeExecutable: join(folder, name) },
+      });
+      expect(result).toMatchObject({ stop: "error", isError: true, error: { code: "claude-failed" } });
+      expect(result.error?.message).toMatch(said);
+      expect(readdirSync(parent)).toEqual([]);
+    }
+  });
+
+  it("is a result when its process is killed while it works", async () => {
+    const claude = join(import.meta.dirname, "node_modules/@anthropic-ai", programPackage(), "claude");
+    const folder = temporaryFolder({ "killed.sh": `#!/bin/sh\necho $$ > "$0.pid"\nexec '${claude}' "$@"\n` });
+    chmodSync(join(folder, "killed.sh"), 0o755);
+    const kill = Tool.define("kill", {
+      description: "Kills it, and never ends",
+      parameters: { type: "object", properties: {} },
+      execute: () => {
+        process.kill(Number(readFileSync(join(folder, "killed.sh.pid"), "utf8")), "SIGKILL");
+        return new Promise<string>(() => {});
+      },
+    });
+    const section = markdown({ title: "Kill", key: "kill", template: "Kill.", tools: [kill] });
+    const { result, events, parent } = await evaluated(
+      promptOf(section),
+      () => ({ tool: "mcp__skillet__kill", input: {} }),
+      { sdkOptions: { pathToClaudeCodeExecutable: join(folder, "killed.sh") } },
+    );
+    expect(result).toMatchObject({ stop: "error", isError: true, error: { code: "claude-failed" } });
+    // Every call that is told of ends.
+    const told = ["run-started", "tool-called", "tool-ended", "step-ended", "run-ended"];
+    expect(typesOf(events)).toEqual(told);
+    expect(events[2]).toMatchObject({ tool: "kill", isError: true });
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  it("[N-28] starts no commands on a machine that has no sandbox for them", async () => {
+    // Neither bubblewrap nor anything else is there.
+    const { result, requests } = await evaluated(mixedPrompt(), [], {
+      ...{ tools: ["Bash"], allowedTools: ["Bash"], env: { PATH: temporaryFolder() } },
+    });
+    expect(requests).toEqual([]);
+    expect(result).toMatchObject({ stop: "error", isError: true });
+    expect(result.content).toMatch(/sandbox/i);
+    const reading = await evaluated(mixedPrompt(), [() => "Done."], { env: { PATH: temporaryFolder() } });
+    expect(reading.result.content).toBe("Done.");
+  });
+});
+
+describe("an evaluation that is refused", () => {
+  it("says what to run when the SDK is not there, and leaves nothing", async () => {
+    const [parent, cwd] = [temporaryFolder(), temporaryFolder()];
+    const result = await evaluateWithClaude(mixedPrompt(), { cwd, isolation: { parent } });
+    expect(result).toMatchObject({ stop: "refused", isError: true });
+    expect(result.refusals).toEqual([
+      {
+        code: "claude-sdk-missing",
+        message: "@anthropic-ai/claude-agent-sdk is not installed",
+        fix: "run: npm install @anthropic-ai/claude-agent-sdk",
+      },
+    ]);
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  it("says so when the working folder is not there", async () => {
+    const parent = temporaryFolder();
+    const sdk = { query: () => ({ async *[Symbol.asyncIterator]() {} }) };
+    const result = await evaluateWithClaude(mixedPrompt(), { cwd: join(parent, "gone"), isolation: { parent }, sdk });
+    expect(result).toMatchObject({ stop: "refused", refusals: [{ code: "cwd-missing" }] });
+    expect(result.content).toContain(join(parent, "gone"));
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  it("finds the SDK beside the working folder", async () => {
+    const cwd = temporaryFolder({
+      "node_modules/@anthropic-ai/claude-agent-sdk/package.json": '{ "type": "module", "main": "sdk.mjs" }',
+      "node_modules/@anthropic-ai/claude-agent-sdk/sdk.mjs": "export const query = () => 'found';",
+    });
+    const sdk = await loadClaudeSdk(cwd);
+    expect(sdk.query({ prompt: nothing() })).toBe("found");
+  });
+
+  it("[N-19] carries what stood in the way of an installation", async () => {
+    const [parent, root] = [temporaryFolder(), temporaryFolder({ "review/SKILL.md": skillText("review") })];
+    const ref = skillRef(join(root, "review"));
+    const prompt = promptOf(task, skillsSection({ skills: [ref] }));
+    writeFileSync(join(root, "review", "large.bin"), "");
+    const sdk = { query: () => ({ async *[Symbol.asyncIterator]() {} }) };
+    // A skill whose name cannot be a folder's.
+    const wrong = { ...prompt, skills: () => [{ ...ref, name: "con", validate: () => {} }] };
+    const result = await evaluateWithClaude(wrong, { cwd: root, isolation: { parent }, sdk });
+    expect(result.cause).toBeInstanceOf(SkillInstallationError);
+    expect(result.cause).toMatchObject({ skillName: "con", source: "ref" });
+    expect(result.refusals[0]?.code).toBe("installation-failed");
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  it("[N-07] is one when a folder is no skill any more", async () => {
+    const [parent, root] = [temporaryFolder(), temporaryFolder({ "review/SKILL.md": skillText("review") })];
+    const prompt = promptOf(task, skillsSection({ skills: [skillRef(join(root, "review"))] }));
+    writeFileSync(join(root, "review", "SKILL.md"), "nothing");
+    const sdk = { query: () => ({ async *[Symbol.asyncIterator]() {} }) };
+    const result = await evaluateWithClaude(prompt, { cwd: root, isolation: { parent }, sdk });
+    expect(result.refusals[0]?.code).toBe("ref-invalid-frontmatter");
+    expect(existsSync(parent) && readdirSync(parent)).toEqual([]);
+  });
+});
+
+/** The package that has the program for this system. */
+function programPackage(): string {
+  const names = readdirSync(join(import.meta.dirname, "node_modules/@anthropic-ai"));
+  return names.find((name) => name.startsWith("claude-agent-sdk-")) ?? "";
+}
+
+async function* nothing(): AsyncGenerator<never> {}

@@ -1,0 +1,34 @@
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { environmentIn } from "../../src/claude/environment.ts";
+import { createHermeticHome } from "../../src/install/home.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+function homeHere() {
+  const home = createHermeticHome({ parent: temporaryFolder() });
+  onTestFinished(() => home.remove());
+  return home;
+}
+
+describe("the environment of an isolated process", () => {
+  it("[N-20, N-29] holds of the user's what programs need and who pays, and nothing else", () => {
+    const outer = { PATH: "/bin", ANTHROPIC_API_KEY: "k", AWS_SECRET_ACCESS_KEY: "s", CLAUDE_CODE_USE_BEDROCK: "1" };
+    const env = environmentIn(homeHere(), outer);
+    expect(env).toMatchObject({ PATH: "/bin", ANTHROPIC_API_KEY: "k" });
+    expect(env).not.toHaveProperty("AWS_SECRET_ACCESS_KEY");
+    expect(env).not.toHaveProperty("CLAUDE_CODE_USE_BEDROCK");
+  });
+
+  it("[N-20, N-29] leads to its home, also when all of the user's variables are given", () => {
+    const home = homeHere();
+    const outer = {
+      PATH: "/bin",
+      HOME: "/home/ada",
+      CLAUDE_CONFIG_DIR: "/home/ada/.claude",
+      TMPDIR: "/tmp",
+      EXTRA: "1",
+    };
+    const env = environmentIn(home, outer, { ...outer, PATH: undefined });
+    expect(env).toMatchObject({ ...home.env, TMPDIR: join(home.path, "tmp"), EXTRA: "1", PATH: undefined });
+  });
+});

@@ -1,0 +1,32 @@
+import { type ClaudeOptions, evaluateWithClaude } from "../../src/claude/index.ts";
+import type { SkillEvent } from "../../src/host/events.ts";
+import type { Prompt } from "../../src/prompt/prompt.ts";
+import { CLAUDE_MODEL, type ClaudeTurn, claudeApi, claudeSdk } from "../support/claude-api.ts";
+import { temporaryFolder } from "../support/folder.ts";
+
+/** A prompt evaluated against a model that follows a script. `parent` is where homes are made. */
+export async function evaluated(
+  prompt: Prompt,
+  script: readonly ClaudeTurn[] | ClaudeTurn,
+  options: ClaudeOptions = {},
+  parent = temporaryFolder(),
+) {
+  const { requests, env } = await claudeApi(script);
+  const isolation = options.isolation === true ? { parent } : (options.isolation ?? { parent });
+  const events: SkillEvent[] = [];
+  const started = evaluateWithClaude(prompt, {
+    ...{ model: CLAUDE_MODEL, sdk: await claudeSdk(), cwd: options.cwd ?? temporaryFolder() },
+    ...options,
+    isolation: typeof isolation === "object" ? { parent, ...isolation } : isolation,
+    env: { ...env, ...options.env },
+    onEvent(event) {
+      events.push(event);
+      options.onEvent?.(event);
+    },
+  });
+  return { result: await started, events, requests, parent };
+}
+
+export function typesOf(events: readonly SkillEvent[]): string[] {
+  return events.map(({ type }) => type);
+}
