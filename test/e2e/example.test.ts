@@ -118,6 +118,42 @@ describe("the examples", () => {
     expect(JSON.stringify(await client.callTool({ name: "today", arguments: {} }))).toMatch(/"\d{4}-\d\d-\d\d"/);
   });
 
+  it("[N-22] has skills in code and on the disk in one prompt, on any model: story 5", async () => {
+    const { stdout, stderr, requests } = await start(
+      "09-code-and-disk.ts",
+      [
+        () => [{ tool: "open_sections", input: { keys: ["skills.currencies", "skills.travel-expenses"] } }],
+        () => [{ tool: "to_euro", input: { kroner: 2000 } }],
+        ({ results }) => (results[1]?.content.includes("174 EUR") ? "174 EUR, which is within the rate." : "?"),
+      ],
+      [],
+    );
+    expect(stdout).toBe("174 EUR, which is within the rate.\n");
+    expect(stderr).toBe("· opened skills.currencies\n· opened skills.travel-expenses\n");
+    const [first, second, third] = requests;
+    expect(first?.prompt).toContain("Is a night in Oslo for 2,000 kroner within the rate?");
+    for (const name of ["currencies", "travel-expenses", "tone"])
+      expect(first?.prompt).toContain(`Call \`open_sections\` with key "skills.${name}"\n`);
+    expect(first?.prompt).not.toContain("Never promise more than the rate.");
+    expect(Object.keys(first?.tools ?? {})).toEqual(["open_sections"]);
+    expect(second?.results[0]?.content).toContain("Never promise more than the rate.");
+    expect(Object.keys(third?.tools ?? {}).sort()).toEqual(["open_sections", "to_euro"]);
+  });
+
+  it.each([
+    ["python", {}, "python-review"],
+    ["typescript", { WITH_EXPENSES: "1" }, "typescript-review, travel-expenses"],
+  ])(
+    "[N-22, N-17] has the skills that parameters and the environment switch on, for %s: story 6",
+    async (language, env, names) => {
+      const { stdout, stderr, requests } = await start("10-conditional-skills.ts", [() => "Types."], [language], env);
+      expect(stdout).toBe("Types.\n");
+      expect(stderr).toBe(`· skills: ${names}\n`);
+      const told = [...(requests[0]?.prompt.matchAll(/\[Skill: (\S+)\]/g) ?? [])].map(([, name]) => name);
+      expect(told.join(", ")).toBe(names);
+    },
+  );
+
   it.each(["01-agent.ts", "02-use.ts", "03-tools.ts", "04-server.ts"])("%s fits into 30 lines", (file) => {
     const lines = readFileSync(join(examples, file), "utf8").trimEnd().split("\n");
     expect(lines.length).toBeLessThan(30);

@@ -1,0 +1,27 @@
+// Skills of folders that others look after, copied whole for Claude: npx node examples/08-skills-on-disk.ts "question"
+import { markdown, promptTemplate, skillRef, skillsSection } from "skillet";
+import { evaluateWithClaude } from "skillet/claude";
+
+const template = promptTemplate({
+  ns: "examples",
+  key: "skills-on-disk",
+  sections: [
+    markdown({ title: "Question", key: "question", template: "$question" }),
+    skillsSection({
+      skillRefs: [
+        skillRef({ path: "skills/travel-expenses", basePath: import.meta.dirname }),
+        // There when it is switched on, and not looked at before.
+        skillRef({ path: "/opt/skills/compliance", enabled: () => process.env["ENABLE_COMPLIANCE"] === "1" }),
+      ],
+    }),
+  ],
+});
+
+const question = process.argv[2] ?? "What may a night in Oslo cost?";
+const { content, installed, isError } = await evaluateWithClaude(template.bind({ question }), {
+  model: process.env["MODEL_NAME"] ?? "sonnet",
+  isolation: true,
+});
+process.stderr.write(`· installed ${installed.join(", ")}\n`);
+process.stdout.write(`${content}\n`);
+process.exitCode = isError ? 1 : 0;
