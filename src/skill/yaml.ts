@@ -19,6 +19,7 @@ import {
 import { oneLine } from "../shared/text.ts";
 import { type Data, emptyData } from "./data.ts";
 import type { Finding } from "./diagnostic.ts";
+import { newlines } from "./frame.ts";
 import { readSimpleYaml } from "./simple-yaml.ts";
 
 export interface ReadYaml {
@@ -76,6 +77,7 @@ export function writeYaml(data: Data): string {
  * a quote that is not closed, tabs as indentation. Nothing when that does not help.
  */
 export function mend(source: string, firstLine: number): { text: string; result: ReadYaml } | undefined {
+  if (newlines(source) > MOST_LINES) return undefined;
   const findings: Finding[] = [];
   const lines: string[] = [];
   const blocks = topLevelBlocks(source);
@@ -101,6 +103,8 @@ const LIMITS = { maxDepth: 16 };
 const MOST_KEYS = 256;
 /** How many lines are looked at one by one: who writes more that is wrong did not mean YAML. */
 const MOST_TRIES = 400;
+/** No frontmatter that somebody wrote has more, and to look for what is wrong takes as long as reading it. */
+const MOST_LINES = 4000;
 const TOO_MANY_KEYS = `more than ${MOST_KEYS} keys in one place`;
 
 /** Made when first asked for: most starts read no YAML that needs it. */
