@@ -2,14 +2,21 @@ import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 /** What mostly waits for processes, servers and terminals of its own: half as many again leave no processor idle. */
-const WAITING = ["ai", "capability", "cli", "clients", "e2e", "mcp", "run", "sandbox", "session"].map(
-  (folder) => `test/${folder}/**/*.test.ts`,
-);
+const WAITING = [
+  ...["ai", "capability", "claude", "cli", "clients", "e2e", "mcp", "run", "sandbox", "session"].map(
+    (folder) => `test/${folder}/**/*.test.ts`,
+  ),
+  "test/bad-input/{broker,runs,scripts,session,toolsets,use-bounds,use-model}.test.ts",
+  "test/host/{locked-file,traces}.test.ts",
+  "test/install/{apply,home}.test.ts",
+];
 const NONE = ["test/fixtures/**", "**/node_modules/**"];
 
 export default defineConfig({
   test: {
     setupFiles: ["test/support/machine.ts"],
+    // Files of one worker share what they import: a third of the time went into importing it anew.
+    isolate: false,
     testTimeout: 20_000,
     hookTimeout: 60_000,
     // A test that changes the environment of the process would change it for all others: none may.
