@@ -47,7 +47,14 @@ export type {
   VaultEntry,
 } from "./host/capabilities.ts";
 export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
-export { type RunEvent, type SkillEvent, STOPS, type Stop } from "./host/events.ts";
+export {
+  type RunEvent,
+  type SkillEvent,
+  type SkillExpanded,
+  type SkillsInstalled,
+  STOPS,
+  type Stop,
+} from "./host/events.ts";
 export { type Grants, openGrants } from "./host/grants.ts";
 export type { Host } from "./host/host.ts";
 export type { Journal } from "./host/journal.ts";
@@ -105,7 +112,39 @@ export { openStatistics, type SkillStatistics, type Statistics } from "./host/st
 export { openSystem, type System } from "./host/system.ts";
 export { type Change, openTrust, type Standing, type Trust, type TrustedSkill } from "./host/trust.ts";
 export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
+export { SkillInstallationError } from "./install/error.ts";
 export { type Denial, denials, type Policy, type Purpose, unavailability } from "./policy/policy.ts";
+export { type EvaluateOptions, evaluatePrompt, type PromptResult } from "./prompt/evaluate.ts";
+export { VisibilityExpansionRequired } from "./prompt/open-sections.ts";
+export type { Override } from "./prompt/override.ts";
+export {
+  type BindOptions,
+  type Prompt,
+  type PromptTemplate,
+  type PromptTemplateOptions,
+  promptTemplate,
+  type RenderedPrompt,
+  type RenderOptions,
+} from "./prompt/prompt.ts";
+export type { Shown } from "./prompt/render.ts";
+export {
+  markdown,
+  type Section,
+  type SectionOptions as MarkdownOptions,
+  type Visibility,
+  type VisibilitySelector,
+} from "./prompt/section.ts";
+export { openPromptSession, type PromptSession, type PromptSessionOptions } from "./prompt/session.ts";
+export { type SkillOptions, type SkillSection, skill } from "./prompt/skill.ts";
+export { type RefReason, type SkillRef, SkillRefError, type SkillRefOptions, skillRef } from "./prompt/skill-ref.ts";
+export {
+  type SkillSource,
+  type SkillsSection,
+  type SkillsSectionOptions,
+  type SkillsSectionParams,
+  skillsSection,
+} from "./prompt/skills-section.ts";
+export type { Params, Value as ParamValue } from "./prompt/template.ts";
 export { closeMcpServers } from "./run/mcp/end.ts";
 export { type Check, planUse, type UsePlan } from "./run/plan-use.ts";
 export { type RunResult, wrapResult } from "./run/result.ts";

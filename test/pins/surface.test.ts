@@ -1,14 +1,38 @@
 import { describe, expect, it } from "vitest";
+import * as claude from "../../src/claude/index.ts";
 import { EXIT } from "../../src/cli/exit.ts";
 import { NO_SETTINGS } from "../../src/host/settings.ts";
 import * as library from "../../src/index.ts";
 import { CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES, STOPS } from "../../src/index.ts";
+import * as install from "../../src/install/index.ts";
 import * as mcp from "../../src/mcp/index.ts";
 import * as sandbox from "../../src/sandbox/index.ts";
 
 describe("what others depend on", () => {
   it("is what skillet/mcp exports", () => {
     expect(Object.keys(mcp).sort()).toEqual(["createMcpServer", "openServing", "serveHttp", "serveStreams"]);
+  });
+
+  it("is what skillet/install and skillet/claude export", () => {
+    expect(Object.keys(claude)).toEqual(["evaluateWithClaude"]);
+    expect(Object.keys(install).sort()).toEqual([
+      "FORMATS",
+      "NATIVE_CLIENTS",
+      "SkillInstallationError",
+      "apply",
+      "createHermeticHome",
+      "exportPath",
+      "exportSkill",
+      "installCopies",
+      "installSkills",
+      "openInstalls",
+      "removeCopies",
+      "targetOf",
+    ]);
+    expect(Object.keys(install.NATIVE_CLIENTS)).toEqual([
+      ...["claude", "codex", "gemini", "opencode", "vscode", "cursor", "agents"],
+    ]);
+    expect(Object.keys(install.FORMATS)).toEqual(["skill-zip", "agent-plugin"]);
   });
 
   it("is what the library exports", () => {
@@ -24,8 +48,11 @@ describe("what others depend on", () => {
       "SCOPES",
       "STOPS",
       "SkillError",
+      "SkillInstallationError",
+      "SkillRefError",
       "TIERS",
       "Tool",
+      "VisibilityExpansionRequired",
       "checkPath",
       "checkText",
       "closeMcpServers",
@@ -38,15 +65,18 @@ describe("what others depend on", () => {
       "disclose",
       "discover",
       "evaluate",
+      "evaluatePrompt",
       "findScript",
       "inlineSource",
       "locations",
+      "markdown",
       "openApprovals",
       "openAudit",
       "openCapabilities",
       "openCatalog",
       "openGrants",
       "openMatcher",
+      "openPromptSession",
       "openRuns",
       "openSession",
       "openStatistics",
@@ -56,13 +86,17 @@ describe("what others depend on", () => {
       "planUse",
       "promptListing",
       "promptSection",
+      "promptTemplate",
       "recall",
       "resumeChat",
       "resumeRun",
       "runScript",
       "sandboxPathOf",
       "scriptsOf",
+      "skill",
       "skillContent",
+      "skillRef",
+      "skillsSection",
       "toSkillMd",
       "unavailability",
       "useSkill",
@@ -210,6 +244,7 @@ describe("what others depend on", () => {
       config-skill iiiii
       config-source wwwww
       config-readable wwwww
+      installs-unreadable wwwww
       hidden-text-body wwewe
       dead-link wweww
       script-missing wweww
