@@ -12,6 +12,7 @@ const LAYERS = [
   ["shared"],
   ["skill"],
   ["source"],
+  ["scan"],
   ["catalog"],
   ["host"],
   ["policy"],
@@ -21,6 +22,7 @@ const LAYERS = [
   ["session"],
   ["prompt"],
   ["install"],
+  ["supply"],
   ["ai", "claude", "mcp"],
   ["cli", "index.ts"],
 ];
@@ -95,7 +97,7 @@ describe("architecture", () => {
   });
 
   it("does no input or output where things are decided", () => {
-    const pure = /^(?:skill|catalog|policy)\//;
+    const pure = /^(?:skill|scan|catalog|policy)\//;
     expect(imports.filter(({ from, to }) => pure.test(from) && to.startsWith("node:"))).toEqual([]);
     const clock = files.filter(
       (path) => pure.test(path) && /\bprocess\.|Date\.now|new Date\(|Math\.random/.test(textOf(path)),

@@ -1,0 +1,288 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Readable } from "node:stream";
+import { systemProgram } from "../host/programs.ts";
+import { defined } from "../shared/defined.ts";
+import { SkillError } from "../shared/error.ts";
+import { reveal } from "../shared/hidden.ts";
+import { reason } from "../shared/inside.ts";
+import { oneLine } from "../shared/text.ts";
+import { PLAIN } from "./packages/run.ts";
+import { killGroup } from "./process.ts";
+
+/** git, with an environment of its own, for one repository of ours without a work tree: nothing is ever checked out. */
+export interface Git {
+  /** Runs a command to its end, however it ends. Rejects when it cannot be started, says too much or nothing, or is called off. */
+  run(args: readonly string[], signal?: AbortSignal): Promise<GitResult>;
+  /** What a command writes, as it comes. Whoever stops reading ends it. Throws when it fails. */
+  stream(args: readonly string[], input: string): AsyncGenerator<Buffer, void, undefined>;
+}
+
+export interface GitResult {
+  code: number | null;
+  stdout: Buffer;
+  /** What it said last. */
+  stderr: string;
+}
+
+export interface GitOptions {
+  /** The user's own variables. */
+  env: Readonly<Record<string, string | undefined>>;
+  /** Where its repository is or is to be: an absolute path, in a folder that is there. */
+  repository: string;
+  /** The only protocol that it may speak. */
+  protocol: GitProtocol;
+  signal?: AbortSignal | undefined;
+  /** Seconds that a command may take without a word. */
+  patience?: number;
+}
+
+/**
+ * What each protocol takes from the user. A private repository needs the user's keys or whatever keeps the passwords, and a company's
+ * network its proxies and certificates; no other setting of git is read, neither the user's nor the machine's.
+ */
+const PROTOCOLS = {
+  file: { variables: [], settings: undefined },
+  http: { variables: [], settings: undefined },
+  https: {
+    variables: [
+      ...["HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"],
+      ...["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"],
+      ...["SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"],
+    ],
+    // Who does not look at certificates elsewhere has to here.
+    settings: /^(?:credential|http)\.(?!.*sslverify$)/i,
+  },
+  ssh: { variables: ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK"], settings: undefined },
+} as const satisfies Record<string, { variables: readonly string[]; settings: RegExp | undefined }>;
+
+export type GitProtocol = keyof typeof PROTOCOLS;
+
+const PATIENCE_S = 120;
+const MOST_OUTPUT = 64 * 1024 * 1024;
+const LONGEST_TAIL = 8192;
+
+/** Throws a SkillError where there is no git. */
+export async function openGit({ env, repository, protocol, signal, patience = PATIENCE_S }: GitOptions): Promise<Git> {
+  const program = systemProgram("git");
+  if (program === undefined) throw noGit();
+  const { settings } = PROTOCOLS[protocol];
+  const variables = {
+    ...variablesFor(env, protocol, repository),
+    ...(settings ? await usersSettings(program, settings, env) : {}),
+  };
+  const start = (args: readonly string[], input?: string) =>
+    startGit(program, [...OWN_SETTINGS, ...args], variables, input);
+  return {
+    run: (args, other) => resultOf(start(args), { seconds: patience, signal: either(signal, other) }),
+    stream: (args, input) => piecesOf(() => start(args, input), { seconds: patience, signal }),
+  };
+}
+
+// Nothing here ever has a work tree, so most of these could not act anyway. What `fsckObjects` refuses are mostly old mistakes in
+// dates and modes of honest repositories; names and links are judged when files are written.
+const OWN_SETTINGS = [
+  "core.hooksPath=/dev/null",
+  "core.fsmonitor=false",
+  "core.symlinks=false",
+  "core.askPass=false",
+  "submodule.recurse=false",
+  "fetch.recurseSubmodules=false",
+  "filter.lfs.smudge=",
+  "filter.lfs.process=",
+  "filter.lfs.required=false",
+  "protocol.ext.allow=never",
+  "protocol.fd.allow=never",
+  "init.defaultBranch=none",
+  "advice.detachedHead=false",
+  "gc.auto=0",
+  "maintenance.auto=false",
+  // It is gone again in a moment: no disk needs to be waited for.
+  "core.fsync=none",
+  // One pack, however few objects there are: it is read again at once.
+  "fetch.unpackLimit=1",
+].flatMap((setting) => ["-c", setting]);
+
+const NEUTRAL = { PATH: PLAIN["PATH"] ?? "", LC_ALL: "C" };
+
+function variablesFor(
+  env: Readonly<Record<string, string | undefined>>,
+  protocol: GitProtocol,
+  repository: string,
+): Record<string, string> {
+  const variables: Record<string, string> = {
+    ...NEUTRAL,
+    GIT_DIR: repository,
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_CONFIG_GLOBAL: "/dev/null",
+    GIT_ATTR_NOSYSTEM: "1",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_ASKPASS: "false",
+    // Also for the other end of `file`, which reads the settings of a repository that is somebody else's.
+    GIT_ALLOW_PROTOCOL: protocol,
+    GIT_NO_LAZY_FETCH: "1",
+    GIT_LFS_SKIP_SMUDGE: "1",
+    GIT_LITERAL_PATHSPECS: "1",
+    GIT_SSH_VARIANT: "ssh",
+    GIT_SSH_COMMAND: `${systemProgram("ssh") ?? "ssh"} -oBatchMode=yes -oForwardAgent=no -oForwardX11=no -oPermitLocalCommand=no`,
+  };
+  for (const name of PROTOCOLS[protocol].variables) {
+    const value = env[name];
+    if (value !== undefined) variables[name] = value;
+  }
+  return variables;
+}
+
+/** In variables, which only the user can read: arguments are seen by everybody, and a setting may hold a token. */
+async function usersSettings(
+  program: string,
+  wanted: RegExp,
+  { HOME, XDG_CONFIG_HOME }: Readonly<Record<string, string | undefined>>,
+): Promise<Record<string, string>> {
+  const variables = { ...NEUTRAL, GIT_DIR: "/dev/null", ...defined({ HOME, XDG_CONFIG_HOME }) };
+  const child = startGit(program, ["config", "--null", "--list"], variables);
+  const { code, stdout } = await resultOf(child, { seconds: 10 });
+  if (code !== 0) return {};
+  const found = stdout
+    .toString()
+    .split("\0")
+    .map((entry) => {
+      const end = entry.indexOf("\n");
+      return end === -1 ? { key: entry, value: "true" } : { key: entry.slice(0, end), value: entry.slice(end + 1) };
+    })
+    .filter(({ key }) => wanted.test(key));
+  const numbered = found.flatMap(({ key, value }, index) => [
+    [`GIT_CONFIG_KEY_${index}`, key],
+    [`GIT_CONFIG_VALUE_${index}`, value],
+  ]);
+  return { GIT_CONFIG_COUNT: String(found.length), ...Object.fromEntries(numbered) };
+}
+
+// It leads a group of its own, without a terminal: nothing it starts can ask anybody, and all of it ends together.
+function startGit(
+  program: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  input?: string,
+): ChildProcess {
+  const stdin = input === undefined ? "ignore" : "pipe";
+  const child = spawn(program, args, { env, cwd: "/", detached: true, stdio: [stdin, "pipe", "pipe"] });
+  child.stdin?.on("error", () => {}).end(input); // Its own end says why it reads no more.
+  return child;
+}
+
+interface Bounds {
+  seconds: number;
+  signal?: AbortSignal | undefined;
+}
+
+async function resultOf(child: ChildProcess, bounds: Bounds): Promise<GitResult> {
+  const watched = watch(child, bounds);
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  child.stdout?.on("data", (piece: Buffer) => {
+    watched.heard();
+    bytes += piece.length;
+    if (bytes > MOST_OUTPUT) watched.stop(tooMuch());
+    else pieces.push(piece);
+  });
+  const code = await watched.end;
+  return { code, stdout: Buffer.concat(pieces), stderr: watched.tail() };
+}
+
+async function* piecesOf(begin: () => ChildProcess, bounds: Bounds): AsyncGenerator<Buffer, void, undefined> {
+  const child = begin();
+  const watched = watch(child, bounds);
+  watched.end.catch(() => {}); // It is waited for below, or nobody wants to know.
+  try {
+    for await (const piece of child.stdout as Readable) {
+      watched.heard();
+      yield piece as Buffer;
+    }
+    const code = await watched.end;
+    if (code === 0) return;
+    throw new SkillError("git-failed", {
+      message: `git could not read what it fetched: ${oneLine(reveal(watched.tail().trim()), 300)}`,
+      fix: "try again; if it stays so, the repository is damaged",
+    });
+  } finally {
+    watched.stop();
+  }
+}
+
+interface Watched {
+  end: Promise<number | null>;
+  tail(): string;
+  /** It has said something. */
+  heard(): void;
+  /** Ends it, with all that it started; `why` is what `end` rejects with. */
+  stop(why?: Error): void;
+}
+
+function watch(child: ChildProcess, { seconds, signal }: Bounds): Watched {
+  let tail = "";
+  let failure: Error | undefined;
+  const stop = (why?: Error) => {
+    failure ??= why;
+    if (child.exitCode === null && child.signalCode === null) killGroup(child);
+  };
+  const onAbort = () => stop(calledOff(signal));
+  const timer = setTimeout(() => stop(tooSlow(seconds)), seconds * 1000);
+  const heard = () => void timer.refresh();
+  child.stderr?.on("data", (piece: Buffer) => {
+    heard();
+    tail = (tail + piece.toString()).slice(-LONGEST_TAIL);
+  });
+  if (signal?.aborted) onAbort();
+  signal?.addEventListener("abort", onAbort, { once: true });
+  const end = new Promise<number | null>((resolve, reject) => {
+    child.once("error", (error) => reject(notStarted(error)));
+    child.once("close", (code) => (failure ? reject(failure) : resolve(code)));
+  }).finally(() => {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+  });
+  return { end, tail: () => tail, heard, stop };
+}
+
+function either(one: AbortSignal | undefined, other: AbortSignal | undefined): AbortSignal | undefined {
+  return one && other ? AbortSignal.any([one, other]) : (one ?? other);
+}
+
+function noGit(): SkillError {
+  return new SkillError("git-missing", {
+    message: "git is needed to fetch skills from a repository, and is not on this machine",
+    fix: "install it (`sudo apt-get install git`), or download the repository as an archive and add that",
+  });
+}
+
+function notStarted(error: unknown): SkillError {
+  return new SkillError("git-missing", {
+    message: `git could not be started: ${reason(error)}`,
+    fix: "`git --version` says whether it works",
+    cause: error,
+  });
+}
+
+/** Whoever called it off may have said why. */
+function calledOff(signal: AbortSignal | undefined): Error {
+  if (signal?.reason instanceof SkillError) return signal.reason;
+  return new SkillError("fetch-aborted", {
+    message: "fetching was called off",
+    fix: "nothing of it is left: add it again",
+    cause: signal?.reason,
+  });
+}
+
+function tooSlow(seconds: number): SkillError {
+  return new SkillError("git-timeout", {
+    message: `git heard nothing for ${seconds} seconds and was stopped`,
+    fix: "check that the host can be reached, and try again",
+  });
+}
+
+function tooMuch(): SkillError {
+  return new SkillError("source-too-large", {
+    message: "the repository has more files than can be listed",
+    fix: "name the folder that the skills are in: ADDRESS//folder",
+  });
+}

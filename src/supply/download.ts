@@ -1,0 +1,140 @@
+import { packageVersion } from "../package.ts";
+import { SkillError } from "../shared/error.ts";
+import { reason } from "../shared/inside.ts";
+import { grouped } from "../shared/text.ts";
+import { LOOPBACK } from "./address-hosts.ts";
+import { shown } from "./refusal.ts";
+
+export interface DownloadOptions {
+  /** The most bytes that are taken. */
+  most: number;
+  /** How long all of it may take. */
+  seconds: number;
+  /** Where a redirection may lead: to the same host, or to any that speaks https. */
+  redirects: "same-host" | "https";
+  signal?: AbortSignal | undefined;
+}
+
+export interface Download {
+  bytes: Buffer;
+  /** Where it was at last. */
+  url: string;
+}
+
+const MOST_REDIRECTS = 5;
+
+/** Fetches a file over https, or http from this very machine; without cookies, and never more than was asked for. */
+export async function download(address: string, options: DownloadOptions): Promise<Download> {
+  const { seconds, signal } = options;
+  const time = AbortSignal.timeout(seconds * 1000);
+  const either = signal ? AbortSignal.any([signal, time]) : time;
+  try {
+    return await follow(new URL(address), { ...options, signal: either });
+  } catch (cause) {
+    if (cause instanceof SkillError) throw cause;
+    if (signal?.aborted) throw calledOff(signal);
+    if (time.aborted) throw failed("download-timeout", address, `took longer than ${seconds} seconds`, TRY_AGAIN);
+    throw failed("download-unreachable", address, `cannot be reached: ${whyOf(cause)}`, TRY_AGAIN, cause);
+  }
+}
+
+const TRY_AGAIN = "check the address and the network, and try again";
+
+async function follow(start: URL, options: DownloadOptions): Promise<Download> {
+  let url = judged(start, start);
+  for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
+    const response = await fetch(url, { redirect: "manual", headers: headers(), signal: options.signal ?? null });
+    const location = response.headers.get("location");
+    if (response.status >= 300 && response.status < 400 && location !== null) {
+      await response.body?.cancel();
+      url = redirected(url, location, options);
+      continue;
+    }
+    if (response.status === 200) return { bytes: await bodyOf(response, url, options), url: url.href };
+    await response.body?.cancel();
+    throw refused(url, response.status);
+  }
+  throw failed("download-redirect", start.href, `leads on more than ${MOST_REDIRECTS} times`, "give the last address");
+}
+
+function headers(): Record<string, string> {
+  return { "User-Agent": `skillet/${packageVersion()}`, "Accept-Encoding": "identity" };
+}
+
+function redirected(from: URL, location: string, { redirects }: DownloadOptions): URL {
+  const to = URL.parse(location, from.href);
+  if (!to) throw failed("download-redirect", from.href, "leads on to no address", TRY_AGAIN);
+  const isAllowed =
+    to.origin === from.origin || (to.protocol === "https:" && (redirects === "https" || to.hostname === from.hostname));
+  if (isAllowed) return judged(to, from);
+  throw failed(
+    "download-redirect",
+    from.href,
+    `leads on to ${shown(to.host)}`,
+    `if you trust that host, give ${to.origin} yourself`,
+  );
+}
+
+/** Contract: `from` is where it was named. */
+function judged(url: URL, from: URL): URL {
+  if (url.protocol === "https:" || (url.protocol === "http:" && LOOPBACK.test(url.hostname))) return url;
+  throw failed(
+    "download-insecure",
+    from.href,
+    `is to be had only from ${shown(url.href)}`,
+    "only https is fetched from",
+  );
+}
+
+// What a server compressed on the way would be unpacked before it could be counted: it was asked not to.
+async function bodyOf(response: Response, url: URL, { most }: DownloadOptions): Promise<Buffer> {
+  const encoding = response.headers.get("content-encoding") ?? "identity";
+  if (encoding.toLowerCase() !== "identity") {
+    await response.body?.cancel();
+    throw failed(
+      "download-encoding",
+      url.href,
+      "is sent compressed, though that was not asked for",
+      "tell whoever runs it",
+    );
+  }
+  const told = Number(response.headers.get("content-length") ?? 0);
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  const tooLarge = () =>
+    failed("download-too-large", url.href, `has more than ${grouped(most)} bytes`, "nothing so large is fetched");
+  if (told > most) {
+    await response.body?.cancel();
+    throw tooLarge();
+  }
+  for await (const piece of response.body ?? []) {
+    bytes += piece.length;
+    if (bytes > most) throw tooLarge();
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+function refused(url: URL, status: number): SkillError {
+  const isThere = status !== 404 && status !== 410;
+  const why = isThere ? `answers with status ${status}` : "is not there";
+  return failed(isThere ? "download-refused" : "download-missing", url.href, why, TRY_AGAIN);
+}
+
+/** What is said of anything that was fetched and is not wanted any more. */
+export function calledOff(signal: AbortSignal): SkillError {
+  return new SkillError("fetch-aborted", {
+    message: "fetching was called off",
+    fix: "nothing of it is left: add it again",
+    cause: signal.reason,
+  });
+}
+
+/** What Node's "fetch failed" is about. */
+function whyOf(error: unknown): string {
+  return reason(error instanceof Error && error.cause instanceof Error ? error.cause : error);
+}
+
+function failed(code: string, address: string, why: string, fix: string, cause?: unknown): SkillError {
+  return new SkillError(code, { message: `${shown(address)} ${why}`, fix, ...(cause === undefined ? {} : { cause }) });
+}
