@@ -15,10 +15,10 @@ export interface ConfigEdit {
 }
 
 /**
- * Changes one key of a configuration file, and nothing else in it. Contract: false when there was nothing to change. Throws a SkillError
- * when the file does not parse, when the key is written in a way that cannot be changed line by line, or when it cannot be written.
+ * Changes keys of a configuration file, all or none, and nothing else in it. Contract: false when there was nothing to change. Throws a
+ * SkillError when the file does not parse, when a key is written in a way that cannot be changed line by line, or when it cannot be written.
  */
-export async function editConfig(file: string, edit: ConfigEdit): Promise<boolean> {
+export async function editConfig(file: string, ...edits: readonly ConfigEdit[]): Promise<boolean> {
   const parse = await openToml();
   const leavesOf = (text: string) => {
     const read = parse(text);
@@ -34,16 +34,17 @@ export async function editConfig(file: string, edit: ConfigEdit): Promise<boolea
         fix: "mend the line first: nothing was written",
       });
     }
-    const next = editToml(text, edit, leavesOf);
-    if (next === text) return false;
-    if (next === undefined) {
+    const next = edits.reduce((before, edit) => {
+      const after = editToml(before, edit, leavesOf);
+      if (after !== undefined) return after;
       const line = lineFinder(statementsOf(text))(edit.parts);
       throw new SkillError("config-edit", {
         message: `${file}:${line} writes ${dotted(edit.parts)} in a way that only a person can change`,
         fix: "change that line by hand: nothing was written",
       });
-    }
-    replaceFile(file, next, edit.isSecret ? 0o600 : mode);
+    }, text);
+    if (next === text) return false;
+    replaceFile(file, next, edits.some(({ isSecret }) => isSecret) ? 0o600 : mode);
     return true;
   });
 }

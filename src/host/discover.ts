@@ -1,5 +1,7 @@
 import { join, resolve } from "node:path";
 import { type Catalog, openCatalog } from "../catalog/catalog.ts";
+import { defined } from "../shared/defined.ts";
+import { reason } from "../shared/inside.ts";
 import { nearest, oneLine } from "../shared/text.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { declaredVariables } from "../skill/needs.ts";
@@ -13,6 +15,8 @@ import type { Entry } from "./config-file.ts";
 import { type Grants, openGrants } from "./grants.ts";
 import { skilletHome, userHome } from "./home.ts";
 import { type Installs, openInstalls } from "./installs.ts";
+import { LOCK_FILE } from "./lock/format.ts";
+import { type Locks, openLocks } from "./lock/locks.ts";
 import { openRuns, type Runs } from "./runs.ts";
 import { type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
 import { openStatistics, type Statistics } from "./statistics.ts";
@@ -59,6 +63,7 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
   const places = locations(around);
   const indexFolder = options.index === false ? undefined : indexFolderOf(around);
   const installs = openInstalls(around.skilletHome);
+  const locks = openLocks(around.skilletHome);
   const searched = [...places, ...configuration.settings.sources, ...(options.sources ?? [])].flatMap(
     ({ path }) => path ?? [],
   );
@@ -66,8 +71,10 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
     leavesOut: () => installs.copies(searched),
     ...(indexFolder === undefined ? {} : { indexFolder }),
   };
+  const own = places.filter(({ sameAs }) => sameAs === undefined);
+  const locked = [...own.filter(({ scope }) => scope !== "bundled"), ...configuration.settings.sources];
   const sources = [
-    ...places.filter((place) => place.sameAs === undefined).map((place) => directorySource({ ...place, ...shared })),
+    ...own.map((place) => directorySource({ ...place, ...shared })),
     ...configuration.settings.sources.map((source) => directorySource({ ...source, scope: "user", ...shared })),
     ...(options.sources ?? []),
   ];
@@ -77,15 +84,18 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
     workspace: around.workspace,
     home: around.skilletHome,
     env: around.env,
-    trust: openTrust(around.skilletHome, places),
-    grants: openGrants(around.skilletHome),
+    trust: openTrust(around.skilletHome, places, locks),
+    grants: openGrants(around.skilletHome, locks),
     approvals: openApprovals(around.skilletHome),
     installs,
     runs: openRuns(around.skilletHome, configuration.settings.runs),
     statistics: openStatistics(around.skilletHome),
     system: openSystem(configuration.settings.sandbox),
     ...(options.caller ? { caller: options.caller } : {}),
-    configuration: { ...configuration, diagnostics: [...configuration.diagnostics, ...unreadable(installs)] },
+    configuration: {
+      ...configuration,
+      diagnostics: [...configuration.diagnostics, ...unreadable(installs), ...unusable(locks, locked)],
+    },
     around,
     locations: places,
   };
@@ -101,6 +111,15 @@ function unreadable(installs: Installs): Diagnostic[] {
   const problem = installs.problem();
   if (problem === undefined) return [];
   return diagnose([{ code: "installs-unreadable", message: problem }], installs.file);
+}
+
+function unusable(locks: Locks, places: readonly { path: string }[]): Diagnostic[] {
+  return places.flatMap(({ path }) => {
+    const problem = locks.problemIn(path);
+    if (!problem) return [];
+    const message = `cannot be used, so no skill beside it is: ${reason(problem.cause)}`;
+    return diagnose([{ code: "lock-unreadable", message, ...defined({ fix: problem.fix }) }], join(path, LOCK_FILE));
+  });
 }
 
 function indexFolderOf(around: Surroundings): string {

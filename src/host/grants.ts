@@ -1,15 +1,19 @@
 import { join } from "node:path";
 import { packageRoot } from "../package.ts";
+import { defined } from "../shared/defined.ts";
 import { isInside } from "../shared/inside.ts";
 import { isData } from "../skill/data.ts";
 import type { Skill } from "../skill/skill.ts";
 import { openLedger } from "./ledger.ts";
+import { type Locks, openLocks } from "./lock/locks.ts";
 import { placeOf } from "./trust.ts";
 
 /** One copy of a skill: the source it is from, and its folder or file there. */
 export interface Owner {
   source: string;
   place: string;
+  /** Where it was added from, for one that was: another that is put into its place is another copy. */
+  from?: string;
 }
 
 /** Which copy of a skill its values were given to: that of one source is not that of another. */
@@ -27,7 +31,8 @@ export interface Grants {
 }
 
 /** What the user has written down, or what came about by first use. */
-export function openGrants(skilletHome: string): Grants {
+export function openGrants(skilletHome: string, locks: Locks = openLocks(skilletHome)): Grants {
+  const ownerFrom = (skill: Skill) => ownerOf(skill, locks);
   const ledger = openLedger({
     file: join(skilletHome, "grants.json"),
     isEntry: isGrant,
@@ -39,8 +44,8 @@ export function openGrants(skilletHome: string): Grants {
   return {
     ownerOf: (name) => ledger.entries()[name],
     isOwner: (skill, owner) => {
-      const { source, place } = ownerFrom(skill);
-      return place === owner.place && (place !== "" || source === owner.source);
+      const { source, place, from } = ownerFrom(skill);
+      return place === owner.place && from === owner.from && (place !== "" || source === owner.source);
     },
     grant: (skill) =>
       ledger.change((skills) => {
@@ -60,10 +65,11 @@ export function openGrants(skilletHome: string): Grants {
 }
 
 /** Skills in code have no place but their source, and what comes with this package is the same wherever that is put. */
-function ownerFrom(skill: Skill): Owner {
+function ownerOf(skill: Skill, locks: Locks): Owner {
   const { scope, source } = skill.origin;
   const place = placeOf(skill);
-  return { source, place: scope === "bundled" && isInside(packageRoot, place) ? "" : place };
+  const from = locks.sourceOf(skill);
+  return { source, place: scope === "bundled" && isInside(packageRoot, place) ? "" : place, ...defined({ from }) };
 }
 
 interface Grant extends Owner {
@@ -71,5 +77,6 @@ interface Grant extends Owner {
 }
 
 function isGrant(entry: unknown): entry is Grant {
-  return isData(entry) && ["source", "place", "at"].every((key) => typeof entry[key] === "string");
+  if (!isData(entry) || !["source", "place", "at"].every((key) => typeof entry[key] === "string")) return false;
+  return entry["from"] === undefined || typeof entry["from"] === "string";
 }

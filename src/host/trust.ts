@@ -1,5 +1,5 @@
 import { realpathSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { byText } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
 import { requirementsOf } from "../skill/needs.ts";
@@ -8,14 +8,14 @@ import type { Skill } from "../skill/skill.ts";
 import type { CopiedFile, SkillCopy } from "../source/digest.ts";
 import type { Location } from "../source/locations.ts";
 import { openLedger } from "./ledger.ts";
+import { approve, type Seen } from "./lock/approve.ts";
+import type { Drift } from "./lock/drift.ts";
+import { type LockState, type Locks, openLocks } from "./lock/locks.ts";
 
-/** `own`: nobody has to be asked. Else whether the user said that its code may run. */
-export type Standing = "own" | "trusted" | "untrusted";
+/** `own`: nobody has to be asked. Else whether the user said that its code may run; `changed`: it is not what its lock says. */
+export type Standing = "own" | "trusted" | "untrusted" | "changed";
 
-export interface Change {
-  path: string;
-  what: "added" | "removed" | "changed";
-}
+export type Change = Drift;
 
 /** What was trusted, and when. */
 export interface TrustedSkill {
@@ -30,6 +30,8 @@ export interface TrustedSkill {
 export interface Trust {
   /** Quick: without a look at what changed since. */
   standingOf(skill: Skill): Standing;
+  /** Whether it is what was agreed to when it was added. */
+  lockStateOf(skill: Skill): LockState;
   /** What was trusted at its place. */
   entryOf(skill: Skill): TrustedSkill | undefined;
   /** What is not as it was when it was trusted. Empty when all is. */
@@ -38,13 +40,17 @@ export interface Trust {
   list(): [place: string, trusted: TrustedSkill][];
   /** Why nobody is trusted: the record cannot be read. */
   problem(): string | undefined;
-  /** Throws a SkillError when it cannot be written down. */
-  grant(skills: readonly { skill: Skill; copy: SkillCopy }[]): void;
+  /** Throws a SkillError when it cannot be written down, or is not what was looked at any more. */
+  grant(skills: readonly ({ skill: Skill } & Seen)[]): void;
   revoke(places: readonly string[]): void;
 }
 
 /** The trust that the user has written down. */
-export function openTrust(skilletHome: string, locations: readonly Location[]): Trust {
+export function openTrust(
+  skilletHome: string,
+  locations: readonly Location[],
+  locks: Locks = openLocks(skilletHome),
+): Trust {
   const asking = new Set(locations.filter(({ asks, sameAs }) => asks && sameAs === undefined).map(({ name }) => name));
   const ledger = openLedger({
     file: join(skilletHome, "trust.json"),
@@ -52,11 +58,23 @@ export function openTrust(skilletHome: string, locations: readonly Location[]): 
     unreadable: { code: "trust-unreadable", fix: "mend it, or remove it to start anew: then nothing is trusted" },
   });
   const entryOf = (skill: Skill) => ledger.entries()[placeOf(skill)];
+  const installed = new Set(locations.flatMap(({ scope, path }) => (scope === "installed" ? path : [])));
+  // The lock of what was added for all projects is the user's own. Any other is whoever's made it, and gives nobody trust.
+  const isAgreed = ({ origin: { file = "" } }: Skill, is: LockState["is"]) =>
+    is === "as-locked" && installed.has(dirname(dirname(file)));
   const needsWord = ({ origin }: Skill) => origin.scope === "workspace" || asking.has(origin.source);
   return {
-    standingOf: (skill) => (needsWord(skill) ? (entryOf(skill) ? "trusted" : "untrusted") : "own"),
+    lockStateOf: locks.stateOf,
+    standingOf(skill) {
+      const { is } = locks.stateOf(skill);
+      if (is === "changed" || is === "unknown") return "changed";
+      if (!needsWord(skill)) return "own";
+      return entryOf(skill) || isAgreed(skill, is) ? "trusted" : "untrusted";
+    },
     entryOf,
     changesOf(skill, copy) {
+      const drift = locks.changesOf(skill, copy);
+      if (drift && (drift.length > 0 || isAgreed(skill, locks.stateOf(skill).is))) return [...drift];
       return needsWord(skill) ? compare(entryOf(skill)?.files ?? {}, marksOf(skill, copy)) : [];
     },
     list: () => Object.entries(ledger.entries()).sort(([a], [b]) => byText(a, b)),
@@ -64,14 +82,22 @@ export function openTrust(skilletHome: string, locations: readonly Location[]): 
       const problem = ledger.problem();
       return problem === undefined ? undefined : `${ledger.file} cannot be read, so nothing is trusted: ${problem}`;
     },
-    grant: (granted) =>
+    grant(granted) {
+      for (const { skill, copy, there } of granted) {
+        const state = locks.stateOf(skill);
+        if (state.is === "unknown") throw state.problem;
+        if (state.is === "changed") approve(skill, { copy, there }, skilletHome);
+      }
+      const written = granted.filter(({ skill }) => !isAgreed(skill, locks.stateOf(skill).is));
+      if (written.length === 0) return;
       ledger.change((skills) => {
-        for (const { skill, copy } of granted) {
+        for (const { skill, copy } of written) {
           const { name } = skill;
           const at = new Date().toISOString();
           skills[placeOf(skill)] = { name, digest: copy.digest, files: marksOf(skill, copy), at };
         }
-      }),
+      });
+    },
     revoke: (places) =>
       ledger.change((skills) => {
         for (const place of places) delete skills[place];

@@ -4,9 +4,8 @@ import { seesCapabilities } from "./capabilities.ts";
 import { fitsChatId, fitsChatType } from "./chat.ts";
 import { ownsSecrets } from "./secrets.ts";
 import { fitsSystem, hasPrograms } from "./system.ts";
-import { keyOf } from "./table.ts";
 import { hasTools } from "./tools.ts";
-import { isTrusted } from "./trust.ts";
+import { isAsLocked, isTrusted, quoted } from "./trust.ts";
 import { hasVariables } from "./variables.ts";
 
 /**
@@ -34,7 +33,7 @@ export const isEnabled: Policy = (skill, host) => {
     code: "disabled",
     kind: "access",
     message: `Skill '${skill.name}' is disabled${enabled === false ? " in the configuration" : " until it is switched on"}`,
-    fix: `switch it on${needsMore(skill) ? ", then try again for what else it needs" : ""}: skillet config set ${keyOf(skill, "enabled")} true`,
+    fix: `switch it on${needsMore(skill) ? ", then try again for what else it needs" : ""}: skillet enable ${quoted(skill.name)}`,
   };
 };
 
@@ -62,6 +61,7 @@ const CODE: readonly Purpose[] = ["run", "use"];
 /** One row a rule. */
 const POLICIES: readonly Row[] = [
   { denies: isEnabled, stops: ALL, isLeftOut: true, isOfAsking: false },
+  { denies: isAsLocked, stops: ALL, isLeftOut: true, isOfAsking: false },
   { denies: fitsChatType, stops: ALL, isLeftOut: true, isOfAsking: true },
   { denies: fitsChatId, stops: ALL, isLeftOut: true, isOfAsking: false },
   { denies: fitsSystem, stops: CODE, isLeftOut: true, isOfAsking: true },

@@ -50,9 +50,11 @@ export function configuredVariables(skill: Skill, { settings }: Host): string[] 
 
 function otherSource(skill: Skill, owner: Owner, host: Host): Denial {
   const { source, folder, file } = skill.origin;
-  const from = `${owner.source}${owner.place === "" ? "" : ` (${shownPath(owner.place, host)})`}`;
   const place = folder ?? file;
-  const to = `${source}${place === undefined ? "" : ` (${shownPath(place, host)})`}`;
+  const isThere = owner.place === place; // Another was put into its place since.
+  const was = isThere ? owner.from : owner.place === "" ? undefined : shownPath(owner.place, host);
+  const from = `${owner.source}${was === undefined ? "" : ` (${was})`}`;
+  const to = isThere ? "another source" : `${source}${place === undefined ? "" : ` (${shownPath(place, host)})`}`;
   return {
     code: "secret-other-source",
     kind: "setup",

@@ -1,4 +1,5 @@
 import type { Host } from "../host/host.ts";
+import { count } from "../shared/text.ts";
 import type { Policy } from "./policy.ts";
 import { shownPath } from "./shown-path.ts";
 
@@ -11,6 +12,23 @@ export const isTrusted: Policy = (skill, host) => {
     kind: "setup",
     message: `Skill '${skill.name}' (from ${source}) has not been trusted yet`,
     fix: `look at it, then run: skillet trust ${quotedPath(folder ?? file ?? ".", host)}`,
+  };
+};
+
+/** What was added is what was agreed to then, to the last byte: another is not even read out until somebody has looked at it. */
+export const isAsLocked: Policy = (skill, host) => {
+  const state = host.trust?.lockStateOf(skill);
+  if (state?.is === "unknown") {
+    const { code, message, fix = "" } = state.problem;
+    return { code, kind: "access", message: `Skill '${skill.name}' is not used: ${message}`, fix };
+  }
+  if (state?.is !== "changed") return undefined;
+  // A model may read it: names of files that nobody has looked at are no part of it.
+  return {
+    code: "changed",
+    kind: "access",
+    message: `Skill '${skill.name}' is not what was added: ${count(state.drift.length, "file")} of it changed since`,
+    fix: `look at the difference, then agree to it or not: skillet trust ${quoted(skill.name)}`,
   };
 };
 

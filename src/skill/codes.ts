@@ -295,6 +295,11 @@ export const CODES = {
     "The record of installed copies cannot be read, so they count as skills.",
     "mend it, or remove it to start anew",
   ),
+  "lock-unreadable": row(
+    "wwwww",
+    "The lock of a folder of skills cannot be used, so none of the skills in it is.",
+    "take it from your version control, or remove it and add the skills again",
+  ),
 
   // Style of the instructions
   "hidden-text-body": row("wwewe", "The instructions hold invisible or direction-changing characters.", "remove them"),

@@ -30,7 +30,7 @@ export interface Requirements {
 }
 
 /** What of it can be understood. */
-export function requirementsOf({ manifest: { metadata } }: Skill): Requirements {
+export function requirementsOf({ manifest: { metadata } }: Pick<Skill, "manifest">): Requirements {
   const client = metadata["openclaw"];
   const requires = [metadata["requires"], isData(client) ? client["requires"] : undefined];
   return {
@@ -45,7 +45,7 @@ export function requirementsOf({ manifest: { metadata } }: Skill): Requirements 
 }
 
 /** The variables that a skill is to be given, by their names. What cannot be a variable is none. */
-export function declaredVariables(skill: Skill): string[] {
+export function declaredVariables(skill: Pick<Skill, "manifest">): string[] {
   const names = [...skill.manifest.env, ...requirementsOf(skill).env];
   return [...new Set(names)].filter((name) => variableProblem(name) === undefined);
 }

@@ -31,7 +31,7 @@ interface Row {
   base: "package" | "skillet" | "home" | "project" | "workspace";
   path: string;
   name?: string;
-  /** Other programs fill it, or whoever made the workspace: its code waits for the user's word. */
+  /** Others fill it, or whoever made the workspace: its code waits for the user's word, which `skillet add` has asked for. */
   asks?: true;
   /** A variable that puts another folder in this one's place. */
   env?: string;
@@ -40,7 +40,7 @@ interface Row {
 /** Where skills are looked for, far to near: what comes later overrides. `project` stands for each folder from the repository's root down to the workspace. */
 const LOCATIONS: readonly Row[] = [
   { scope: "bundled", base: "package", path: "skills", name: "bundled", env: "SKILLS_DIR" },
-  { scope: "installed", base: "skillet", path: "installed", name: "installed" },
+  { scope: "installed", base: "skillet", path: "installed", name: "installed", asks: true },
   { scope: "user", base: "home", path: ".claude/skills", asks: true },
   { scope: "user", base: "home", path: ".agents/skills", asks: true },
   { scope: "user", base: "home", path: ".ash/skills", asks: true },

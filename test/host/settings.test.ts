@@ -421,7 +421,7 @@ describe("enabled", () => {
     expect(found.catalog.names()).toEqual(expect.arrayContaining(["a", "b"]));
     expect(available.filter(isOwn).map(({ name }) => name)).toEqual(["b"]);
     expect(denials(found.catalog.get("a"), found)).toMatchObject([
-      { code: "disabled", kind: "access", fix: expect.stringContaining("skillet config set skills.a.enabled true") },
+      { code: "disabled", kind: "access", fix: expect.stringContaining("skillet enable a") },
     ]);
   });
 

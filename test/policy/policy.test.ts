@@ -93,7 +93,7 @@ describe("a skill that is switched off", () => {
           code: "disabled",
           kind: "access",
           message: "Skill 'mine' is disabled in the configuration",
-          fix: "switch it on: skillet config set skills.mine.enabled true",
+          fix: "switch it on: skillet enable mine",
         },
       ]);
     }

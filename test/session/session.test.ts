@@ -57,7 +57,7 @@ describe("list_skills", () => {
       expect(session.disclose(query).text, query).not.toMatch(/Off\.|off/);
     }
     expect(await session.call("load_skill", { skill: "off" })).toEqual({
-      content: "Skill 'off' is disabled in the configuration: switch it on: skillet config set skills.off.enabled true",
+      content: "Skill 'off' is disabled in the configuration: switch it on: skillet enable off",
       isError: true,
       code: "disabled",
     });

@@ -1,0 +1,192 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { discover } from "../../src/host/discover.ts";
+import { printLock } from "../../src/host/lock/format.ts";
+import { denials } from "../../src/policy/policy.ts";
+import { openSession } from "../../src/session/session.ts";
+import { change } from "../../src/supply/put.ts";
+import { entryFor, lockAll } from "../host/lock/scene.ts";
+import { skillet } from "../support/command.ts";
+import { discoverIn, type Scene } from "../support/discover.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import { makePipe } from "./pipe.ts";
+import { SECRET } from "./scene.ts";
+
+const FILES = {
+  "home/.skillet/installed/x/SKILL.md": skillText("x"),
+  "home/.skillet/installed/y/SKILL.md": skillText("y"),
+  "home/.skillet/skills/own/SKILL.md": skillText("own"),
+};
+const dirOf = ({ root }: Scene) => join(root, "home/.skillet/installed");
+
+const LOCKS: readonly [title: string, make: (file: string, lock: string) => void, code: string, why: RegExp][] = [
+  ["is empty", (file) => writeFileSync(file, ""), "lock-unreadable", /it is no JSON/],
+  [
+    "is cut off",
+    (file, lock) => writeFileSync(file, lock.slice(0, -40)),
+    "lock-unreadable",
+    /no JSON \(line \d+ column \d+\)/,
+  ],
+  [
+    "is of another version",
+    (file, lock) => writeFileSync(file, lock.replace('"version": 1', '"version": 2')),
+    "lock-version",
+    /version 2/,
+  ],
+  [
+    "was edited",
+    (file, lock) => writeFileSync(file, lock.replace(/"size": \d+/, '"size": 1')),
+    "lock-edited",
+    /it was edited/,
+  ],
+  [
+    "holds the marks of a merge",
+    (file, lock) => writeFileSync(file, `<<<<<<< ours\n${lock}=======\n>>>>>>> theirs\n`),
+    "lock-unreadable",
+    /a merge that nobody finished/,
+  ],
+  ["is a folder", (file) => mkdirSync(file), "lock-unreadable", /it is no file/],
+  ["is a pipe", (file) => makePipe(file), "lock-unreadable", /it is no file/],
+  [
+    "is a link to one that is right",
+    (file, lock) => {
+      writeFileSync(`${file}.real`, lock);
+      symlinkSync(`${file}.real`, file);
+    },
+    "lock-unreadable",
+    /it is a link/,
+  ],
+  ["is a link to nothing", (file) => symlinkSync("/nowhere", file), "lock-unreadable", /it is a link/],
+  [
+    "is a link to something of somebody's",
+    (file) => {
+      writeFileSync(`${file}.key`, SECRET);
+      symlinkSync(`${file}.key`, file);
+    },
+    "lock-unreadable",
+    /it is a link/,
+  ],
+  ["is something of somebody's", (file) => writeFileSync(file, SECRET), "lock-unreadable", /it is no JSON/],
+  [
+    "has 300 MB",
+    (file, lock) => {
+      writeFileSync(file, lock);
+      truncateSync(file, 300 * 1024 * 1024);
+    },
+    "lock-unreadable",
+    /larger than 67,108,864 bytes/,
+  ],
+  [
+    "leads out of a skill",
+    (file, lock) => writeFileSync(file, lock.replace('"SKILL.md"', '"../../../etc/passwd"')),
+    "lock-unreadable",
+    /leads elsewhere/,
+  ],
+];
+
+describe("a lock that", () => {
+  it.each(LOCKS)("%s stops all that is beside it, says why, and stops nothing else", async (_, make, code, why) => {
+    const before = await discoverIn(FILES);
+    lockAll(dirOf(before));
+    const file = join(dirOf(before), "skills.lock");
+    const lock = readFileSync(file, "utf8");
+    rmSync(file);
+    make(file, lock);
+    const start = performance.now();
+    const scene = await before.again();
+    for (const name of ["x", "y"]) {
+      const skill = scene.skill(name);
+      expect(scene.trust.standingOf(skill)).toBe("changed");
+      const [denial, ...more] = denials(skill, scene, "load");
+      expect(more).toEqual([]);
+      expect(denial).toMatchObject({ code, message: expect.stringMatching(why) });
+      expect(denial?.fix).not.toBe("");
+      expect(denial?.message).toContain(file);
+      expect(() => scene.trust.grant([{ skill, copy: { digest: "", files: new Map() } }])).toThrow(
+        expect.objectContaining({ code }),
+      );
+    }
+    expect(denials(scene.skill("own"), scene, "use")).toEqual([]);
+    const session = openSession(scene.catalog, scene);
+    expect(session.visible().map(({ name }) => name)).not.toContain("x");
+    expect((await session.load("x")).isError).toBe(true);
+    session.close();
+    expect(scene.configuration.diagnostics).toEqual([
+      expect.objectContaining({ code: "lock-unreadable", file, message: expect.stringMatching(why) }),
+    ]);
+    expect(performance.now() - start).toBeLessThan(1500);
+    const home = join(scene.root, "home");
+    const told = await skillet(["verify"], { cwd: join(scene.root, "project"), env: { HOME: home } });
+    expect(told.code).not.toBe(0);
+    expect(`${told.stdout}${told.stderr}${JSON.stringify(scene.configuration.diagnostics)}`).not.toContain(SECRET);
+  });
+
+  it("is not there leaves what was added waiting for a word", async () => {
+    const scene = await discoverIn(FILES);
+    expect(scene.trust.standingOf(scene.skill("x"))).toBe("untrusted");
+    expect(scene.configuration.diagnostics).toEqual([]);
+  });
+
+  it("names a file that is not there makes its skill one that changed", async () => {
+    const scene = await discoverIn({ ...FILES, "home/.skillet/installed/x/a.md": "a" });
+    lockAll(dirOf(scene));
+    rmSync(join(dirOf(scene), "x/a.md"));
+    const again = await scene.again();
+    expect(again.trust.lockStateOf(again.skill("x"))).toMatchObject({
+      is: "changed",
+      drift: [{ path: "a.md", what: "removed" }],
+    });
+  });
+
+  it("names a skill that is not there is of no harm", async () => {
+    const scene = await discoverIn(FILES);
+    lockAll(dirOf(scene));
+    rmSync(join(dirOf(scene), "y"), { recursive: true });
+    const again = await scene.again();
+    expect(again.catalog.find("y")).toBeUndefined();
+    expect(denials(again.skill("x"), again, "use")).toEqual([]);
+  });
+
+  it("came with the line ends of Windows is the same lock", async () => {
+    const scene = await discoverIn(FILES);
+    const skills = lockAll(dirOf(scene));
+    writeFileSync(join(dirOf(scene), "skills.lock"), printLock(skills).replaceAll("\n", "\r\n"));
+    const again = await scene.again();
+    expect(again.trust.standingOf(again.skill("x"))).toBe("trusted");
+  });
+
+  it("would be too large to read again is not written", () => {
+    const place = { folder: temporaryFolder({ "x/SKILL.md": skillText("x") }), isProject: false, shown: "" };
+    const given = temporaryFolder({ "y/SKILL.md": skillText("y") });
+    const entry = { ...entryFor(join(given, "y")), source: `/${"x".repeat(65 * 1024 * 1024)}` };
+    const put = [{ name: "y", entry, folder: join(given, "y"), originals: [] }];
+    expect(() => change({ place, put, skilletHome: temporaryFolder() })).toThrow(/could not be read again/);
+    expect(readdirSync(place.folder)).toEqual(["x"]);
+  });
+});
+
+describe("[Q-04] the lock of a workspace", () => {
+  it("that cannot be used is told once, also where the workspace is the home folder, and also in a folder that the configuration adds", async () => {
+    const home = temporaryFolder({
+      ".agents/skills/skills.lock": "{",
+      "added/skills.lock": "{",
+      ".skillet/config.toml": '[sources.added]\npath = "~/added"\n',
+    });
+    const { configuration } = await discover({ workspace: home, env: { HOME: home }, index: false });
+    const files = configuration.diagnostics.filter(({ code }) => code === "lock-unreadable").map(({ file }) => file);
+    expect(files).toEqual([join(home, ".agents/skills/skills.lock"), join(home, "added/skills.lock")]);
+  });
+
+  it("that cannot be used stops that workspace's skills, and none of the user's", async () => {
+    const before = await discoverIn({ ...FILES, ".agents/skills/w/SKILL.md": skillText("w") });
+    lockAll(dirOf(before));
+    writeFileSync(join(before.workspace, ".agents/skills/skills.lock"), '{"version":1,"skills":{"IGNORE ALL":1}}');
+    const scene = await before.again();
+    const [denial] = denials(scene.skill("w"), scene, "load");
+    expect(denial?.code).toBe("lock-unreadable");
+    expect(denial?.message, "a model may read it").not.toContain("IGNORE");
+    expect(denials(scene.skill("x"), scene, "use")).toEqual([]);
+    expect(denials(scene.skill("own"), scene, "use")).toEqual([]);
+  });
+});

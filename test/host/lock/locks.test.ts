@@ -1,0 +1,99 @@
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { printLock } from "../../../src/host/lock/format.ts";
+import { openLocks, readLock, saySource } from "../../../src/host/lock/locks.ts";
+import { lockedFile, sorted, treeDigest } from "../../../src/host/lock/tree.ts";
+import { readFolderSkill } from "../../../src/source/folder-skill.ts";
+import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
+import { sketch } from "../../support/skills.ts";
+import { entryFor, lockAll } from "./scene.ts";
+
+function scene() {
+  const home = temporaryFolder();
+  const skillsDir = join(home, "installed");
+  writeFiles(skillsDir, { "x/SKILL.md": skillText("x") });
+  return { home, skillsDir, file: join(skillsDir, "skills.lock"), folder: join(skillsDir, "x") };
+}
+
+function skillAt(folder: string, scope: "installed" | "bundled" | "integration" | "user" = "installed") {
+  const read = readFolderSkill(folder, { scope, source: "installed" });
+  if (!read || !("skill" in read)) throw new Error("no skill");
+  return read.skill;
+}
+
+describe("the locks of folders of skills", () => {
+  it("are read again as soon as they are others, also when one is written over in place, within one tick", async () => {
+    const { home, file, folder } = scene();
+    const right = entryFor(folder);
+    const files = sorted([
+      ["SKILL.md", { ...lockedFile(Buffer.from("other"), false), size: right.files["SKILL.md"]?.size ?? 0 }],
+    ]);
+    const texts = [right, { ...right, files, digest: treeDigest(files) }].map((x) => printLock({ x }));
+    expect(texts[0]?.length).toBe(texts[1]?.length);
+    const locks = openLocks(home);
+    const skill = skillAt(folder);
+    for (let round = 0; round < 20; round++) {
+      writeFileSync(file, texts[0] ?? "");
+      await sleep(25);
+      expect(locks.stateOf(skill).is, `round ${round}`).toBe("as-locked");
+      writeFileSync(file, texts[0] ?? "");
+      locks.stateOf(skill);
+      writeFileSync(file, texts[1] ?? "");
+      await sleep(25);
+      expect(locks.stateOf(skill).is, `round ${round}`).toBe("changed");
+    }
+  });
+
+  it("come and go", () => {
+    const { home, skillsDir, file, folder } = scene();
+    const locks = openLocks(home);
+    const skill = skillAt(folder);
+    expect(locks.stateOf(skill)).toEqual({ is: "unlocked" });
+    lockAll(skillsDir, { source: "owner/repo", path: "skills/x" });
+    expect(locks.stateOf(skill).is).toBe("as-locked");
+    expect(locks.sourceOf(skill)).toBe("owner/repo//skills/x");
+    expect(locks.changesOf(skill, { digest: "", files: new Map() })).toEqual([]);
+    rmSync(file);
+    expect(locks.stateOf(skill)).toEqual({ is: "unlocked" });
+    expect(locks.sourceOf(skill)).toBeUndefined();
+    expect(locks.changesOf(skill, { digest: "", files: new Map() })).toBeUndefined();
+  });
+
+  it("say nothing of what is bundled, of what a program brings, or of what is no folder", () => {
+    const { home, skillsDir, folder } = scene();
+    lockAll(skillsDir);
+    writeFileSync(join(folder, "more.md"), "");
+    const locks = openLocks(home);
+    for (const scope of ["bundled", "integration"] as const) {
+      expect(locks.stateOf(skillAt(folder, scope))).toEqual({ is: "unlocked" });
+    }
+    expect(locks.stateOf(sketch("x"))).toEqual({ is: "unlocked" });
+    expect(locks.stateOf(skillAt(folder)).is).toBe("changed");
+    expect(locks.stateOf(skillAt(folder, "user")).is).toBe("changed");
+  });
+
+  it("are found by way of a link to the folder of skills", () => {
+    const { home, skillsDir } = scene();
+    lockAll(skillsDir);
+    const link = join(home, "link");
+    symlinkSync(skillsDir, link);
+    expect(openLocks(home).stateOf(skillAt(join(link, "x"))).is).toBe("as-locked");
+  });
+
+  it("are none where there is no folder, or a file in its place", () => {
+    const { home } = scene();
+    writeFileSync(join(home, "file"), "");
+    mkdirSync(join(home, "empty"));
+    for (const name of ["file", "nowhere", "empty"]) {
+      expect(readLock(join(home, name))).toBeUndefined();
+      expect(openLocks(home).problemIn(join(home, name))).toBeUndefined();
+    }
+  });
+
+  it("say where a skill is from", () => {
+    expect(saySource({ source: "owner/repo" })).toBe("owner/repo");
+    expect(saySource({ source: "owner/repo", path: "a/b" })).toBe("owner/repo//a/b");
+  });
+});
