@@ -1,8 +1,21 @@
-import { lstatSync, mkdirSync, realpathSync, rmdirSync, type Stats } from "node:fs";
+import {
+  cpSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  type Stats,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { folderLock } from "../host/lock/approve.ts";
 import { whileLocked } from "../host/locked-file.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
+import { codeOf } from "../shared/inside.ts";
 import { isWindowsDevice, unusableName } from "../skill/name.ts";
 import { contentOfFolder } from "./content.ts";
 import { SkillInstallationError } from "./error.ts";
@@ -38,6 +51,8 @@ export interface Item {
   omit?: (path: string) => boolean;
   /** What its copy is to hold, as it was looked at. */
   digest?: string;
+  /** Whether the folder is given away: nobody else knows it, so it need not be copied. */
+  isGiven?: boolean;
 }
 
 export interface Application {
@@ -54,6 +69,16 @@ export interface Application {
   isReadOnly?: boolean;
   /** Whether it is named by its real path: then a link that stands there now was put there since. */
   isReal?: boolean;
+  record?: Recording;
+}
+
+/** A file of a folder of skills that changes with it, all or nothing too. */
+export interface Recording {
+  name: string;
+  /** Its text now (nothing when it is not there) becomes another. */
+  write(before: string | undefined): string;
+  /** Called when all has been moved, with where what went away is now: what throws here takes everything back. */
+  moved?(gone: (name: string) => string): void;
 }
 
 /**
@@ -97,7 +122,7 @@ export function mend(skillsDir: string): void {
 /** One change of a folder at a time. A link to it is followed, once. */
 function whileHeld(skillsDir: string, work: (dir: HeldFolder, real: string) => void): void {
   const real = realpathSync(skillsDir);
-  whileLocked(join(real, ".skillet"), () => {
+  whileLocked(folderLock(real), () => {
     const dir = holdFolder(real);
     try {
       work(dir, real);
@@ -138,15 +163,35 @@ function makeChange(application: Application, { dir, real, staging, away }: Chan
     const to = join(coming, item.name);
     return blaming(item, application, () => stage(item, { to, target: real, isReadOnly }));
   });
-  const marks = put.map(({ name }) => [name, markOf(join(coming, name))]);
-  const moves: Moves = { put: Object.fromEntries(marks), away };
+  const names = put.map(({ name }) => name);
+  const { record } = application;
+  if (record) {
+    written.push(stageRecord(record, { coming, dir, away }));
+    names.push(record.name);
+  }
+  const moves: Moves = { put: Object.fromEntries(names.map((name) => [name, markOf(join(coming, name))])), away };
   const journal = writeJournal(staging, moves);
   flushed([...written, journal, coming, going, at, dir.at]);
   moveAll(dir, staging, moves);
+  record?.moved?.((name) => join(going, name));
   if (isReadOnly) for (const { name } of put) takeWriting(join(dir.at, name));
   flushed([coming, going, dir.at]);
   callDone(dir, staging);
   flushed([dir.at]);
+}
+
+/** What comes of a record. What it is now goes away with the rest. */
+function stageRecord(
+  { name, write }: Recording,
+  { coming, dir, away }: Pick<Change, "dir" | "away"> & { coming: string },
+): string {
+  const stats = lstatSync(join(dir.at, name), { throwIfNoEntry: false });
+  if (stats && !stats.isFile()) throw inTheWay(name, stats);
+  const text = write(stats && readFileSync(join(dir.at, name), "utf8"));
+  const file = join(coming, name);
+  writeFileSync(file, text, { flag: "wx", mode: 0o644 });
+  if (stats) away[name] = stats.mode;
+  return file;
 }
 
 function takeWriting(folder: string): void {
@@ -180,6 +225,7 @@ function inTheWay(name: string, stats: Stats): SkillError {
 function stage(item: Item, place: { to: string; target: string; isReadOnly: boolean }): string[] {
   const { skillMd, folder, links = "follow", omit, digest } = item;
   if (folder !== undefined) {
+    if (item.isGiven) return moved(folder, place.to);
     const written = copyTree({ folder, skillMd, links, omit, ...place });
     if (!written.includes(join(place.to, "SKILL.md"))) throw new Error("its folder holds no SKILL.md");
     // What was looked at is what was trusted, and what is written down.
@@ -189,6 +235,17 @@ function stage(item: Item, place: { to: string; target: string; isReadOnly: bool
   if (skillMd === undefined) throw new Error("it has neither a text nor a folder");
   mkdirSync(place.to, 0o755);
   return [writeSkillMd(place.to, skillMd, place), place.to];
+}
+
+/** Gives what was moved. To another disk it is copied, to the last file: a lock says what it holds. */
+function moved(folder: string, to: string): string[] {
+  try {
+    renameSync(folder, to);
+  } catch (error) {
+    if (codeOf(error) !== "EXDEV") throw error;
+    cpSync(folder, to, { recursive: true, errorOnExist: true, force: false, verbatimSymlinks: true });
+  }
+  return [to, ...readdirSync(to, { recursive: true, encoding: "utf8" }).map((path) => join(to, path))];
 }
 
 function changed(): SkillError {

@@ -1,4 +1,13 @@
-import { type BigIntStats, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  type BigIntStats,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, join } from "node:path";
 import { ownerIn, ownerText } from "../host/run-owner.ts";
 import { readInside } from "../shared/inside.ts";
@@ -52,11 +61,26 @@ export function writeJournal({ folder }: Staging, moves: Moves): string {
 export function moveAll(dir: HeldFolder, { folder }: Staging, { put, away }: Moves): void {
   for (const [name, mode] of Object.entries(away)) {
     const old = join(folder.at, "old", name);
-    moveFolder(join(dir.at, name), old, mode);
-    if (!lstatSync(old).isDirectory()) throw new Error(`something else was put in the place of ${name} meanwhile`);
+    if ((mode & KIND) === FILE && name in put) keepFile(join(dir.at, name), old);
+    else moveFolder(join(dir.at, name), old, mode);
+    const { mode: moved } = lstatSync(old);
+    if ((moved & KIND) !== (mode & KIND)) throw new Error(`something else was put in the place of ${name} meanwhile`);
   }
   for (const name of Object.keys(put)) renameSync(join(folder.at, "new", name), join(dir.at, name));
 }
+
+/** A file that another takes the place of is there all the time, the one or the other: what was locked is never without its lock. */
+function keepFile(from: string, to: string): void {
+  try {
+    linkSync(from, to);
+  } catch {
+    renameSync(from, to); // Some file systems have no second names.
+  }
+}
+
+/** The bits of a mode that say whether it is a folder, a file or something else. */
+const KIND = 0o170000;
+const FILE = 0o100000;
 
 /** What was moved stays so: from here on nothing can be taken back. One rename says it, so it is said wholly or not at all. */
 export function callDone(dir: HeldFolder, { name }: Staging): void {
@@ -78,7 +102,12 @@ export function takeBack(dir: HeldFolder, staging: Staging): void {
   }
   const kept = leftFrom(join(at, "old"), (old, name) => {
     const place = join(dir.at, name);
-    if (lstatSync(place, { throwIfNoEntry: false })) return true;
+    const there = lstatSync(place, { throwIfNoEntry: false });
+    if (there && there.ino === lstatSync(join(old, name)).ino) {
+      rmSync(join(old, name)); // Nothing had taken its place yet.
+      return false;
+    }
+    if (there) return true;
     renameSync(join(old, name), place);
     const mode = away[name];
     if (mode !== undefined && isLocked(mode)) setFolderMode(place, mode & 0o777);
@@ -103,10 +132,10 @@ export function namesLeft(dir: string): string[] {
   return namesIn(dir).filter((name) => UNFINISHED.test(name));
 }
 
-/** What tells a folder from any other that is or was here: numbers of folders are used again, and those of disks change when a machine starts. */
+/** What tells a folder or file from any other that is or was here: their numbers are used again, and those of disks change when a machine starts. */
 export function markOf(path: string): string {
   const stats: BigIntStats | undefined = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  return stats?.isDirectory() ? [stats.ino, stats.birthtimeNs].join(":") : "";
+  return stats?.isDirectory() || stats?.isFile() ? [stats.ino, stats.birthtimeNs].join(":") : "";
 }
 
 /**
@@ -149,7 +178,7 @@ function moveFolder(from: string, to: string, mode: number): void {
 }
 
 function isLocked(mode: number): boolean {
-  return (mode & 0o200) === 0;
+  return (mode & KIND) !== FILE && (mode & 0o200) === 0;
 }
 
 /** Nothing was moved before it was written. A link or a device in its place is no journal. */

@@ -34,21 +34,45 @@ function linesOf(text: string): string[] {
 
 /** Every line of both, marked; nothing when too many lines differ. */
 function compare(old: string[], now: string[]): string[] | undefined {
+  const partners = partnersOf(old, now);
+  if (!partners) return undefined;
+  const edits: string[] = [];
+  let y = 0;
+  const addUpTo = (end: number) => {
+    while (y < end) edits.push(`+${now[y++]}`);
+  };
+  for (const [x, partner] of partners.entries()) {
+    if (partner === -1) edits.push(`-${old[x]}`);
+    else {
+      addUpTo(partner);
+      edits.push(` ${now[y++]}`);
+    }
+  }
+  addUpTo(now.length);
+  return edits;
+}
+
+/** For each of the old which of the new it is, or -1, so that as few as can be are without; nothing when too many are. */
+export function partnersOf<T>(old: readonly T[], now: readonly T[]): Int32Array | undefined {
   let head = 0;
   while (head < old.length && head < now.length && old[head] === now[head]) head++;
   let tail = 0;
   const shorter = Math.min(old.length, now.length) - head;
   while (tail < shorter && old[old.length - 1 - tail] === now[now.length - 1 - tail]) tail++;
-  const middle = editsOf(old.slice(head, old.length - tail), now.slice(head, now.length - tail));
-  const same = (line: string) => ` ${line}`;
-  return middle && [...old.slice(0, head).map(same), ...middle, ...old.slice(old.length - tail).map(same)];
+  const middle = pathOf(old.slice(head, old.length - tail), now.slice(head, now.length - tail));
+  if (!middle) return undefined;
+  const partners = new Int32Array(old.length);
+  for (let x = 0; x < head; x++) partners[x] = x;
+  for (const [x, partner] of middle.entries()) partners[head + x] = partner === -1 ? -1 : head + partner;
+  for (let x = old.length - tail; x < old.length; x++) partners[x] = x - old.length + now.length;
+  return partners;
 }
 
 const MOST_EDITS = 1000;
 
 // Myers 1986: `furthest[k]` is how far into the old a path on diagonal k comes with so many edits. What each round began with is
 // kept, which is the square of the edits: a limit to them bounds the memory and the work.
-function editsOf(old: string[], now: string[]): string[] | undefined {
+function pathOf<T>(old: readonly T[], now: readonly T[]): Int32Array | undefined {
   const limit = Math.min(MOST_EDITS, old.length + now.length);
   const middle = limit + 1;
   const furthest = new Int32Array(2 * limit + 3);
@@ -61,27 +85,27 @@ function editsOf(old: string[], now: string[]): string[] | undefined {
       let x = diagonal === -edits || (diagonal !== edits && left < above) ? above : left + 1;
       while (x < old.length && x - diagonal < now.length && old[x] === now[x - diagonal]) x++;
       furthest[middle + diagonal] = x;
-      if (x >= old.length && x - diagonal >= now.length) return traced(old, now, rounds);
+      if (x >= old.length && x - diagonal >= now.length) return traced(old.length, now.length, rounds);
     }
   }
   return undefined;
 }
 
-function traced(old: string[], now: string[], rounds: Int32Array[]): string[] {
-  const edits: string[] = [];
-  let x = old.length;
-  let y = now.length;
+function traced(oldLength: number, newLength: number, rounds: Int32Array[]): Int32Array {
+  const partners = new Int32Array(oldLength).fill(-1);
+  let x = oldLength;
+  let y = newLength;
   for (let round = rounds.length - 1; round >= 0; round--) {
     const at = (diagonal: number) => rounds[round]?.[diagonal + round + 1] ?? 0;
     const diagonal = x - y;
     const isNew = diagonal === -round || (diagonal !== round && at(diagonal - 1) < at(diagonal + 1));
     const from = round === 0 ? 0 : isNew ? at(diagonal + 1) : at(diagonal - 1) + 1;
-    while (x > from) edits.push(` ${old[--x]}`);
-    y = x - diagonal;
+    while (x > from) partners[--x] = --y;
     if (round === 0) break;
-    edits.push(isNew ? `+${now[--y]}` : `-${old[--x]}`);
+    if (isNew) y--;
+    else x--;
   }
-  return edits.reverse();
+  return partners;
 }
 
 function inHunks(edits: string[], context: number): string[] {

@@ -282,7 +282,7 @@ describe("skillet install", () => {
     expect(readdirSync(skills)).toEqual(["deploy"]);
     expect(await run(["install", "off", "--to", "claude"])).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining("skillet config set skills.off.enabled true"),
+      stderr: expect.stringContaining("skillet enable off"),
     });
     expect((await run(["install", "by-hand", "--to", "claude"])).code).toBe(0);
     appendFileSync(join(own, "by-hand/SKILL.md"), "And more.\n");

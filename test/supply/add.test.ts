@@ -1,0 +1,247 @@
+import { spawnSync } from "node:child_process";
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { describe, expect, it } from "vitest";
+import { openOriginals } from "../../src/host/lock/originals.ts";
+import type { Surroundings } from "../../src/source/locations.ts";
+import { type Addition, planAdd } from "../../src/supply/add.ts";
+import { candidateOf, prepare } from "../../src/supply/candidate.ts";
+import { addressOf, fetchOffer, provenanceOf } from "../../src/supply/fetch-offer.ts";
+import { change } from "../../src/supply/put.ts";
+import { refetch } from "../../src/supply/refetch.ts";
+import { lockedIn, placeFor } from "../../src/supply/skills-place.ts";
+import { inStaging } from "../../src/supply/staging.ts";
+import { unlockedIn } from "../../src/supply/verify.ts";
+import { lockIn } from "../host/lock/scene.ts";
+import { everything } from "../install/scene.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+
+interface Scene {
+  root: string;
+  around: Surroundings;
+  skillsDir: string;
+  /** Adds the skill `x` of a folder of this name; gives what it came to. */
+  add(
+    source: string,
+    more?: { isForced?: boolean; conflicts?: "mine" | "theirs"; isProject?: boolean },
+  ): Promise<Addition>;
+}
+
+function scene(): Scene {
+  const root = realpathSync(temporaryFolder());
+  const around = {
+    workspace: join(root, "project"),
+    home: join(root, "home"),
+    skilletHome: join(root, "home/.skillet"),
+    env: {},
+  };
+  writeFiles(root, {
+    "project/.keep": "",
+    "a/x/SKILL.md": skillText("x", { body: "from a" }),
+    "b/x/SKILL.md": skillText("x", { body: "from b" }),
+  });
+  return {
+    ...{ root, around, skillsDir: join(around.skilletHome, "installed") },
+    async add(source, { isForced = false, conflicts, isProject = false } = {}) {
+      const place = placeFor(around, isProject);
+      return inStaging(around.skilletHome, async (work) => {
+        const supply = await fetchOffer({ kind: "folder", path: join(root, source) }, work, { env: {} });
+        const prepared = prepare(candidateOf("x", supply.offer), supply.fetched, join(work, "skills/x"));
+        const provenance = provenanceOf(supply.fetched, prepared.path, { place, around });
+        const originals = openOriginals(around.skilletHome);
+        const locked = lockedIn(place);
+        const planned = planAdd({
+          prepared,
+          provenance,
+          place,
+          locked,
+          originals,
+          work: join(work, "merged"),
+          isForced,
+          conflicts,
+        });
+        if ("put" in planned) change({ place, put: [planned.put], skilletHome: around.skilletHome });
+        return planned;
+      });
+    },
+  };
+}
+
+describe("[S-33] adding a skill", () => {
+  it("puts it into the folder of what was added, with where it came from", async () => {
+    const one = scene();
+    expect((await one.add("a")).is).toBe("new");
+    expect(everything(one.skillsDir)["x/SKILL.md"]).toContain("from a");
+    expect(lockIn(one.skillsDir)?.["x"]).toMatchObject({
+      source: join(one.root, "a"),
+      path: "x",
+      grants: ["instructions"],
+    });
+    expect((await one.add("a")).is).toBe("same");
+    expect(readdirSync(join(one.around.skilletHome, "staging")), "nothing is left of the work").toEqual([]);
+  });
+
+  it("is an update when it is there from the same source", async () => {
+    const one = scene();
+    await one.add("a");
+    writeFileSync(join(one.root, "a/x/SKILL.md"), skillText("x", { body: "newer" }));
+    expect((await one.add("a")).is).toBe("update");
+    expect(everything(one.skillsDir)["x/SKILL.md"]).toContain("newer");
+  });
+
+  it("is refused when it is there from another source, until that is to give way", async () => {
+    const one = scene();
+    await one.add("a");
+    const before = everything(one.skillsDir);
+    await expect(one.add("b")).rejects.toMatchObject({
+      code: "other-source",
+      message: expect.stringMatching(/\/a\/\/x, and this one is from .*\/b\/\/x$/),
+    });
+    expect(everything(one.skillsDir)).toEqual(before);
+    const forced = await one.add("b", { isForced: true });
+    expect(forced.is).toBe("update");
+    expect(everything(one.skillsDir)["x/SKILL.md"]).toContain("from b");
+    expect(lockIn(one.skillsDir)?.["x"]?.source).toBe(join(one.root, "b"));
+  });
+
+  it("never takes away what somebody edited, for one of another source", async () => {
+    const one = scene();
+    await one.add("a");
+    appendFileSync(join(one.skillsDir, "x/SKILL.md"), "mine\n");
+    const before = everything(one.skillsDir);
+    await expect(one.add("b", { isForced: true })).rejects.toMatchObject({ code: "edited" });
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+
+  it.each<[string, (path: string) => void]>([
+    ["a skill", (path) => writeFiles(path, { "SKILL.md": "mine" })],
+    ["a file", (path) => writeFileSync(path, "mine")],
+    ["a link", (path) => symlinkSync("/nowhere", path)],
+  ])("[Q-12] is refused over %s that is there and was not added", async (_, put) => {
+    const one = scene();
+    writeFiles(one.skillsDir, { ".keep": "" });
+    put(join(one.skillsDir, "x"));
+    const before = everything(one.skillsDir);
+    for (const isForced of [false, true]) {
+      await expect(one.add("a", { isForced })).rejects.toMatchObject({ code: "in-the-way" });
+    }
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+
+  it("names a folder of the workspace from there, so that others find it, and finds it again", async () => {
+    const one = scene();
+    writeFiles(one.around.workspace, { "vendor/x/SKILL.md": skillText("x") });
+    await one.add("project/vendor", { isProject: true });
+    const [entry] = Object.entries(lockIn(join(one.around.workspace, ".agents/skills")) ?? {});
+    expect(entry?.[1]).toMatchObject({ source: "./vendor", path: "x" });
+    expect(entry && addressOf(entry[1], one.around)).toEqual({
+      kind: "folder",
+      path: join(one.around.workspace, "vendor"),
+    });
+    const place = placeFor(one.around, true);
+    const archive = { kind: "archive", location: join(one.around.workspace, "v.zip"), inside: "x" } as const;
+    const { source } = provenanceOf({ address: archive }, "", { place, around: one.around });
+    expect(source).toBe("./v.zip//x");
+    expect(addressOf({ source, digest: "", files: {}, grants: [] }, one.around)).toEqual(archive);
+  });
+
+  it("leaves what else is there to be told", async () => {
+    const one = scene();
+    await one.add("a");
+    writeFiles(one.skillsDir, { "crept/SKILL.md": "", "flat.md": "", "notes.txt": "", ".hidden/SKILL.md": "" });
+    const place = placeFor(one.around, false);
+    expect(unlockedIn(place, new Set(["x"]))).toEqual(["crept", "flat.md"]);
+    expect(unlockedIn({ ...place, folder: join(one.skillsDir, "flat.md") }, new Set())).toEqual([]);
+  });
+});
+
+describe("looking for what was added where it came from", () => {
+  const found = async (one: Scene) => {
+    const work = temporaryFolder();
+    const entries = Object.entries(lockIn(one.skillsDir) ?? {});
+    return (await refetch(entries, { around: one.around, work, env: {} })).get("x");
+  };
+
+  it("finds it, at the path it had", async () => {
+    const one = scene();
+    await one.add("a");
+    expect(await found(one)).toMatchObject({ prepared: { name: "x", path: "x" } });
+  });
+
+  it.each<[string, (source: string) => void, RegExp]>([
+    ["it is not there any more", (at) => rmSync(join(at, "x/SKILL.md")), /has no skill "x" at x any more/],
+    [
+      "it is called otherwise",
+      (at) => writeFileSync(join(at, "x/SKILL.md"), skillText("renamed")),
+      /has no skill "x" at x any more/,
+    ],
+    [
+      "it does not load any more",
+      (at) => writeFileSync(join(at, "x/SKILL.md"), "---\nname: [\n---\n"),
+      /has no skill "x" at x any more/,
+    ],
+    ["the source is gone", (at) => rmSync(at, { recursive: true }), /./],
+  ])("says so when %s, and what was added stays", async (_, change, why) => {
+    const one = scene();
+    await one.add("a");
+    writeFiles(join(one.root, "a"), { "other/SKILL.md": skillText("other") });
+    const before = everything(one.skillsDir);
+    change(join(one.root, "a"));
+    expect(await found(one)).toMatchObject({ error: { message: expect.stringMatching(why) } });
+    expect(everything(one.skillsDir)).toEqual(before);
+  });
+
+  it("says where it is by now when it moved", async () => {
+    const one = scene();
+    await one.add("a");
+    writeFiles(join(one.root, "a"), { "moved/x/SKILL.md": skillText("x") });
+    rmSync(join(one.root, "a/x"), { recursive: true });
+    expect(await found(one)).toMatchObject({
+      error: { code: "source-gone", message: 'Skill "x" is at moved/x in its source now' },
+    });
+  });
+});
+
+describe("the folder that work is done in", () => {
+  it("is the user's alone, and gone afterwards, also when the work failed", async () => {
+    const home = temporaryFolder();
+    const seen = await inStaging(home, async (folder) => {
+      writeFiles(folder, { "a/b": "" });
+      return folder;
+    });
+    expect(existsSync(seen)).toBe(false);
+    await expect(inStaging(home, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
+    expect(readdirSync(join(home, "staging"))).toEqual([]);
+  });
+
+  it("takes along what processes left that are gone, and nothing of those that are not, nor anything else", async () => {
+    const home = temporaryFolder();
+    const staging = pathToFileURL(join(import.meta.dirname, "../../src/supply/staging.ts")).href;
+    const killed = `import { inStaging } from ${JSON.stringify(staging)}; await inStaging(${JSON.stringify(home)}, async () => process.kill(process.pid, "SIGKILL"));`;
+    spawnSync(process.execPath, ["--input-type=module", "-e", killed]);
+    const all = join(home, "staging");
+    expect(readdirSync(all)).toHaveLength(1);
+    writeFiles(all, { "site/index.html": "of somebody's", "00000000-0000-0000-0000-000000000000/just-made": "" });
+    utimesSync(join(all, "site"), 0, 0);
+    await inStaging(home, async (folder) => {
+      await inStaging(home, async () => {});
+      expect(existsSync(folder)).toBe(true);
+    });
+    expect(readdirSync(all).sort()).toEqual(["00000000-0000-0000-0000-000000000000", "site"]);
+  });
+
+  it("is told when it cannot be made", async () => {
+    const home = temporaryFolder({ staging: "a file" });
+    await expect(inStaging(home, async () => {})).rejects.toMatchObject({ code: "unwritable" });
+  });
+});

@@ -1,0 +1,109 @@
+/**
+ * Changes a folder of skills in a process of its own: one that is killed in between, is another user, or runs beside others.
+ * `node changing.ts ORDERS` prints what came of it as JSON. It is never imported by what it runs; a test starts it with `changing()`.
+ */
+import { spawn } from "node:child_process";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { agreedTo } from "../../src/host/lock/approve.ts";
+import type { LockedSkill } from "../../src/host/lock/format.ts";
+import { treeDigest } from "../../src/host/lock/tree.ts";
+import { readFolderSkill } from "../../src/source/folder-skill.ts";
+import { change, type Put } from "../../src/supply/put.ts";
+import { lockedFilesOf, readTree } from "../../src/supply/read-tree.ts";
+
+export interface Orders {
+  skillsDir: string;
+  home: string;
+  /** Folders to give away, by the name of the skill; with what stands there before. */
+  put?: Record<string, { folder: string; before?: string | undefined; source?: string }>;
+  remove?: Record<string, string | undefined>;
+  /** Kills itself right before this step, counted from 1: whatever writes to a disk is one. */
+  killAt?: number;
+}
+
+export interface Outcome {
+  /** How many steps it took. */
+  steps?: number;
+  error?: string;
+  signal: string | null;
+}
+
+interface Starting {
+  isOrdinary?: boolean;
+  wrap?: readonly string[];
+}
+
+export async function changing(orders: Orders, { isOrdinary = false, wrap = [] }: Starting = {}): Promise<Outcome> {
+  const { ORDINARY_USER } = await import("../support/as-user.ts"); // It brings much that the process itself has no use for.
+  const id = String(ORDINARY_USER);
+  const isRoot = process.getuid?.() === 0;
+  const drop = isOrdinary && isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
+  const [program = "", ...args] = [...wrap, ...drop, process.execPath, import.meta.filename, JSON.stringify(orders)];
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.on("data", (bytes) => {
+    stdout += bytes;
+  });
+  child.stderr.on("data", (bytes) => {
+    stderr += bytes;
+  });
+  const signal = await new Promise<string | null>((resolve) => child.on("close", (_, by) => resolve(by)));
+  if (signal === null && !stdout.startsWith("{")) throw new Error(`${stdout}${stderr}`);
+  return { ...(stdout === "" ? {} : JSON.parse(stdout)), signal };
+}
+
+/** A skill in a folder of ours, as it is put into its place. */
+export function putOf(name: string, folder: string, more: Partial<LockedSkill> = {}, before?: string): Put {
+  const tree = readTree(folder);
+  const files = lockedFilesOf(tree);
+  const read = readFolderSkill(folder, { scope: "installed", source: "installed" });
+  const grants = read && "skill" in read ? agreedTo(read.skill) : [];
+  const entry = { source: "/source", digest: treeDigest(files), files, grants, ...more };
+  return { name, entry, folder, originals: [{ files, tree }], ...(before === undefined ? {} : { before }) };
+}
+
+const STEPS = [
+  "renameSync",
+  "mkdirSync",
+  "writeFileSync",
+  "rmSync",
+  "rmdirSync",
+  "unlinkSync",
+  "chmodSync",
+  "cpSync",
+  "linkSync",
+] as const;
+
+function carryOut({ skillsDir, home, put = {}, remove = {}, killAt }: Orders): Omit<Outcome, "signal"> {
+  const puts = Object.entries(put).map(([name, { folder, before, source }]) =>
+    putOf(name, folder, source === undefined ? {} : { source }, before),
+  );
+  const steps = countSteps(killAt);
+  try {
+    change({ place: { folder: skillsDir, isProject: false, shown: "" }, put: puts, remove, skilletHome: home });
+    return { steps: steps() };
+  } catch (error) {
+    return { steps: steps(), error: (error as Error).message };
+  }
+}
+
+/** The calls do what they do; only the process ends, as by `kill -9`. */
+function countSteps(killAt: number | undefined): () => number {
+  let count = 0;
+  for (const name of STEPS) {
+    const real = fs[name] as (...args: unknown[]) => unknown;
+    Object.assign(fs, {
+      [name](...args: unknown[]) {
+        if (++count === killAt) process.kill(process.pid, "SIGKILL");
+        return real(...args);
+      },
+    });
+  }
+  syncBuiltinESMExports();
+  return () => count;
+}
+
+if (process.argv[1] === import.meta.filename && process.argv[2] !== undefined) {
+  process.stdout.write(JSON.stringify(carryOut(JSON.parse(process.argv[2]))));
+}
