@@ -8,9 +8,29 @@ import type { Diagnostic, Severity } from "../skill/diagnostic.ts";
 
 const LEVELS: Record<Severity, "error" | "warning" | "note"> = { error: "error", warning: "warning", info: "note" };
 
-/** SARIF 2.1.0, as code scanning takes it. */
+/** What `check` finds, as SARIF. */
 export function sarifOf(diagnostics: readonly Diagnostic[], root: string): object {
-  const codes = [...new Set(diagnostics.map(({ code }) => code))].sort();
+  const results = diagnostics.map(({ code, severity, message, fix, file, line, column }) => ({
+    ...{ rule: code, level: LEVELS[severity], text: `${message}. To mend it: ${fix}`, file },
+    ...(line === undefined ? {} : { line }),
+    ...(column === undefined ? {} : { column }),
+  }));
+  return sarifLog(results, (code) => rule(code as Code), root);
+}
+
+export interface SarifResult {
+  rule: string;
+  level: "error" | "warning" | "note";
+  text: string;
+  /** An absolute path. */
+  file: string;
+  line?: number;
+  column?: number;
+}
+
+/** SARIF 2.1.0, as code scanning takes it. `describe`: a rule by its id. */
+export function sarifLog(results: readonly SarifResult[], describe: (rule: string) => object, root: string): object {
+  const rules = [...new Set(results.map(({ rule }) => rule))].sort();
   return {
     $schema: "https://json.schemastore.org/sarif-2.1.0.json",
     version: "2.1.0",
@@ -20,19 +40,17 @@ export function sarifOf(diagnostics: readonly Diagnostic[], root: string): objec
           driver: {
             name: "skillet",
             semanticVersion: packageVersion(),
-            rules: codes.map(rule),
+            rules: rules.map(describe),
           },
         },
         originalUriBaseIds: { ROOT: { uri: `${pathToFileURL(root).href}/` } },
         columnKind: "utf16CodeUnits",
-        results: diagnostics.map((diagnostic) => ({
-          ruleId: diagnostic.code,
-          ruleIndex: codes.indexOf(diagnostic.code),
-          level: LEVELS[diagnostic.severity],
-          message: { text: `${diagnostic.message}. To mend it: ${diagnostic.fix}` },
-          locations: [
-            { physicalLocation: { artifactLocation: artifact(diagnostic.file, root), ...region(diagnostic) } },
-          ],
+        results: results.map((result) => ({
+          ruleId: result.rule,
+          ruleIndex: rules.indexOf(result.rule),
+          level: result.level,
+          message: { text: result.text },
+          locations: [{ physicalLocation: { artifactLocation: artifact(result.file, root), ...region(result) } }],
         })),
       },
     ],
@@ -65,7 +83,7 @@ function artifact(file: string, root: string): object {
   return { uri: uri === "" ? "." : uri, uriBaseId: "ROOT" };
 }
 
-function region({ line, column }: Diagnostic): object {
+function region({ line, column }: Pick<SarifResult, "line" | "column">): object {
   if (line === undefined) return {};
   return { region: { startLine: line, ...(column === undefined ? {} : { startColumn: column }) } };
 }

@@ -42,7 +42,7 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
 }
 
 /** Paths as they are; what is no path may be the name of a skill, also `name@source`. */
-async function named(io: Io, options: CommonOptions, args: readonly string[]): Promise<string[]> {
+export async function named(io: Io, options: CommonOptions, args: readonly string[]): Promise<string[]> {
   const paths = args.map((arg) => resolve(io.cwd, arg));
   if (paths.every((path) => existsSync(path))) return paths;
   const { catalog } = await discoverFor(io, options);
@@ -61,7 +61,7 @@ function notThere(arg: string, names: readonly string[]): SkillError {
 }
 
 /** Two ways to one folder are one folder. */
-function distinct(paths: readonly string[]): string[] {
+export function distinct(paths: readonly string[]): string[] {
   const real = (path: string) => {
     try {
       return realpathSync.native(path);
@@ -72,7 +72,7 @@ function distinct(paths: readonly string[]): string[] {
   return [...new Map(paths.map((path) => [real(path), path])).values()];
 }
 
-function workspaceFolders(around: Surroundings): string[] {
+export function workspaceFolders(around: Surroundings): string[] {
   return locations(around)
     .filter(({ scope, path }) => scope === "workspace" && existsSync(path))
     .map(({ path }) => path);

@@ -1,0 +1,142 @@
+import type { Place, Statement } from "./rule.ts";
+
+/** What kind of text a file is. */
+export type PageKind = "document" | "code" | "data";
+
+/** A file's text, cut into lines, each with what it is. */
+export class Page {
+  readonly path: string;
+  readonly kind: PageKind;
+  readonly lines: readonly string[];
+  readonly #places: readonly Place[];
+
+  constructor(path: string, kind: PageKind, text: string) {
+    this.path = path;
+    this.kind = kind;
+    this.lines = text.split("\n");
+    this.#places =
+      kind === "document" ? documentPlaces(this.lines) : kind === "data" ? [] : codePlaces(this.lines, path);
+  }
+
+  /** The place of a line; of a character in it, where a sentence may hold words of code. */
+  placeAt(line: number, column = 0): Place {
+    const place = this.#places[line] ?? "note";
+    const text = this.lines[line] ?? "";
+    // What stands before a comment is seen.
+    if (place === "aside" && column < text.indexOf("<!--") && !text.slice(0, column).includes("-->")) return "prose";
+    if (place !== "prose") return place;
+    const tick = isBetween(text, column, "`");
+    return tick === undefined ? "prose" : text[tick - 1] === "!" ? "code" : "inline";
+  }
+
+  /** Whether what stands on a line runs, or is to be run. */
+  isCode(line: number): boolean {
+    const place = this.#places[line];
+    return place === "code" || place === "block";
+  }
+
+  /** The line with those that it goes on with, or that go on with it; in pieces where it is long. */
+  *statements(line: number): Iterable<Statement & { from: number }> {
+    let start = line;
+    while (start > 0 && line - start < MOST_JOINED && this.#goesOn(start - 1)) start--;
+    let text = this.lines[start] ?? "";
+    for (let at = start; at - start < MOST_JOINED && at + 1 < this.lines.length && this.#goesOn(at); at++) {
+      text = `${text.replace(/\\?\r?$/, (end) => " ".repeat(end.length))} ${this.lines[at + 1] ?? ""}`;
+    }
+    for (let from = 0; from === 0 || from + OVERLAP < text.length; from += PIECE - OVERLAP) {
+      yield { text: text.slice(from, from + PIECE), page: this, line: start, from };
+    }
+  }
+
+  /** A command goes on in the next line after a backslash, a pipe, or `&&`. */
+  #goesOn(line: number): boolean {
+    return this.isCode(line) && /(?:\\|\||&&)\s*$/.test((this.lines[line] ?? "").slice(-8));
+  }
+
+  /** The line and column, from 0, of a character in the statement that begins on `line`. */
+  locate(line: number, index: number): { line: number; column: number } {
+    let [row, column] = [line, index];
+    while (row + 1 < this.lines.length && column > (this.lines[row] ?? "").length) {
+      column -= (this.lines[row] ?? "").length + 1;
+      row++;
+    }
+    return { line: row, column };
+  }
+}
+
+/** What a file is, by its name and its first bytes. */
+export function kindOf(path: string, start: string, executable: boolean): PageKind {
+  const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
+  const ending = /\.([a-z0-9]+)$/.exec(name)?.[1] ?? "";
+  if (start.startsWith("#!") || CODE.has(ending) || CODE_NAMES.test(name) || CODE_PATHS.test(path)) return "code";
+  if (DATA.has(ending)) return "data";
+  return ending === "" && executable ? "code" : "document";
+}
+
+const CODE = new Set(
+  "sh bash zsh fish ksh ps1 psm1 bat cmd py pyw rb pl pm php js mjs cjs jsx ts mts cts tsx lua go rs java kt swift c cc cpp h cs r jl scala groovy gradle vbs applescript scpt command desktop service timer plist awk tcl ex exs dart sql reg".split(
+    " ",
+  ),
+);
+const CODE_NAMES =
+  /^(?:makefile|dockerfile|justfile|rakefile|gemfile|procfile|package\.json|\.mcp\.json|mcp\.json|hooks\.json|setup\.cfg|\.(?:bash|zsh)(?:rc|_profile)|\.profile|\.envrc|crontab)$/;
+const CODE_PATHS = /(?:^|\/)(?:\.github\/workflows\/|\.vscode\/|\.claude\/|\.cursor\/|\.git\/hooks\/|\.husky\/)/;
+const DATA = new Set(
+  "json jsonl csv tsv yaml yml toml ini cfg lock css scss less svg xml ipynb map snap log po env example".split(" "),
+);
+
+const MOST_JOINED = 12;
+const PIECE = 1200;
+const OVERLAP = 300;
+
+const FENCE = /^[ \t>*+-]{0,12}(`{3,}|~{3,})/;
+const UNSEEN =
+  /^\s{0,3}\[(?:\/\/|comment|_)\]:\s*(?:#|<>)|<\w{1,12}[^>]{0,80}?\shidden(?=[\s>=])|style\s*=\s*["'][^"']{0,200}(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?:[;"'\s]|$)|color\s*:\s*(?:white|#fff|transparent))/i;
+
+function isStyledAway(line: string): boolean {
+  return (
+    (line.includes("style") || line.includes(" hidden") || line.trimStart().startsWith("[")) &&
+    UNSEEN.test(line.slice(0, 1000))
+  );
+}
+
+function documentPlaces(lines: readonly string[]): Place[] {
+  let fence = "";
+  let isUnseen = false;
+  return lines.map((line) => {
+    const mark = line.includes("```") || line.includes("~~~") ? FENCE.exec(line)?.[1] : undefined;
+    if (fence !== "") {
+      if (mark?.startsWith(fence)) fence = "";
+      return "block";
+    }
+    if (mark && !isUnseen) {
+      fence = mark;
+      return "block";
+    }
+    const opens = line.lastIndexOf("<!--");
+    const closes = line.lastIndexOf("-->");
+    if (!isUnseen && opens !== -1 && isBetween(line, opens, "`") !== undefined) return "prose";
+    const place = isUnseen || opens !== -1 || isStyledAway(line) ? "aside" : "prose";
+    if (opens > closes) isUnseen = true;
+    else if (closes !== -1) isUnseen = false;
+    return place;
+  });
+}
+
+function codePlaces(lines: readonly string[], path: string): Place[] {
+  const isHash = !/\.(?:[mc]?[jt]sx?|go|rs|java|kt|swift|c|cc|cpp|h|cs|scala|dart|sql|json|bat|cmd)$/i.test(path);
+  return lines.map((line, at) => {
+    const text = line.trimStart();
+    if (isHash) return text.startsWith("#") && !(at === 0 && text.startsWith("#!")) ? "note" : "code";
+    return /^(?:\/\/|\/?\*|--|rem\b|::)/i.test(text) ? "note" : "code";
+  });
+}
+
+/** Where the mark stands that opens what `column` is in, when one does. */
+function isBetween(text: string, column: number, mark: string): number | undefined {
+  let open: number | undefined;
+  for (let at = text.indexOf(mark); at !== -1 && at < column; at = text.indexOf(mark, at + 1)) {
+    open = open === undefined ? at : undefined;
+  }
+  return open;
+}
