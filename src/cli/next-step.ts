@@ -7,4 +7,4 @@ export function fromHere(text: string, workspace: string | undefined): string {
 
 /** Those that look for skills. */
 const OF_WORKSPACE =
-  /(?<![\w/.-])skillet (?:capability (?:grant|ungrant|list)|trust|show|list|packages \w+|tools)(?![\w-])/g;
+  /(?<![\w/.-])skillet (?:capability (?:grant|ungrant|list)|trust|show|list|packages \w+|tools|add|update|remove|verify|outdated)(?![\w-])/g;

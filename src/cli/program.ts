@@ -10,8 +10,12 @@ import { examples } from "./examples.ts";
 import { EXPORT, INSTALL, UNINSTALL } from "./install-commands.ts";
 import type { Io } from "./io.ts";
 import { APPROVE, CANCEL, RESUME, RUNS } from "./run-commands.ts";
+import { SCAN } from "./scan-command.ts";
 import { MCP_CONFIG, SERVE } from "./serve-commands.ts";
+import { SIGN, SIGNERS } from "./sign-commands.ts";
 import { STATS } from "./stats-command.ts";
+import { ADD, OUTDATED, REMOVE, UPDATE, VERIFY } from "./supply-commands.ts";
+import { DISABLE, ENABLE } from "./switch-commands.ts";
 import { CHAT, RUN } from "./use-commands.ts";
 
 /** Options that every command takes. */
@@ -39,6 +43,13 @@ const LIST: Entry = {
     command
       .description("list the skills that are found")
       .option("-a, --all", "also what is shadowed, disabled or broken, with the reasons")
+      .addOption(
+        new Option("--installed", "what was added, from where, and whether it is as its lock says").conflicts([
+          "all",
+          "watch",
+          "prompt",
+        ]),
+      )
       .addOption(new Option("-w, --watch", "stay, and show changes as they happen").conflicts("all"))
       .addOption(
         new Option("--prompt", "print them as a section of a system prompt").conflicts(["all", "watch", "json"]),
@@ -99,6 +110,7 @@ const COMMANDS: Record<string, Entry> = {
         ),
     load: async () => (await import("./commands/check.ts")).check,
   },
+  scan: SCAN,
   explain: {
     define: (command) =>
       command
@@ -172,9 +184,18 @@ const COMMANDS: Record<string, Entry> = {
   audit: AUDIT,
   serve: SERVE,
   "mcp-config": MCP_CONFIG,
+  add: ADD,
+  update: UPDATE,
+  remove: REMOVE,
+  verify: VERIFY,
+  outdated: OUTDATED,
   install: INSTALL,
   uninstall: UNINSTALL,
   export: EXPORT,
+  sign: SIGN,
+  signers: SIGNERS,
+  enable: ENABLE,
+  disable: DISABLE,
   stats: STATS,
   doctor: {
     define: (command) =>

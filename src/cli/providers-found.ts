@@ -55,7 +55,7 @@ export function switchOn({ settings }: Pick<Found, "settings">, namespace: strin
   if (settings.providers.get(namespace)?.enabled === false)
     return `skillet config set ${quoted(`capabilities.providers.${namespace}.enabled`)} true`;
   const preset = presetOf(namespace);
-  return preset && `skillet config set skills.${preset.skill}.enabled true`;
+  return preset && `skillet enable ${preset.skill}`;
 }
 
 /** `served by node provider.ts`. */

@@ -61,9 +61,9 @@ describe("skillet capability list", () => {
 
   it("[S-22] says how to switch on what is shipped, wherever it is missed", async () => {
     const { run } = wired(FINE);
-    const command = "skillet config set skills.github.enabled true\n";
+    const command = "skillet enable github\n";
     expect((await run(["capability", "list"])).stdout).toMatch(
-      /\nSwitched off\n {2}github\.issues {2}github\n(?: {2}github.*\n)+ {4}to switch it on: skillet config set skills\.github\.enabled true\n {2}gog\./,
+      /\nSwitched off\n {2}github\.issues {2}github\n(?: {2}github.*\n)+ {4}to switch it on: skillet enable github\n {2}gog\./,
     );
     expect((await run(["show", "github"])).stdout).toContain(`github.repos, switched off: ${command}`);
     for (const args of [
@@ -176,10 +176,10 @@ if (method === "health") answer({ is_ready: false, message: "${"not yet ".repeat
       ["run", "helper", "x", "-C", "there"],
     ]) {
       const { stderr: whole } = await run(args);
-      const { stderr: folded } = await run(args, { isTTY: true, columns: 80, env: { NO_COLOR: "1" } });
-      expect(Math.max(...whole.split("\n").map(({ length }) => length))).toBeGreaterThan(80);
+      const { stderr: folded } = await run(args, { isTTY: true, columns: 60, env: { NO_COLOR: "1" } });
+      expect(Math.max(...whole.split("\n").map(({ length }) => length))).toBeGreaterThan(60);
       expect(folded.replace(/\s+/g, " ")).toBe(whole.replace(/\s+/g, " "));
-      const wide = folded.split("\n").filter((line) => line.length > 80);
+      const wide = folded.split("\n").filter((line) => line.length > 60);
       expect(wide.filter((line) => !/^ *(?:run: )?(?:skillet .*|\S+)$/.test(line))).toEqual([]);
       for (const command of whole.match(/(?<=: )skillet .*|`[^`]*`/g) ?? []) expect(folded).toContain(command);
     }

@@ -107,7 +107,7 @@ describe("skillet run --dry-run", () => {
 
   it("says once that one which is switched off was not looked at", async () => {
     const { stdout } = await scene({ config: "[skills.x]\nenabled = false\n" }).run();
-    expect(stdout).toMatch(/^✗ enabled .*\n +switch it on: skillet config set skills\.\w+\.enabled true$/m);
+    expect(stdout).toMatch(/^✗ enabled .*\n +switch it on: skillet enable \w+$/m);
     expect(stdout.match(/not looked at.*/g)).toEqual(["not looked at: the skill is switched off"]);
   });
 

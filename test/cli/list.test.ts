@@ -32,9 +32,7 @@ describe("skillet list", () => {
     });
     const { stdout } = await skillet(["list", "--all"], { cwd: temporaryFolder(odd), env: { HOME: home } });
     expect(stdout).toContain("fine@~/.skillet/skills  by fine@skills");
-    expect(stdout).toContain(
-      "off  Skill 'off' is disabled in the configuration; switch it on: skillet config set skills.off.enabled true",
-    );
+    expect(stdout).toContain("off  Skill 'off' is disabled in the configuration; switch it on: skillet enable off");
     expect(stdout).toContain("✗ skills/broken/SKILL.md:1:1 has no frontmatter");
     expect(stdout).toContain("    start it with ---");
   });

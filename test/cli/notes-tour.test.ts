@@ -69,7 +69,7 @@ describe("the tour of the notes", () => {
     const { run, home } = tour();
     const off = await run("run", "gog", "what is new");
     expect(off.code).toBe(3);
-    expect(off.stderr).toContain("skillet config set skills.gog.enabled true\n");
+    expect(off.stderr).toContain("skillet enable gog\n");
     writeFileSync(join(home, ".skillet/config.toml"), "[skills.gog]\nenabled = true\n");
     const missing = await run("run", "gog", "what is new");
     expect(missing.code).toBe(3);

@@ -7,6 +7,7 @@ import { CODES, FIXED_VARIABLES, ISOLATION_LEVELS, PROFILES, SCOPES, STOPS } fro
 import * as install from "../../src/install/index.ts";
 import * as mcp from "../../src/mcp/index.ts";
 import * as sandbox from "../../src/sandbox/index.ts";
+import * as supply from "../../src/supply/index.ts";
 
 describe("what others depend on", () => {
   it("is what skillet/mcp exports", () => {
@@ -33,6 +34,25 @@ describe("what others depend on", () => {
       ...["claude", "codex", "gemini", "opencode", "vscode", "cursor", "agents"],
     ]);
     expect(Object.keys(install.FORMATS)).toEqual(["skill-zip", "agent-plugin"]);
+  });
+
+  it("is what skillet/supply exports", () => {
+    expect(Object.keys(supply).sort()).toEqual([
+      "addSkills",
+      "checkSignature",
+      "openSigners",
+      "parseAddress",
+      "parseLock",
+      "printLock",
+      "sayAddress",
+      "scanFiles",
+      "scanSkill",
+      "signSkill",
+      "subjectOf",
+      "treeDigest",
+      "treeOf",
+      "verifySkills",
+    ]);
   });
 
   it("is what the library exports", () => {
@@ -245,6 +265,7 @@ describe("what others depend on", () => {
       config-source wwwww
       config-readable wwwww
       installs-unreadable wwwww
+      lock-unreadable wwwww
       hidden-text-body wwewe
       dead-link wweww
       script-missing wweww

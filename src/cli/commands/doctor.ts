@@ -31,11 +31,18 @@ export async function doctor({ io, options }: Context<DoctorOptions>): Promise<n
   const models = await aliasesOf(found);
   const { capabilityFacts, printCapabilities } = await import("./doctor-capabilities.ts");
   const capabilities = await capabilityFacts(io, found);
-  const facts = { ...factsOf(found), models, capabilities };
+  const { printSupply, supplyFacts, supplyProblems } = await import("./doctor-supply.ts");
+  const supply = supplyFacts(found);
+  const facts = { ...factsOf(found), models, capabilities, supply };
+  const problems = [...capabilities.problems, ...supplyProblems(supply)];
+  const printMore = (out: Printer) => {
+    printCapabilities(out, capabilities, found);
+    printSupply(out, supply);
+  };
   if (options.json) printJson(io.stdout, facts);
-  else printFacts(io, found, facts, (out) => printCapabilities(out, capabilities, found));
+  else printFacts(io, found, facts, { printMore, problems });
   if (found.configuration.isBroken) return EXIT.usage;
-  const isWrong = facts.diagnostics.some(({ severity }) => severity === "error") || capabilities.problems.length > 0;
+  const isWrong = facts.diagnostics.some(({ severity }) => severity === "error") || problems.length > 0;
   return isWrong ? EXIT.findings : EXIT.fine;
 }
 
@@ -112,11 +119,8 @@ function printModels(out: Printer, models: readonly ModelAlias[], configuration:
 function printFacts(
   io: Io,
   found: Discovered,
-  facts: ReturnType<typeof factsOf> & {
-    models: readonly ModelAlias[];
-    capabilities: Pick<CapabilityFacts, "problems">;
-  },
-  printMore: (out: Printer) => void,
+  facts: ReturnType<typeof factsOf> & { models: readonly ModelAlias[] },
+  { printMore, problems }: { printMore: (out: Printer) => void; problems: CapabilityFacts["problems"] },
 ): void {
   const out = printer(io.stdout, io.env);
   const { around } = found;
@@ -144,7 +148,6 @@ function printFacts(
   }
   out.line`\n${out.bold("Findings")}`;
   for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);
-  const { problems } = facts.capabilities;
   for (const { message, fix } of problems) sayNotice(out, out.red("✗"), message, `  ${fix}`);
   const errors = problems.length + diagnostics.filter(({ severity }) => severity === "error").length;
   const findings = problems.length + diagnostics.length;

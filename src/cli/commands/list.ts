@@ -14,6 +14,7 @@ import { addressOf } from "./address.ts";
 
 interface ListOptions {
   all?: boolean;
+  installed?: boolean;
   watch?: boolean;
   prompt?: boolean;
   paths?: boolean;
@@ -21,6 +22,7 @@ interface ListOptions {
 
 export async function list(context: Context<ListOptions>): Promise<number> {
   const { io, options } = context;
+  if (options.installed) return (await import("./list-installed.ts")).listInstalled(context);
   if (options.watch) return (await import("./watch.ts")).watchList(context);
   const found = await discoverFor(io, options);
   const isConfigured = warnOfConfiguration(io, found);

@@ -17,6 +17,7 @@ import { type Io, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { giveCommand, holdingOf, servedBy, switchOn } from "../providers-found.ts";
+import { sayOrigin } from "../supply-origin.ts";
 import { printHanging } from "../wrap.ts";
 import { addressOf } from "./address.ts";
 import { describe } from "./list.ts";
@@ -53,6 +54,7 @@ function isAbout({ file }: Diagnostic, name: string): boolean {
 
 function factsOf(skill: Skill, found: Found) {
   const { files, findings } = skill.files();
+  const added = addedOf(skill, found);
   return {
     ...describe(skill),
     frontmatter: skill.manifest.data,
@@ -60,11 +62,27 @@ function factsOf(skill: Skill, found: Found) {
     files,
     scripts: scriptsOf(skill),
     trust: found.trust.standingOf(skill),
+    ...(added ? { added } : {}),
     capabilities: standingsOf(skill, found),
     copies: found.catalog.copies(skill.name).map(describe),
     denials: denials(skill, found, "run"),
     diagnostics: diagnose([...skill.findings, ...findings], skill.origin.file ?? skill.name),
   };
+}
+
+/** Where an added skill came from, and whether it still is what was agreed to. */
+function addedOf(skill: Skill, { trust }: Found) {
+  const state = trust.lockStateOf(skill);
+  if (state.is === "unlocked" || state.is === "unknown") return undefined;
+  const { files: _files, upstream, ...from } = state.entry;
+  return { ...from, state: state.is, isEdited: upstream !== undefined };
+}
+
+function sayAdded(skill: Skill, found: Found): string | undefined {
+  const added = addedOf(skill, found);
+  if (!added) return undefined;
+  const is = added.state === "changed" ? "changed since: skillet verify" : "as its lock says";
+  return `from ${sayOrigin(added)}; ${is}${added.isEdited ? ", with your changes" : ""}`;
 }
 
 /** Of each capability that it declares: who serves it, and whether the operator gave it to it. */
@@ -134,6 +152,7 @@ function printFacts(io: Io, skill: Skill, found: Found, workspace: string | unde
   }
   row("path", origin.file && displayPath(origin.file, found.around));
   row("source", origin.source === origin.scope ? origin.scope : `${origin.source} (${origin.scope})`);
+  row("added", sayAdded(skill, found));
   const lines = count(skill.body().split("\n").length, "line");
   row("tells", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${lines})`);
   // What hides it comes first: nobody asks for the rest before that is mended.

@@ -2,6 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
+import type { LockedFiles } from "../../host/lock/format.ts";
 import { type Change, isCode, placeOf, type TrustedSkill } from "../../host/trust.ts";
 import { commandsIn } from "../../model/commands.ts";
 import { storeFolder } from "../../sandbox/places.ts";
@@ -10,7 +11,7 @@ import { count } from "../../shared/text.ts";
 import { declaredVariables } from "../../skill/needs.ts";
 import { interpreterOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
-import type { SkillCopy } from "../../source/digest.ts";
+import type { CopiedFile, SkillCopy } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
 import type { Printer } from "../io.ts";
 
@@ -18,8 +19,12 @@ import type { Printer } from "../io.ts";
 export interface Subject {
   skill: Skill;
   copy: SkillCopy;
-  before: TrustedSkill | undefined;
+  before: Pick<TrustedSkill, "digest"> | undefined;
   changes: readonly Change[];
+  /** All that its folder holds, for one that was added: `changes` are over that. */
+  there?: LockedFiles;
+  /** Its files as they were when it was added, for one that was. */
+  was?: ReadonlyMap<string, CopiedFile> | undefined;
 }
 
 /** What will be followed and run: all of it the first time, then what changed. */
@@ -32,16 +37,25 @@ export function showSubject(out: Printer, subject: Subject, found: Discovered): 
   const kinds = new Map(changes.map(({ path, what }) => [path, what]));
   if (!before || kinds.has("SKILL.md")) showCommands(out, skill);
   for (const [path, file] of copy.files) {
-    const { bytes, executable } = file;
+    const { bytes } = file;
     const kind = before ? kinds.get(path) : isCode(skill, path, file) ? "added" : undefined;
     if (path === "SKILL.md" && kind === undefined) continue;
-    const size = `${count(bytes.length, "byte")}${executable ? ", executable" : ""}`;
-    out.line`  ${path}  ${out.dim(size)}${kind && before ? out.yellow(` ${kind}`) : ""}`;
+    out.line`  ${path}  ${out.dim(sizeOf(file))}${kind && before ? out.yellow(` ${kind}`) : ""}`;
     // What was prose before was not shown then.
-    const was = before && kind === "changed" ? join(storeFolder(found.home), before.digest.slice(7), path) : "";
-    if (kind !== undefined) showDifference(out, was, bytes, skill, path);
+    const was = before && kind === "changed" ? bytesBefore(path, subject, found) : new Uint8Array();
+    if (kind !== undefined && kind !== "mode")
+      showDifference(out, was, bytes, { path, rest: `skillet show ${skill.name} ${path}` });
   }
-  for (const { path, what } of changes) if (what === "removed") out.line`  ${path}  ${out.yellow("removed")}`;
+  // What no run is given, such as node_modules, is agreed to as well.
+  for (const { path, what } of changes) if (!copy.files.has(path)) out.line`  ${path}  ${out.yellow(what)}`;
+}
+
+/** A file as it was when it was agreed to; empty when that is not known any more. */
+function bytesBefore(path: string, { before, was }: Subject, found: Discovered): Uint8Array {
+  const kept = was?.get(path)?.bytes;
+  if (kept) return kept;
+  const file = join(storeFolder(found.home), before?.digest.slice(7) ?? "", path);
+  return existsSync(file) ? readFileSync(file) : new Uint8Array();
 }
 
 function askedBy(skill: Skill, { settings }: Discovered): [string, readonly string[]][] {
@@ -60,27 +74,28 @@ function askedBy(skill: Skill, { settings }: Discovered): [string, readonly stri
 
 const MOST_INSTRUCTIONS = 60;
 const MOST_COMMANDS = 40;
+/** Of one file. */
 const MOST_LINES = 80;
 /** Without arguments that placeholder would be filled with nothing, and a command shown that nobody wrote. */
 const UNFILLED = "\ue000ARGUMENTS";
 
-function showInstructions(out: Printer, skill: Skill): void {
+function showInstructions(out: Printer, skill: Skill, most = MOST_INSTRUCTIONS): void {
   const lines = linesOf(skill.body());
   out.line`  instructions  ${out.dim(count(lines.length, "line"))}`;
-  for (const line of lines.slice(0, MOST_INSTRUCTIONS)) out.line`    ${line}`;
-  const more = lines.length - MOST_INSTRUCTIONS;
+  for (const line of lines.slice(0, most)) out.line`    ${line}`;
+  const more = lines.length - most;
   if (more > 0) out.line`    ${out.dim(`… and ${count(more, "more line")}: skillet show ${skill.name} --body`)}`;
 }
 
 /** The commands that the instructions spell out, wherever in them: these run whichever model follows. */
-function showCommands(out: Printer, skill: Skill): void {
+function showCommands(out: Printer, skill: Skill, most = MOST_COMMANDS): void {
   const lines = commandsIn(skill.body().replaceAll("$ARGUMENTS", UNFILLED), {})
     .flatMap(linesOf)
     .map((line) => line.replaceAll(UNFILLED, "$ARGUMENTS"));
   if (lines.length === 0) return;
   out.line`  runs:`;
-  for (const line of lines.slice(0, MOST_COMMANDS)) out.line`    ${out.yellow(`$ ${line}`)}`;
-  const more = lines.length - MOST_COMMANDS;
+  for (const line of lines.slice(0, most)) out.line`    ${out.yellow(`$ ${line}`)}`;
+  const more = lines.length - most;
   if (more > 0) out.line`    ${out.dim(`… and ${count(more, "more line")}: skillet show ${skill.name} --body`)}`;
 }
 
@@ -88,22 +103,47 @@ function linesOf(text: string): string[] {
   return text.trim() === "" ? [] : text.replace(/^\s*\n|\s+$/g, "").split(/\r?\n/);
 }
 
-/** The lines that are new, or changed since it was trusted. */
-function showDifference(out: Printer, was: string, now: Uint8Array, skill: Skill, path: string): void {
-  const before = was !== "" && existsSync(was) ? readFileSync(was) : new Uint8Array();
+/** All that will be followed and run of one that is nowhere yet: nothing of it is left out, since nothing else shows it. */
+export function showContents(out: Printer, skill: Skill, files: ReadonlyMap<string, CopiedFile>): void {
+  showInstructions(out, skill, Number.POSITIVE_INFINITY);
+  showCommands(out, skill, Number.POSITIVE_INFINITY);
+  for (const [path, file] of files) {
+    if (path === "SKILL.md") continue;
+    out.line`  ${path}  ${out.dim(sizeOf(file))}`;
+    if (!isCode(skill, path, file)) continue;
+    showDifference(out, new Uint8Array(), file.bytes, { path, most: Number.POSITIVE_INFINITY, rest: "" });
+  }
+}
+
+interface Shown {
+  path: string;
+  /** How many lines at most. */
+  most?: number;
+  /** What shows the others. */
+  rest: string;
+}
+
+/** The lines that are new, or changed since it was agreed to. Contract: how many there are. */
+export function showDifference(out: Printer, before: Uint8Array, now: Uint8Array, shown: Shown): number {
+  const { path, most = MOST_LINES, rest } = shown;
   if (!isText(path, now)) {
     out.line`    ${out.yellow(`not text, ${count(now.length, "byte")}: not shown`)}`;
-    return;
+    return 1;
   }
   // Both alike: two encodings of one word are a change. One byte for one character shows whatever else there is.
   const encoding = isUtf8(before) && isUtf8(now) ? "utf8" : "latin1";
   const textOf = (bytes: Uint8Array) => (isText(path, bytes) ? Buffer.from(bytes).toString(encoding) : "");
   const lines = diffLines(textOf(before), textOf(now));
-  for (const line of lines.slice(0, MOST_LINES)) {
+  for (const line of lines.slice(0, most)) {
     out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
   }
-  const more = lines.length - MOST_LINES;
-  if (more > 0) out.line`    ${out.dim(`… ${count(more, "more line")}: skillet show ${skill.name} ${path}`)}`;
+  const more = lines.length - most;
+  if (more > 0) out.line`    ${out.dim(`… ${count(more, "more line")}: ${rest}`)}`;
+  return lines.length;
+}
+
+function sizeOf({ bytes, executable }: CopiedFile): string {
+  return `${count(bytes.length, "byte")}${executable ? ", executable" : ""}`;
 }
 
 /** What an interpreter would run is, whatever bytes are strewn in. */

@@ -1,6 +1,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
+import { openOriginals } from "../../host/lock/originals.ts";
 import { placeOf, type Trust } from "../../host/trust.ts";
 import { quoted } from "../../policy/trust.ts";
 import { storeFolder } from "../../sandbox/places.ts";
@@ -62,7 +63,11 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
     else {
       const places = waiting.map(({ skill }) => quoted(displayPath(placeOf(skill), around)));
       out.line`${out.green("✓")} trusted: ${waiting.map(({ skill }) => skill.name).join(", ")}`;
-      out.line`  a change asks again; to take it back: ${out.cyan(`skillet trust --revoke ${places.length === 1 ? places[0] : "PATH"}`)}`;
+      const isAdded = waiting.every(({ skill }) => skill.origin.scope === "installed");
+      const back = isAdded
+        ? `skillet disable ${waiting.length === 1 ? quoted(waiting[0]?.skill.name ?? "") : "NAME"}`
+        : `skillet trust --revoke ${places.length === 1 ? places[0] : "PATH"}`;
+      out.line`  a change asks again; to take it back: ${out.cyan(back)}`;
     }
   }
   return EXIT.fine;
@@ -83,10 +88,17 @@ export async function askForTrust(
   return true;
 }
 
-function subject(found: Skill, { trust: given }: Discovered): Subject {
+function subject(found: Skill, { trust: given, home }: Discovered): Subject {
   const skill = withBody(found); // What is shown is what is trusted, also when its file changes while somebody reads.
   const copy = copySkill(skill);
-  const before = new Map(given.list()).get(placeOf(skill));
+  const state = given.lockStateOf(skill);
+  if (state.is === "unknown") throw state.problem;
+  if (state.is === "changed") {
+    const { entry, drift, there } = state;
+    return { skill, copy, before: entry, changes: drift, there, was: openOriginals(home).read(entry.files) };
+  }
+  const isAdded = state.is === "as-locked" && given.standingOf(skill) === "trusted";
+  const before = new Map(given.list()).get(placeOf(skill)) ?? (isAdded ? state.entry : undefined);
   return { skill, copy, before, changes: before ? given.changesOf(skill, copy) : [] };
 }
 
@@ -165,10 +177,22 @@ function stateOf(path: string, skill: Skill | undefined, given: Trust): string {
   }
 }
 
-function revoke(io: Io, { trust: given, around }: Discovered, wanted: string | undefined, asJson: boolean): number {
+function revoke(
+  io: Io,
+  { trust: given, around, catalog }: Discovered,
+  wanted: string | undefined,
+  asJson: boolean,
+): number {
   const path = resolve(io.cwd, wanted ?? around.workspace);
   const root = existsSync(path) ? realpathSync(path) : path;
   const places = given.list().flatMap(([place, { name }]) => (name === wanted || isInside(root, place) ? [place] : []));
+  const added = wanted === undefined ? undefined : catalog.find(wanted);
+  if (places.length === 0 && added?.origin.scope === "installed") {
+    throw new SkillError("trust-added", {
+      message: `Skill '${added.name}' was agreed to when it was added`,
+      fix: `to switch it off: skillet disable ${quoted(added.name)}; to take it away: skillet remove ${quoted(added.name)}`,
+    });
+  }
   if (places.length === 0) {
     throw new SkillError("not-found", {
       message: `Nothing in ${displayPath(path, around)} has been trusted`,

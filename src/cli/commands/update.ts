@@ -1,0 +1,64 @@
+import { join } from "node:path";
+import type { LockedSkill } from "../../host/lock/format.ts";
+import { openOriginals } from "../../host/lock/originals.ts";
+import { SkillError } from "../../shared/error.ts";
+import type { Addition } from "../../supply/add.ts";
+import { provenanceOf } from "../../supply/fetch-offer.ts";
+import { type Refetched, refetch } from "../../supply/refetch.ts";
+import { inStaging } from "../../supply/staging.ts";
+import { planUpdate } from "../../supply/update.ts";
+import { EXIT } from "../exit.ts";
+import { discoverFor, surroundingsFor, warnOfConfiguration } from "../found.ts";
+import { printer, printJson } from "../io.ts";
+import { lockedPlace, named, sayNothingAdded } from "../locked-skills.ts";
+import type { Context } from "../program.ts";
+import { fetching, unlessStopped } from "../supply-fetch.ts";
+import { agreeAndPut } from "../supply-put.ts";
+
+interface UpdateOptions {
+  project?: boolean;
+  yes?: boolean;
+  dryRun?: boolean;
+  show?: boolean;
+  conflicts?: "mine" | "theirs";
+}
+
+/** Brings added skills up to date. What the user changed is kept, or the conflict is shown and nothing changes. */
+export async function update({ io, options, args }: Context<UpdateOptions>): Promise<number> {
+  const locked = lockedPlace(surroundingsFor(io, options), options.project ?? false);
+  const { place } = locked;
+  const entries = named(locked, args);
+  const found = await discoverFor(io, options);
+  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  const { around, home } = found;
+  if (entries.length === 0) {
+    printer(io.stderr, io.env).line`${sayNothingAdded(locked)}`;
+    if (options.json)
+      printJson(io.stdout, { place: place.folder, dryRun: options.dryRun ?? false, skills: [], problems: [] });
+    return EXIT.fine;
+  }
+  const updating = async (work: string) => {
+    const fetched = await fetching(io, "what was added", (signal) =>
+      refetch(entries, { around, work, env: io.env, signal }),
+    );
+    const problems: { name: string; error: SkillError }[] = [];
+    const plan = (name: string, entry: LockedSkill, refetched: Refetched | undefined): Addition[] => {
+      try {
+        if (!refetched || "error" in refetched) throw refetched?.error;
+        const { prepared, supply } = refetched;
+        const provenance = provenanceOf(supply.fetched, prepared.path, { place, around });
+        const originals = openOriginals(home);
+        const merging = { work: join(work, "merged"), conflicts: options.conflicts };
+        const planned = planUpdate({ name, entry, place, prepared, provenance, originals, ...merging });
+        return [{ name, prepared, ...(planned.is === "up-to-date" ? { is: "same" } : planned) }];
+      } catch (problem) {
+        if (!(problem instanceof SkillError)) throw problem;
+        problems.push({ name, error: problem });
+        return [];
+      }
+    };
+    const additions = entries.flatMap(([name, entry]) => plan(name, entry, fetched.get(name)));
+    return agreeAndPut(additions, { io, options, found, place, work, verb: "Update", problems });
+  };
+  return unlessStopped(io, "nothing was updated", () => inStaging(home, updating));
+}

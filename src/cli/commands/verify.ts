@@ -1,0 +1,134 @@
+import { join } from "node:path";
+import { LOCK_FILE } from "../../host/lock/format.ts";
+import { openStamps } from "../../host/lock/stamps.ts";
+import { openSigners } from "../../host/signers.ts";
+import { quoted } from "../../policy/trust.ts";
+import { count } from "../../shared/text.ts";
+import { checkSignature, type SignatureState } from "../../supply/signature.ts";
+import type { SkillsPlace } from "../../supply/skills-place.ts";
+import { unlockedIn, type Verified, verifySkill } from "../../supply/verify.ts";
+import { EXIT } from "../exit.ts";
+import { surroundingsFor } from "../found.ts";
+import { type Io, type Printer, printer, printJson } from "../io.ts";
+import { type LockedPlace, lockedPlace, named } from "../locked-skills.ts";
+import { fromHere } from "../next-step.ts";
+import type { Context } from "../program.ts";
+import { saySignature, showDrift } from "../supply-words.ts";
+import { printHanging } from "../wrap.ts";
+
+interface VerifyOptions {
+  project?: boolean;
+  requireSignature?: boolean;
+  full?: boolean;
+}
+
+/** `isEdited`: what was agreed to is not what its source gave. */
+type Row = Verified & { place: SkillsPlace; isEdited?: boolean; signature?: SignatureState };
+
+/** Compares added skills with their locks: those for all projects, and the workspace's. */
+export async function verify({ io, options, args }: Context<VerifyOptions>): Promise<number> {
+  const around = surroundingsFor(io, options);
+  const places = [...(options.project ? [] : [false]), true].map((isProject) => lockedPlace(around, isProject));
+  const stamps = openStamps(around.skilletHome);
+  const signers = openSigners(around.skilletHome);
+  const rows = places.flatMap((locked): Row[] => {
+    const { place } = locked;
+    const entries = chosen(locked, args, places);
+    const verified = entries.map(([name, entry]) => {
+      const isEdited = entry.upstream !== undefined;
+      const one = { ...verifySkill(place, name, entry, options.full ? undefined : stamps), isEdited };
+      if (!options.requireSignature) return one;
+      const folder = join(place.folder, name);
+      return { ...one, signature: checkSignature({ folder, name, signers }) };
+    });
+    // What else lies in a project's folder is the project's own.
+    const unlocked =
+      place.isProject || args.length > 0 ? [] : unlockedIn(place, new Set(locked.skills.map(([name]) => name)));
+    return [...verified, ...unlocked.map((name) => ({ name, is: "unlocked" as const }))].map((row) => ({
+      ...row,
+      place,
+    }));
+  });
+  const wrong = rows.filter(isWrong);
+  if (options.json) {
+    const skills = rows.map(({ place, ...row }) => ({ ...verifiedAsJson(row), place: place.folder }));
+    printJson(io.stdout, { skills, wrong: wrong.length });
+  } else print(io, rows, wrong, options.workspace);
+  return wrong.length > 0 ? EXIT.findings : EXIT.fine;
+}
+
+/** For programs. */
+export function verifiedAsJson({ name, is, ...more }: Verified): object {
+  return { name, state: is, ...more };
+}
+
+/** A name is looked for in all places, and must be in one. */
+function chosen(locked: LockedPlace, names: readonly string[], places: readonly LockedPlace[]): LockedPlace["skills"] {
+  if (names.length === 0) return locked.skills;
+  const missing = names.find((name) => !places.some(({ skills }) => skills.some(([other]) => other === name)));
+  if (missing !== undefined) return named(locked, [missing]);
+  return locked.skills.filter(([name]) => names.includes(name));
+}
+
+function isWrong({ is, signature }: Row): boolean {
+  return is !== "as-locked" || (signature !== undefined && signature.state !== "valid");
+}
+
+const MOST_SHOWN = 50;
+
+function print(io: Io, rows: readonly Row[], wrong: readonly Row[], workspace: string | undefined): void {
+  const out = printer(io.stdout, io.env);
+  for (const row of wrong.slice(0, MOST_SHOWN)) {
+    out.line`${out.red("✗")} ${out.bold(row.name)} ${said(row)} ${out.dim(`(${row.place.shown})`)}`;
+    if (row.is === "changed") showDrift(out, row.drift);
+    if (row.is === "unreadable") printHanging(out, "    ", [row.why], { indent: 4 });
+    if (row.signature && row.signature.state !== "valid") out.line`    it ${saySignature(row.signature)}`;
+  }
+  if (wrong.length > MOST_SHOWN) out.line`${out.dim(`… and ${wrong.length - MOST_SHOWN} more: --json has all`)}`;
+  if (rows.length === 0) printer(io.stderr, io.env).line`nothing was added yet: \`skillet add SOURCE\` does`;
+  else if (wrong.length === 0)
+    out.line`${out.green("✓")} ${count(rows.length, "skill")}, ${rows.length === 1 ? "as its" : "each as its"} lock says`;
+  else sayNext(out, rows, { wrong, workspace });
+}
+
+function said({ is }: Row): string {
+  switch (is) {
+    case "changed":
+      return "is not what its lock says";
+    case "missing":
+      return "is in the lock, and not there";
+    case "unlocked":
+      return `is there, and not in ${LOCK_FILE}`;
+    case "unreadable":
+      return "cannot be compared";
+    default:
+      return "is as its lock says";
+  }
+}
+
+function sayNext(
+  out: Printer,
+  rows: readonly Row[],
+  { wrong, workspace }: { wrong: readonly Row[]; workspace: string | undefined },
+): void {
+  out.line``;
+  out.line`${wrong.length} of ${count(rows.length, "skill")} ${wrong.length === 1 ? "differs" : "differ"}`;
+  const say = (line: string) => printHanging(out, "  ", [fromHere(line, workspace)], { indent: 2 });
+  const changed = wrong.filter(({ is }) => is === "changed");
+  if (changed.length > 0) {
+    const name = changed.length === 1 ? quoted(changed[0]?.name ?? "") : "NAME";
+    say(`to see the difference, and agree to it or not: skillet trust ${name}`);
+    const project = changed[0]?.place.isProject ? " --project" : "";
+    if (!changed.some(({ isEdited }) => isEdited))
+      say(`to have what was agreed to: remove its folder, then run: skillet add --frozen${project} ${name}`);
+  }
+  for (const [isProject, missing] of Map.groupBy(
+    wrong.filter(({ is }) => is === "missing"),
+    ({ place }) => place.isProject,
+  )) {
+    const names = missing.length > 5 ? "" : missing.map(({ name }) => ` ${quoted(name)}`).join("");
+    say(`to have what the lock says: skillet add --frozen${isProject ? " --project" : ""}${names}`);
+  }
+  if (wrong.some(({ is }) => is === "unlocked"))
+    say("what is not in the lock waits for a word of yours before it is used: skillet trust NAME");
+}

@@ -1,0 +1,102 @@
+import { Option } from "commander";
+import { examples } from "./examples.ts";
+import type { Entry } from "./program.ts";
+
+const PROJECT = "in this workspace, in place of all of them: .agents/skills";
+
+/** `skillet add`. */
+export const ADD: Entry = {
+  define: (command) =>
+    command
+      .description("add skills from a folder, an archive, a repository or a site: look, scan, agree, lock")
+      .argument("[source]", "./folder, file.zip, file.tar.gz, owner/repo, https://…, git@…, with //FOLDER and #REF")
+      .argument("[name...]", "which of its skills, where it has several")
+      .option("-a, --all", "all of its skills")
+      .option("--project", PROJECT)
+      .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
+      .option("-n, --dry-run", "show what would be added, and add nothing")
+      .option("--show", "also show all that will be followed and run, line by line")
+      .option("--force", "also put it in the place of one that was added from another source")
+      .option("--require-signature", "only what a known signer signed (`skillet signers`)")
+      .addOption(
+        new Option("--frozen", "add exactly what the lock says, and fail when it cannot be had: for CI").conflicts([
+          "all",
+          "force",
+        ]),
+      )
+      .addHelpText(
+        "after",
+        examples(
+          "skillet add acme/skills",
+          "skillet add acme/skills review --dry-run --show",
+          "skillet add https://git.example.com/team/skills.git//review#v2 --project",
+          "skillet add ./deploy.skill",
+          "skillet add https://skills.example.com --all",
+          "skillet add --frozen --project",
+        ),
+      ),
+  load: async () => (await import("./commands/add.ts")).add,
+};
+
+/** `skillet update`. */
+export const UPDATE: Entry = {
+  define: (command) =>
+    command
+      .description("bring added skills up to date with their sources; what you changed is kept")
+      .argument("[name...]", "skills; all that were added when left out")
+      .option("--project", PROJECT)
+      .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
+      .option("-n, --dry-run", "show what would change, and change nothing")
+      .option("--show", "show every line that changes, however many")
+      .addOption(
+        new Option("--conflicts <whose>", "whose text stays where you and the source changed the same").choices([
+          "mine",
+          "theirs",
+        ]),
+      )
+      .addHelpText(
+        "after",
+        examples("skillet update --dry-run", "skillet update deploy", "skillet update deploy --conflicts mine"),
+      ),
+  load: async () => (await import("./commands/update.ts")).update,
+};
+
+/** `skillet remove`. */
+export const REMOVE: Entry = {
+  define: (command) =>
+    command
+      .description("take added skills away again")
+      .argument("<name...>", "skills")
+      .option("--project", PROJECT)
+      .option("-n, --dry-run", "show what would be removed, and remove nothing")
+      .option("--force", "also those that you changed")
+      .addHelpText("after", examples("skillet remove deploy", "skillet remove deploy --project")),
+  load: async () => (await import("./commands/remove.ts")).remove,
+};
+
+/** `skillet verify`. */
+export const VERIFY: Entry = {
+  define: (command) =>
+    command
+      .description("compare added skills with their locks, to the last byte; exit 1 when one differs")
+      .argument("[name...]", "skills; all that were added when left out")
+      .option("--project", "only those of this workspace")
+      .option("--require-signature", "each must be signed by a known signer (`skillet signers`)")
+      .option("--full", "read every byte, also of what nobody has touched since the last look")
+      .addHelpText(
+        "after",
+        examples("skillet verify", "skillet verify deploy --full", "skillet verify --project --json"),
+      ),
+  load: async () => (await import("./commands/verify.ts")).verify,
+};
+
+/** `skillet outdated`. */
+export const OUTDATED: Entry = {
+  define: (command) =>
+    command
+      .description("ask the sources of added skills whether they have something newer; exit 1 when one has")
+      .argument("[name...]", "skills; all that were added when left out")
+      .option("--project", PROJECT)
+      .addHelpText("after", examples("skillet outdated", "skillet outdated --json")),
+  load: async () => (await import("./commands/outdated.ts")).outdated,
+};

@@ -1,0 +1,139 @@
+import { join } from "node:path";
+import { type DiscoverOptions, surroundings } from "../host/discover.ts";
+import type { LockedSkills } from "../host/lock/format.ts";
+import { openOriginals } from "../host/lock/originals.ts";
+import { openStamps } from "../host/lock/stamps.ts";
+import { openTrust } from "../host/trust.ts";
+import { mend } from "../install/apply.ts";
+import { defined } from "../shared/defined.ts";
+import { SkillError } from "../shared/error.ts";
+import { copySkill } from "../source/digest.ts";
+import { statOf } from "../source/file.ts";
+import { readFolderSkill } from "../source/folder-skill.ts";
+import { locations, type Surroundings } from "../source/locations.ts";
+import { type Addition, planAdd } from "./add.ts";
+import { parseAddress } from "./address.ts";
+import { type Candidate, candidateOf, distinct, prepare } from "./candidate.ts";
+import { fetchOffer, provenanceOf, type Supply } from "./fetch-offer.ts";
+import { change } from "./put.ts";
+import { lockedIn, placeFor, type SkillsPlace } from "./skills-place.ts";
+import { inStaging } from "./staging.ts";
+import { type Verified, verifySkill } from "./verify.ts";
+
+export interface AddSkillsOptions extends Pick<DiscoverOptions, "workspace" | "home" | "env"> {
+  /** As `skillet add` takes it. */
+  source: string;
+  /** Which of its skills; all of them when left out. */
+  names?: readonly string[];
+  /** Into the workspace's own folder, in place of the user's. */
+  isProject?: boolean;
+  /** Whether one that was added from another source gives way. */
+  isForced?: boolean;
+  /** Asked with all that is to come, before anything is put in its place: whether it may be. */
+  agree(coming: readonly Coming[]): boolean | Promise<boolean>;
+  signal?: AbortSignal;
+}
+
+/** A skill that is to be put in its place. */
+export type Coming = Extract<Addition, { is: "new" | "update" }>;
+
+/**
+ * Adds skills from elsewhere: fetched, looked at, agreed to, put in their place and locked, all of them or none. Gives what came of each;
+ * nothing when it was not agreed to. Throws a SkillError when one cannot be added.
+ */
+export async function addSkills(options: AddSkillsOptions): Promise<readonly Addition[] | undefined> {
+  const { source, names = [], isProject = false, isForced = false, agree, signal } = options;
+  const around = surroundings(options);
+  const place = placeFor(around, isProject);
+  if (statOf(place.folder)) mend(place.folder);
+  const address = parseAddress(source, { cwd: around.workspace, home: around.home });
+  return inStaging(around.skilletHome, async (work) => {
+    const supply = await fetchOffer(address, work, { env: around.env, names, ...defined({ signal }) });
+    const { offer } = supply;
+    const chosen = distinct(names.length > 0 ? names.map((name) => candidateOf(name, offer)) : offer.candidates);
+    const planning = { supply, place, around, work, locked: lockedIn(place), isForced };
+    const { additions, problems } = planAdditions(chosen, planning);
+    const [problem] = problems;
+    if (problem) throw problem;
+    if (chosen.length === 0) throw nothingThere(supply);
+    const coming = additions.filter(isComing);
+    if (coming.length === 0) return additions;
+    if (!(await agree(coming))) return undefined;
+    change({ place, put: coming.map(({ put }) => put), skilletHome: around.skilletHome });
+    if (isProject)
+      trustPlaced(new Set(coming.map(({ name }) => name)), place, openTrust(around.skilletHome, locations(around)));
+    return additions;
+  });
+}
+
+export function isComing(addition: Addition): addition is Coming {
+  return addition.is === "new" || addition.is === "update";
+}
+
+export interface Planning {
+  supply: Supply;
+  place: SkillsPlace;
+  around: Surroundings;
+  /** A folder of ours. */
+  work: string;
+  locked: LockedSkills;
+  isForced: boolean;
+}
+
+/** Looks at what was chosen, and plans to add it. All that stands against any of them is given at once. */
+export function planAdditions(
+  chosen: readonly Candidate[],
+  { supply, place, around, work, locked, isForced }: Planning,
+): { additions: Addition[]; problems: SkillError[] } {
+  const originals = openOriginals(around.skilletHome);
+  const additions: Addition[] = [];
+  const problems: SkillError[] = [];
+  for (const candidate of chosen) {
+    try {
+      const prepared = prepare(candidate, supply.fetched, join(work, "skills", candidate.skill.name));
+      const provenance = provenanceOf(supply.fetched, candidate.path, { place, around });
+      additions.push(planAdd({ prepared, provenance, place, locked, originals, work: join(work, "merged"), isForced }));
+    } catch (error) {
+      if (!(error instanceof SkillError)) throw error;
+      problems.push(error);
+    }
+  }
+  return { additions, problems };
+}
+
+/** There is no skill in a source. */
+export function nothingThere({ offer, fetched }: Supply): SkillError {
+  const broken = offer.diagnostics.find(({ severity }) => severity === "error");
+  return new SkillError("no-skills", {
+    message: broken ? `None of its skills can be loaded: ${broken.message}` : "There is no skill in it",
+    fix: broken
+      ? "tell whoever wrote it"
+      : fetched.links.size > 0
+        ? "it holds links, which are not followed: name the folder that they lead to (//FOLDER)"
+        : "a skill is a folder with a SKILL.md: check the source, and its //FOLDER",
+  });
+}
+
+/** Writes down that skills of a workspace are trusted, as they are in their place now. */
+export function trustPlaced(
+  names: ReadonlySet<string>,
+  { folder }: SkillsPlace,
+  trust: Pick<ReturnType<typeof openTrust>, "grant">,
+): void {
+  trust.grant(
+    [...names].flatMap((name) => {
+      const read = readFolderSkill(join(folder, name), { scope: "workspace", source: ".agents/skills" });
+      return read && "skill" in read ? [{ skill: read.skill, copy: copySkill(read.skill) }] : [];
+    }),
+  );
+}
+
+/** Compares all that was added with its lock. Throws a SkillError when the lock cannot be used. */
+export function verifySkills(
+  options: Pick<DiscoverOptions, "workspace" | "home" | "env"> & { isProject?: boolean; isFull?: boolean } = {},
+): Verified[] {
+  const around = surroundings(options);
+  const place = placeFor(around, options.isProject ?? false);
+  const stamps = options.isFull ? undefined : openStamps(around.skilletHome);
+  return Object.entries(lockedIn(place)).map(([name, entry]) => verifySkill(place, name, entry, stamps));
+}

@@ -1,0 +1,12 @@
+export type { Drift } from "../host/lock/drift.ts";
+export { type LockedFile, type LockedSkill, parseLock, printLock } from "../host/lock/format.ts";
+export { treeDigest, treeOf } from "../host/lock/tree.ts";
+export { openSigners, type Signer, type Signers } from "../host/signers.ts";
+export type { ScanFinding, ScanSubject, Weight } from "../scan/finding.ts";
+export { scanFiles, scanSkill, subjectOf } from "../scan/scan.ts";
+export type { Addition } from "./add.ts";
+export { type AddSkillsOptions, addSkills, type Coming, verifySkills } from "./add-skills.ts";
+export { parseAddress, sayAddress } from "./address.ts";
+export type { Address } from "./contract.ts";
+export { checkSignature, type SignatureState, signSkill } from "./signature.ts";
+export type { Verified } from "./verify.ts";

@@ -1,0 +1,140 @@
+import { appendFileSync, chmodSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { skillText, writeFiles } from "../support/folder.ts";
+import { makeRepository } from "../support/repositories.ts";
+import { repositoryOf, supplyScene } from "./supply-scene.ts";
+
+async function added() {
+  const scene = supplyScene();
+  const source = makeRepository({
+    "x/SKILL.md": skillText("x"),
+    "x/scripts/go.sh": "#!/bin/sh\necho one\n",
+    "x/.hidden": "dot\n",
+  });
+  await scene.run(["add", source.url, "--yes"]);
+  return { ...scene, source, at: (path: string) => join(scene.installed, "x", path) };
+}
+
+type Added = Awaited<ReturnType<typeof added>>;
+
+describe("skillet verify", () => {
+  it("says that all is as it was, also when every byte is read", async () => {
+    const { run, json, installed } = await added();
+    for (const args of [["verify"], ["verify"], ["verify", "--full"], ["verify", "x"]])
+      expect(await run(args)).toMatchObject({ code: 0, stdout: "✓ 1 skill, as its lock says\n", stderr: "" });
+    expect(await json(["verify"])).toEqual({
+      skills: [{ name: "x", state: "as-locked", isEdited: false, place: installed }],
+      wrong: 0,
+    });
+  });
+
+  it.each<[string, (scene: Added) => void, string]>([
+    ["an added file", ({ at }) => writeFileSync(at("more.md"), "more\n"), "more.md was added"],
+    ["an added dot file", ({ at }) => writeFileSync(at(".more"), ""), ".more was added"],
+    ["a removed file", ({ at }) => rmSync(at("scripts/go.sh")), "scripts/go.sh is gone"],
+    ["a removed dot file", ({ at }) => rmSync(at(".hidden")), ".hidden is gone"],
+    ["a changed file", ({ at }) => appendFileSync(at("SKILL.md"), "\n"), "SKILL.md was changed"],
+    [
+      "a changed file of the same size",
+      ({ at }) => writeFileSync(at("scripts/go.sh"), "#!/bin/sh\necho two\n"),
+      "scripts/go.sh was changed",
+    ],
+    ["a file that can be run now", ({ at }) => chmodSync(at("scripts/go.sh"), 0o755), "scripts/go.sh has another mode"],
+    [
+      "a link in a file's place",
+      ({ at }) => {
+        rmSync(at("scripts/go.sh"));
+        symlinkSync("../SKILL.md", at("scripts/go.sh"));
+      },
+      "scripts/go.sh was changed",
+    ],
+  ])("[Q-04] finds %s: exit 1, with the list", async (_, change, says) => {
+    const scene = await added();
+    await scene.run(["verify"]); // What was seen once is not looked at again: but this is.
+    change(scene);
+    for (const args of [["verify"], ["verify", "--full"]]) {
+      const { code, stdout } = await scene.run(args);
+      expect(code).toBe(1);
+      expect(stdout).toBe(
+        `✗ x is not what its lock says (~/.skillet/installed)\n    ${says}\n\n1 of 1 skill differs\n` +
+          "  to see the difference, and agree to it or not: skillet trust x\n" +
+          "  to have what was agreed to: remove its folder, then run: skillet add --frozen x\n",
+      );
+    }
+    expect((await scene.run(["run", "x"])).code).toBe(3);
+  });
+
+  it("finds one that is gone and one that nobody added, and what it says to do helps", async () => {
+    const { run, json, installed } = await added();
+    rmSync(join(installed, "x"), { recursive: true });
+    writeFiles(installed, { "y/SKILL.md": skillText("y") });
+    const { code, stdout } = await run(["verify"]);
+    expect(code).toBe(1);
+    expect(stdout).toBe(
+      "✗ x is in the lock, and not there (~/.skillet/installed)\n" +
+        "✗ y is there, and not in skills.lock (~/.skillet/installed)\n" +
+        "\n2 of 2 skills differ\n" +
+        "  to have what the lock says: skillet add --frozen x\n" +
+        "  what is not in the lock waits for a word of yours before it is used: skillet trust NAME\n",
+    );
+    expect(await json(["verify"])).toMatchObject({ skills: [{ state: "missing" }, { state: "unlocked" }], wrong: 2 });
+    expect((await run(["run", "y"])).code).toBe(3);
+    expect((await run(["add", "--frozen", "x"])).code).toBe(0);
+    expect((await run(["verify", "x"])).code).toBe(0);
+  });
+
+  it("has back what was agreed to, as it says", async () => {
+    const { run, at, installed } = await added();
+    writeFileSync(at("more.md"), "more\n");
+    rmSync(join(installed, "x"), { recursive: true });
+    expect((await run(["add", "--frozen", "x"])).code).toBe(0);
+    expect(await run(["verify"])).toMatchObject({ code: 0 });
+  });
+
+  it.each<[string, (text: string) => string, RegExp]>([
+    ["edited", (text) => text.replace('"mode": "644"', '"mode": "755"'), /it was edited/],
+    ["of a version that nobody knows", (text) => text.replace('"version": 1', '"version": 9'), /it is of version 9/],
+    ["no JSON", () => "{", /it is no JSON/],
+  ])("[Q-04] goes by no lock that is %s, and says so once", async (_, change, says) => {
+    const { run, lock } = await added();
+    writeFileSync(lock, change(readFileSync(lock, "utf8")));
+    for (const args of [
+      ["verify"],
+      ["list", "--installed"],
+      ["update"],
+      ["remove", "x"],
+      ["outdated"],
+      ["add", "--frozen"],
+    ]) {
+      const { code, stdout, stderr } = await run(args);
+      expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: "" });
+      expect(stderr).toMatch(says);
+      expect(stderr.match(/skills\.lock/g)).toHaveLength(1);
+    }
+    expect((await run(["run", "x"])).code).toBe(3);
+  });
+
+  it("looks at the workspace's too, and names --project where it is needed", async () => {
+    const { run, cwd } = await added();
+    await run(["add", repositoryOf("z").url, "--project", "--yes"]);
+    expect((await run(["verify"])).stdout).toBe("✓ 2 skills, each as its lock says\n");
+    rmSync(join(cwd, ".agents/skills/z"), { recursive: true });
+    const { stdout } = await run(["verify"]);
+    expect(stdout).toContain("✗ z is in the lock, and not there (.agents/skills)\n");
+    expect(stdout).toContain("skillet add --frozen --project z\n");
+    expect((await run(["verify", "x"])).code).toBe(0);
+    expect((await run(["verify", "--project"])).code).toBe(1);
+    expect((await run(["verify", "nope"])).code).toBe(1);
+  });
+
+  it("says what to do where nothing was added", async () => {
+    const { run, json } = supplyScene();
+    expect(await run(["verify"])).toMatchObject({
+      code: 0,
+      stderr: "nothing was added yet: `skillet add SOURCE` does\n",
+    });
+    expect(await json(["verify"])).toEqual({ skills: [], wrong: 0 });
+    expect(await json(["list", "--installed"])).toEqual({ skills: [] });
+  });
+});
