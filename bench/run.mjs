@@ -15,10 +15,12 @@ import * as runsReport from "./runs/report.mjs";
 import { runs } from "./runs.mjs";
 import * as sandboxReport from "./sandbox/report.mjs";
 import { sandbox } from "./sandbox.mjs";
+import * as supplyReport from "./supply/report.mjs";
+import { supply } from "./supply.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [mcp] [capability] [render] [install] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [mcp] [capability] [render] [install] [supply] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -38,6 +40,7 @@ const BENCHES = {
   capability: { measure: capability, ...capabilityReport },
   render: { measure: render, ...renderReport },
   install: { measure: install, ...installReport },
+  supply: { measure: supply, ...supplyReport },
 };
 
 try {
