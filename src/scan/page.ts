@@ -64,11 +64,12 @@ export class Page {
   }
 }
 
-/** What a file is, by its name and its first bytes. */
-export function kindOf(path: string, start: string, executable: boolean): PageKind {
+/** What a file is, by its name and by how its text begins. */
+export function kindOf(path: string, text: string, executable: boolean): PageKind {
   const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
   const ending = /\.([a-z0-9]+)$/.exec(name)?.[1] ?? "";
-  if (start.startsWith("#!") || CODE.has(ending) || CODE_NAMES.test(name) || CODE_PATHS.test(path)) return "code";
+  if (text.startsWith("#!") || CODE.has(ending) || CODE_NAMES.test(name) || CODE_PATHS.test(path)) return "code";
+  if (/^ya?ml$/.test(ending) && STEPS.test(text.slice(0, LONGEST_HEAD))) return "code";
   if (DATA.has(ending)) return "data";
   return ending === "" && executable ? "code" : "document";
 }
@@ -78,8 +79,11 @@ const CODE = new Set(
     " ",
   ),
 );
+/** Workflows of build servers, which run what stands in them. */
+const STEPS = /^\s{0,12}(?:- )?(?:runs-on|run|script|before_script|after_script|entrypoint|postCreateCommand)\s?:/m;
+const LONGEST_HEAD = 16_384;
 const CODE_NAMES =
-  /^(?:makefile|dockerfile|justfile|rakefile|gemfile|procfile|package\.json|\.mcp\.json|mcp\.json|hooks\.json|setup\.cfg|\.(?:bash|zsh)(?:rc|_profile)|\.profile|\.envrc|crontab)$/;
+  /^(?:makefile|dockerfile|justfile|rakefile|devcontainer\.json|composer\.json|gemfile|procfile|package\.json|\.mcp\.json|mcp\.json|hooks\.json|setup\.cfg|\.(?:bash|zsh)(?:rc|_profile)|\.profile|\.envrc|crontab)$/;
 const CODE_PATHS = /(?:^|\/)(?:\.github\/workflows\/|\.vscode\/|\.claude\/|\.cursor\/|\.git\/hooks\/|\.husky\/)/;
 const DATA = new Set(
   "json jsonl csv tsv yaml yml toml ini cfg lock css scss less svg xml ipynb map snap log po env example".split(" "),

@@ -1,31 +1,50 @@
 import type { PageRule, Rule, TextRule } from "./rule.ts";
+import { ASKED_RULES } from "./rules/asked.ts";
 import { ENCODED_COMMAND } from "./rules/blob.ts";
+import { CONCEAL_RULES } from "./rules/conceal.ts";
+import { DECEIVE_PAGE_RULES, DECEIVE_RULES } from "./rules/deceive.ts";
 import { ENCODED_RULES } from "./rules/encoded.ts";
 import { FETCH_PAGE_RULES, FETCH_RULES } from "./rules/fetch.ts";
 import { FILE_RULES } from "./rules/file.ts";
+import { FLOW_RULES } from "./rules/flow.ts";
+import { GATHER_PAGE_RULES, GATHER_RULES } from "./rules/gather.ts";
 import { HARM_PAGE_RULES, HARM_RULES } from "./rules/harm.ts";
 import { HIDDEN_RULES } from "./rules/hidden.ts";
+import { INSTALL_PAGE_RULES, INSTALL_RULES } from "./rules/install.ts";
 import { LEAK_RULES } from "./rules/leak.ts";
+import { OBSCURE_RULES } from "./rules/obscure.ts";
 import { OVERRIDE_RULES } from "./rules/override.ts";
 import { PERSIST_RULES } from "./rules/persist.ts";
-import { SECRET_PAGE_RULES, SECRET_RULES } from "./rules/secrets.ts";
-import { TOLD_PAGE_RULES, TOLD_RULES } from "./rules/told.ts";
+import { SECRET_RULES } from "./rules/secrets.ts";
+import { THEFT_RULES } from "./rules/theft.ts";
+import { TOLD_RULES } from "./rules/told.ts";
+import { WEAKEN_RULES } from "./rules/weaken.ts";
 
 export const TEXT_RULES: readonly TextRule[] = [
   ...FETCH_RULES,
+  ...INSTALL_RULES,
   ...SECRET_RULES,
+  ...GATHER_RULES,
+  ...ASKED_RULES,
   ...LEAK_RULES,
+  ...DECEIVE_RULES,
   ...ENCODED_RULES,
+  ...OBSCURE_RULES,
   ...OVERRIDE_RULES,
+  ...CONCEAL_RULES,
+  ...WEAKEN_RULES,
   ...PERSIST_RULES,
   ...HARM_RULES,
 ];
 
 export const PAGE_RULES: readonly PageRule[] = [
   ...FETCH_PAGE_RULES,
-  ...SECRET_PAGE_RULES,
+  ...FLOW_RULES,
+  ...INSTALL_PAGE_RULES,
+  ...THEFT_RULES,
+  ...GATHER_PAGE_RULES,
+  ...DECEIVE_PAGE_RULES,
   ...HARM_PAGE_RULES,
-  ...TOLD_PAGE_RULES,
 ];
 
 export const PARTLY_READ: Rule = {
@@ -41,17 +60,27 @@ export const RULES: readonly Rule[] = [
   ...HIDDEN_RULES,
   ...FETCH_RULES,
   ...FETCH_PAGE_RULES,
+  ...FLOW_RULES,
+  ...INSTALL_RULES,
+  ...INSTALL_PAGE_RULES,
   ...SECRET_RULES,
-  ...SECRET_PAGE_RULES,
+  ...THEFT_RULES,
+  ...GATHER_RULES,
+  ...GATHER_PAGE_RULES,
+  ...ASKED_RULES,
   ...LEAK_RULES,
+  ...DECEIVE_RULES,
+  ...DECEIVE_PAGE_RULES,
   ...ENCODED_RULES,
   ENCODED_COMMAND,
+  ...OBSCURE_RULES,
   ...OVERRIDE_RULES,
+  ...CONCEAL_RULES,
+  ...WEAKEN_RULES,
   ...PERSIST_RULES,
   ...HARM_RULES,
   ...HARM_PAGE_RULES,
   ...TOLD_RULES,
-  ...TOLD_PAGE_RULES,
   ...FILE_RULES,
   PARTLY_READ,
 ];

@@ -3,7 +3,7 @@ import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import { excerpt } from "./excerpt.ts";
 import { type ScanFinding, type ScanSubject, WEIGHTS, type Weight } from "./finding.ts";
-import { isMentioned } from "./mention.ts";
+import { isMentioned, isSample } from "./mention.ts";
 import { kindOf, Page } from "./page.ts";
 import { type BytesOfFile, PLACES, type Place, type Rule, type Weighing } from "./rule.ts";
 import { commandIn, ENCODED_COMMAND } from "./rules/blob.ts";
@@ -38,9 +38,10 @@ class Scan {
   readonly #found: ScanFinding[] = [];
   readonly #counts = new Map<string, number>();
   readonly #pages: Page[] = [];
+  #all: ScanSubject["files"] = new Map();
 
   skill({ description, manifest, files }: ScanSubject): ScanFinding[] {
-    for (const [path, file] of files) this.#file({ path, ...file });
+    this.#each(files);
     const own = files.get("SKILL.md");
     let read: string | undefined;
     const head = () => {
@@ -63,8 +64,20 @@ class Scan {
   }
 
   files(files: ScanSubject["files"]): ScanFinding[] {
-    for (const [path, file] of files) this.#file({ path, ...file });
+    this.#each(files);
     return this.#result();
+  }
+
+  #each(files: ScanSubject["files"]): void {
+    this.#all = files;
+    for (const [path, file] of files) this.#file({ path, ...file });
+  }
+
+  #isSample(page: Page, line: number): boolean {
+    return isSample(page, line, (path) => {
+      const file = this.#all.get(path);
+      return file && textOf(file.bytes.subarray(0, LONGEST_HEAD));
+    });
   }
 
   #file(given: BytesOfFile): void {
@@ -84,7 +97,7 @@ class Scan {
     const passed = pass(bytes);
     if (passed.hits.length === 0 && passed.runs.length === 0 && !passed.mayHide) return;
     const text = textOf(bytes);
-    const page = new Page(path, kindOf(path, text.slice(0, 2), executable), text);
+    const page = new Page(path, kindOf(path, text, executable), text);
     this.#pages.push(page);
     if (passed.mayHide) this.#hidden(page, text);
     this.#statements(page, passed);
@@ -106,7 +119,8 @@ class Scan {
         if (weight === undefined && ++ignored < MOST_IGNORED) continue;
         if (weight === undefined) break;
         const isMention =
-          rule.heedsMentions !== false && weight !== "low" && isMentioned(page, { line, column, place });
+          weight !== "low" &&
+          ((rule.heedsMentions !== false && isMentioned(page, { line, column, place })) || this.#isSample(page, line));
         const seen = statement.text.slice(found.index, found.index + found.length);
         this.#say(rule, {
           weight: isMention ? "low" : weight,
@@ -128,7 +142,8 @@ class Scan {
       if (!rule.all.every((_, list) => lists.has(from + list))) continue;
       const found = rule.find(page);
       if (!found) continue;
-      const { line, weight = rule.weight, seen } = found;
+      const { line, seen } = found;
+      const weight = this.#isSample(page, line) ? "low" : (found.weight ?? rule.weight);
       this.#say(rule, { weight, file: page.path, line: line + 1, column: 1, seen });
     }
   }

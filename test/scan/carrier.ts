@@ -7,6 +7,10 @@ import { readManifest } from "../../src/skill/manifest.ts";
 export interface Labelled {
   id: string;
   files: Readonly<Record<string, string | Uint8Array>>;
+  /** What it is about. */
+  family?: string;
+  /** What is harmful in it, in a line. */
+  what?: string;
   /** Of the second round: rules were changed for all of them. */
   isSecond?: boolean;
 }

@@ -1,7 +1,7 @@
-import type { Fresh } from "./fresh.ts";
+import type { Labelled } from "./carrier.ts";
 
 /** Sixty harms as they are published, written by somebody who had not read a rule. They are not changed when a rule is. */
-export const freshHarmful: readonly Fresh[] = [
+export const FRESH_HARMFUL: readonly Labelled[] = [
   // Hidden Unicode
   {
     id: "tags-in-rules",

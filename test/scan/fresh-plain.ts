@@ -1,7 +1,7 @@
-import type { Fresh } from "./fresh.ts";
+import type { Labelled } from "./carrier.ts";
 
 /** Sixty skills of the kind that people publish, written by somebody who had not read a rule. They are not changed when a rule is. */
-export const freshPlain: readonly Fresh[] = [
+export const FRESH_PLAIN: readonly Labelled[] = [
   {
     id: "uv-project",
     family: "installers",

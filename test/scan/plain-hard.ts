@@ -104,7 +104,7 @@ export const HARD: readonly Hard[] = [
   ),
 
   body(
-    "security-review",
+    "security-review-notes",
     "Flag these in a change:\n\n- secrets in code: keys, tokens, passwords, a committed `.env`\n- `eval`, `exec`, `child_process` with text of the user\n- `curl … | bash` in scripts, and `rm -rf` with a variable\n- reads of `~/.ssh`, `~/.aws/credentials` or `/etc/shadow`",
   ),
   body(
@@ -124,7 +124,7 @@ export const HARD: readonly Hard[] = [
     "Check that `/etc/shadow` has mode 640, that `authorized_keys` holds only known keys, that no user has `NOPASSWD` in sudoers, and list all crontabs and systemd timers.",
   ),
   body(
-    "incident-response",
+    "incident-notes",
     "Typical signs of a break-in: new lines in `~/.bashrc`, unknown LaunchAgents, a cron entry that calls `curl`, a reverse shell (`bash -i`), cleared shell history, a miner such as xmrig.",
   ),
   body(

@@ -16,7 +16,7 @@ const COMMAND =
 /** What a run of characters stands for, if that is a command. */
 export function commandIn(run: string): string | undefined {
   const text = run.slice(0, LONGEST);
-  for (const decode of [fromHex, fromBase64]) {
+  for (const decode of [fromHex, fromBase64, fromReversed]) {
     const decoded = decode(text);
     if (decoded !== undefined && isReadable(decoded) && COMMAND.test(decoded)) return decoded;
   }
@@ -30,6 +30,11 @@ function fromHex(text: string): string | undefined {
 function fromBase64(text: string): string {
   const decoded = Buffer.from(text.replace(/^[=/+]+/, ""), "base64").toString("latin1");
   return decoded.length > 3 && decoded[1] === "\0" && decoded[3] === "\0" ? decoded.replaceAll("\0", "") : decoded;
+}
+
+/** Turned around so that no decoder takes it as it is: the padding then stands first. */
+function fromReversed(text: string): string | undefined {
+  return /^={1,2}[A-Za-z0-9+/]/.test(text) ? fromBase64([...text].reverse().join("")) : undefined;
 }
 
 function isReadable(text: string): boolean {

@@ -80,7 +80,7 @@ export const HARM_RULES: readonly TextRule[] = [
     fix: "have it mount only the folder it works on",
     words: ["docker run", "podman run", "nsenter", "hostpath"],
     find: first(
-      /\b(?:docker|podman)\s{1,3}run\b[^\n]{0,200}?(?:-v|--volume|--mount)[ =]["']?(?:\/:\/|type=bind,(?:source|src)=\/,)/,
+      /\b(?:docker|podman)\s{1,3}run\b[^\n]{0,200}?(?:-v|--volume|--mount)[ =]["']?(?:\/:\/|(?:~|\$\{?HOME\}?)\/?["']?:\/|type=bind,(?:source|src)=(?:\/|~|\$\{?HOME\}?),)/,
       /\bnsenter\b[^\n]{0,60}?(?:-t\s{0,2}1\b|--target[ =]1\b)/,
     ),
   },

@@ -1,7 +1,7 @@
 import { isData } from "../../skill/data.ts";
 import { judgePattern } from "../../skill/pattern.ts";
 import type { Page } from "../page.ts";
-import type { PageRule, SkillRule, Told } from "../rule.ts";
+import type { SkillRule, Told } from "../rule.ts";
 
 /** What a page must hold for these rules to see it. */
 export const TOLD_WORDS = [
@@ -21,12 +21,26 @@ export const TOLD_WORDS = [
     "invoke-restmethod",
   ],
   ...[".env", "os.environ", "getenv", "env["],
+  ...[
+    "aws s3",
+    "s3api",
+    "kubectl ",
+    "terraform ",
+    "drop table",
+    "delete from",
+    "insert into",
+    "unlink",
+    "rm -",
+    "rmtree",
+    "rmsync",
+  ],
+  ...["git push", "git reset", "os.remove", "-x delete", "remove-item", "leaves", "locally", "offline", "never sent"],
 ];
 
 const NETWORK =
   /\brequests\.(?:get|post|put|patch|delete|request|Session)\(|urlopen\(|\bhttpx\.\w|\bfetch\(\s?["'`$\w]|\baxios[.(]|\bhttps?\.(?:get|request)\(|(?:^|[\s;&|(`$])(?:curl|wget)\s{1,3}-?[\w"'$]|\bsocket\.(?:socket|create_connection)\(|Invoke-(?:WebRequest|RestMethod)\b/;
 const OFFLINE =
-  /\b(?:works? offline|runs? offline|fully offline|no network|without (?:a |the |any )?(?:network|internet)|nothing leaves|never leaves|no data leaves|local(?:ly)? only|no internet)\b/i;
+  /\b(?:works? offline|runs? offline|fully offline|no network|without (?:a |the |any )?(?:network|internet)|nothing leaves|never leaves|no data leaves|local(?:ly)? only|no internet|(?:no|without|zero) (?:telemetry|tracking|data collection|network (?:access|calls|requests))|(?:stays?|kept|remains?) on (?:your|this|the) (?:machine|computer|device)|(?:does not|doesn't|never) (?:send|upload|transmit|phone home|call out))\b/i;
 const SECRET_NAME =
   /^[A-Z][A-Z0-9_]{2,60}_(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$|^(?:AWS_SECRET_ACCESS_KEY|GH_TOKEN|DATABASE_URL)$/;
 const PROGRAMS =
@@ -46,7 +60,7 @@ export const TOLD_RULES: readonly SkillRule[] = [
     title: "wants to be used for nearly everything",
     why: "A skill that is always chosen is read in every conversation, whatever that is about.",
     fix: "have it say what it is for",
-    *find({ manifest: { triggers, paths }, description, lineOf }) {
+    *find({ manifest: { triggers, paths, data }, description, lineOf }) {
       const pattern = triggers.patterns.find((text) => {
         const judged = judgePattern(text);
         return "isBroad" in judged && judged.isBroad;
@@ -56,9 +70,11 @@ export const TOLD_RULES: readonly SkillRule[] = [
         (text) => text.trim().length < 2 || COMMON.has(text.trim().toLowerCase()),
       );
       if (word !== undefined) yield { line: lineOf("triggers"), seen: word };
+      const isAlways = ALWAYS.find((key) => data[key] === true);
+      if (isAlways !== undefined) yield { line: lineOf(isAlways), seen: `${isAlways}: true` };
       if (paths.some((glob) => /^(?:\*\*?(?:\/\*)?)$/.test(glob)))
         yield { line: lineOf("paths"), weight: "low", seen: "every file" };
-      const claim = CLAIM.exec(description);
+      const claim = CLAIMS.map((pattern) => pattern.exec(description)).find((match) => match !== null);
       if (claim) yield { line: lineOf("description"), seen: claim[0] };
     },
   },
@@ -69,9 +85,24 @@ export const TOLD_RULES: readonly SkillRule[] = [
     why: "One of the two is not true.",
     fix: "look at what it sends, and to whom",
     *find({ description, manifest, pages }) {
-      if (!OFFLINE.test(description) && !OFFLINE.test(manifest.compatibility ?? "")) return;
       const used = usesNetwork(pages);
-      if (used) yield used;
+      if (used === undefined) return;
+      const isClaimed = [description, manifest.compatibility ?? ""].some((text) => OFFLINE.test(text));
+      if (isClaimed || isSaid(pages, KEPT)) yield used;
+    },
+  },
+  {
+    id: "says-read-only",
+    weight: "medium",
+    title: "says that it only reads, and changes or deletes",
+    why: "One of the two is not true.",
+    fix: "look at what it changes, and where",
+    *find({ description, manifest, pages }) {
+      if (!READ_ONLY.test(description) && !READ_ONLY.test(manifest.compatibility ?? "")) return;
+      for (const page of pages.filter(({ kind }) => kind === "code")) {
+        const line = page.lines.findIndex((text, at) => page.placeAt(at) === "code" && isChange(text.slice(0, 1000)));
+        if (line !== -1) return yield { file: page.path, line, seen: page.lines[line] ?? "" };
+      }
     },
   },
   {
@@ -169,12 +200,44 @@ export const TOLD_RULES: readonly SkillRule[] = [
   },
 ];
 
-const CLAIM =
-  /\b(?:use|invoke|load|call|run|activate) (?:this|it)(?: skill)? (?:first,? )?(?:always|for (?:everything|anything|(?:every|any|all) (?:requests?|tasks?|questions?|messages?|conversations?|prompts?))|(?:in|on|at|before) (?:every|any|all|each) (?:requests?|tasks?|messages?|conversations?|prompts?|answers?|responses?))(?=\s{0,2}(?:[.,;!]|$| (?:whatever|regardless|no matter)))|\b(?:every|any|all) (?:requests?|messages?|tasks?),? (?:whatever|no matter what|regardless of what) (?:the )?(?:user|it|they)\b/i;
+/** Keys of clients that load a text into every conversation. */
+const ALWAYS = ["alwaysApply", "always_apply", "always-apply", "always"];
+const CLAIMS: readonly RegExp[] = [
+  /\b(?:use|invoke|load|call|run|activate) (?:this|it)(?: skill)? (?:first,? )?(?:always|for (?:everything|anything|(?:every|any|all) (?:requests?|tasks?|questions?|messages?|conversations?|prompts?))|(?:in|on|at|before) (?:every|any|all|each) (?:requests?|tasks?|messages?|conversations?|prompts?|answers?|responses?))(?=\s{0,2}(?:[.,;!]|$| (?:whatever|regardless|no matter)))|\b(?:every|any|all) (?:requests?|messages?|tasks?),? (?:whatever|no matter what|regardless of what) (?:the )?(?:user|it|they)\b/i,
+  /\b(?:prefer|choose|use|pick|select)\b[^.]{0,30}?\b(?:over|instead of|rather than|in place of|before)\b[^.]{0,60}?\b(?:any|all|every|the) (?:other|others|existing|built-in) (?:\w{1,20} )?(?:skills?|tools?|agents?|plugins?)\b/i,
+  /\b(?:other|all other|existing|built-in) (?:\w{1,20} )?(?:skills?|tools?)\b[^.]{0,40}?\b(?:are|is|return|produce|have been)\b[^.]{0,30}?\b(?:deprecated|outdated|broken|unsafe|insecure|corrupt\w{0,3}|disabled|obsolete|not allowed|forbidden)\b/i,
+  /\b(?:do not|don't|never) (?:use|load|call|invoke|choose)\b[^.]{0,20}?\b(?:any )?other (?:\w{1,20} )?(?:skills?|tools?)\b/i,
+  /\b(?:for|on|with|about|before|in|at|to) (?:absolutely )?(?:every|any|all|each)(?: single)? (?:user )?(?:file|request|task|question|message|conversation|prompt|answer|response|session|turn|topic|input|interaction)s?(?: (?:the user|they|that the user) (?:mention|ask|send|write|give|say|make|ha|type)\w{0,3}|,? (?:whatever|regardless|no matter|without exception))/i,
+  /\b(?:anything at all|whatever (?:the user|it is about|the (?:topic|task|subject|request))|regardless of (?:the )?(?:topic|task|subject|request|language)|no matter what (?:the user|is asked)|everything the user (?:asks|says|does|wants))\b/i,
+  /\b(?:must|always) (?:be )?(?:used|loaded|invoked|called|activated|run|consulted|read|active)\b[^.]{0,30}?\b(?:first|before (?:any|every|all|anything|responding|answering)|(?:in|for|on|at) (?:every|any|all|each))\b/i,
+  /\b(?:when|at) (?:starting|the start of|beginning|the beginning of) (?:any|every|each|all) (?:conversation|session|task|chat|message)s?\b/i,
+];
 
 // The brackets take one name, however it is read.
 const VARIABLE =
   /process\.env(?:\.|\[\s?["'])([A-Z][A-Z0-9_]{2,60})|os\.(?:environ(?:\.get\(|\[)|getenv\()\s?["']([A-Z][A-Z0-9_]{2,60})|ENV\[["']([A-Z][A-Z0-9_]{2,60})|\$env:([A-Z][A-Z0-9_]{2,60})/;
+
+const READ_ONLY =
+  /\bread-?only\b|\bonly reads?\b|\b(?:never|does not|doesn't|without) (?:chang|modif|writ|delet|touch|alter)\w{0,4}\b[^.]{0,30}?\b(?:anything|files?|data|resources?|state|settings|it)\b|\bno (?:changes|writes|side effects)\b|\bmakes no changes\b/i;
+const CHANGES =
+  /\baws\s[^\n|;]{0,40}?\b(?:s3 (?:rb|rm|mv|sync|cp)|s3api (?:delete|put)-|(?:delete|terminate|put|update|create|attach|detach|modify|revoke|authorize)-[a-z-]{3,60})|\b(?:gcloud|az|doctl|heroku)\s[^\n|;]{0,80}?\b(?:delete|remove|purge|destroy|create|update)\b|\bkubectl\s{1,3}(?:-\S{1,30}\s{1,3}){0,3}(?:delete|apply|patch|scale|drain|replace|edit|create)\b|\b(?:terraform|tofu|pulumi)\s{1,3}(?:apply|destroy|up)\b|\b(?:DROP (?:TABLE|DATABASE|SCHEMA)|TRUNCATE (?:TABLE )?\w|DELETE FROM|ALTER TABLE|INSERT INTO|UPDATE \w{1,60} SET)\b|\brm\s{1,3}-\w{1,4}\s|\b(?:os\.(?:remove|unlink)|shutil\.rmtree)\(|\b(?:unlink|rm|rmdir)Sync\(|\bfs\.(?:rm|unlink)\(|\.unlink\(\)|\bgit\s{1,3}(?:push|reset --hard|clean -\w{0,3}f|commit)\b|\bdocker\s{1,3}(?:rm|rmi|system prune|volume rm)\b|\b(?:requests|httpx|axios)\.(?:delete|put|patch)\(|\bcurl\b[^\n]{0,120}?-X\s{0,2}(?:DELETE|PUT|PATCH)|\bgh\s{1,3}\w{1,12}\s{1,3}(?:delete|edit|merge|close)\b|\bRemove-Item\b/;
+
+/** Files of its own, which it may remove. */
+function isChange(text: string): boolean {
+  return (
+    CHANGES.test(text) &&
+    !/\b(?:tmp|temp|mktemp|trap|cache|workdir|TMPDIR)\b|\$\{?(?:tmp|temp|TMP|TEMP|work)/i.test(text)
+  );
+}
+
+/** What is said outside of the description has to leave no doubt: much of it is about a part of the work. */
+const KEPT =
+  /\b(?:nothing|no data|no (?:file|code|content|text)s?)\b[^.\n]{0,20}?\b(?:ever )?(?:leaves?|is (?:sent|uploaded|transmitted))\b|\bnever (?:leaves?|sent|uploaded|transmitted)\b|\b(?:runs?|works?|happens?) (?:entirely|completely|fully|only) (?:locally|offline|on (?:your|this) (?:machine|computer))\b|\b(?:makes?|uses?|needs?) no network\b/i;
+
+function isSaid(pages: readonly Page[], claim: RegExp): boolean {
+  const own = pages.find(({ path }) => path === "SKILL.md");
+  return own?.lines.some((line, at) => own.placeAt(at) === "prose" && claim.test(line.slice(0, 1000))) ?? false;
+}
 
 function usesNetwork(pages: readonly Page[]): { file: string; line: number; seen: string } | undefined {
   for (const page of pages) {
@@ -193,27 +256,3 @@ function requiredBy(metadata: Told["manifest"]["metadata"], key: string): string
     .flat()
     .filter((name): name is string => typeof name === "string");
 }
-
-export const TOLD_PAGE_RULES: readonly PageRule[] = [
-  {
-    id: "install-script",
-    weight: "medium",
-    title: "runs code while its packages are installed",
-    why: "Installing is not using: nobody expects code of the skill to run then.",
-    fix: "install with --ignore-scripts, and look at the script",
-    all: [['install"', '"prepare"']],
-    find(page) {
-      if (!/(?:^|\/)package\.json$/.test(page.path)) return undefined;
-      const line = page.lines.findIndex((text) => LIFECYCLE.test(text.slice(0, 2000)));
-      const seen = LIFECYCLE.exec((page.lines[line] ?? "").slice(0, 2000))?.[0];
-      if (seen === undefined) return undefined;
-      return {
-        line,
-        seen,
-        weight: /curl|wget|https?[:.']|node -e|-c |eval|base64|powershell/.test(seen) ? "medium" : "low",
-      };
-    },
-  },
-];
-
-const LIFECYCLE = /"(?:pre|post)?install"\s{0,3}:\s{0,3}"(?:[^"\\]|\\.){1,300}/;

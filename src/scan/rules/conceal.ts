@@ -1,0 +1,196 @@
+import { first, type TextRule } from "../rule.ts";
+
+const HIDING_WORDS = [
+  ...["not", "n't", "never", "without", "avoid", "ever"].flatMap((no) =>
+    ["tell", "inform", "mention", "notify", "alert", "reveal", "disclos", "show", "warn"].map(
+      (verb) => `${no} ${verb}`,
+    ),
+  ),
+  ...["not report", "secretly", "covertly", "surreptitious", "without the user", "user does not", "user doesn't"],
+];
+
+/** Keeping something from whoever reads or runs the skill. */
+export const CONCEAL_RULES: readonly TextRule[] = [
+  {
+    id: "keep-from-user",
+    weight: "high",
+    weigh: "llmmmh",
+    title: "has the model hide from the user what it does",
+    why: "The user cannot agree to what they are not told.",
+    fix: "take the sentence out, or do not use the skill",
+    words: HIDING_WORDS,
+    find(text) {
+      const found = HIDES(text);
+      if (!found) return undefined;
+      return ACTS.test(text.slice(Math.max(0, found.index - 240), found.index + found.length + 160))
+        ? found
+        : undefined;
+    },
+    heedsMentions: false,
+  },
+  {
+    id: "false-account",
+    weight: "high",
+    weigh: "--mhmh",
+    title: "has the model tell the user something else than what it does",
+    why: "The user would agree to one thing, and another happens.",
+    fix: "do not use it",
+    words: [
+      ...["to the user as", "to users as"],
+      "these instructions",
+      "this instruction",
+      "silently",
+      "quietly",
+      "in the background",
+      ...[
+        "out of the summary",
+        "out of your summary",
+        "from the summary",
+        "out of the report",
+        "from the report",
+        "tell the user that",
+        "tell them that",
+        "say that it",
+        "claim that",
+        "pretend",
+        "if asked",
+        "if the user asks",
+        "when asked",
+      ],
+    ],
+    find: first(
+      /\b(?:describe|present|report|explain|disguise|pass (?:it|this) off|label)\b[^.\n]{0,60}?\bto (?:the )?users? as\b[^.\n]{0,80}/i,
+      /\b(?:not|never)\s{1,3}(?:disclose|reveal|mention|show|share)\s{1,3}(?:the (?:existence|content)s? of\s{1,3})?(?:these|this)\s{1,3}instructions?\b[^.\n]{0,40}?\bto (?:the )?(?:user|anyone|human)/i,
+      /\b(?:leave|keep|omit|drop)\b[^.\n]{0,40}?\b(?:this|that|these|the) (?:steps?|commands?|calls?|parts?|uploads?|reads?)\b[^.\n]{0,20}?\b(?:out of|from)\b[^.\n]{0,12}?\b(?:summar\w{1,3}|report|answer|output|log|conversation)\b/i,
+      /\b(?:if|when) (?:the user |they |anyone |somebody )?asks?(?:ed)?\b[^.\n]{0,60}?,?[^.\n]{0,20}?\b(?:deny|denies|lie|claim|pretend|say (?:that )?(?:it|this|you|nothing|there)[^.\n]{0,40}?(?:caching|cache|telemetry|required|normal|routine|standard|harmless|nothing))\b/i,
+      /\b(?:tell|assure|inform) (?:the user|them) (?:that )?[^.\n]{0,60}?\b(?:succeeded|passed|was deleted|is safe|nothing (?:was|is|has been) (?:sent|changed|uploaded)|no data)\b[^.\n]{0,60}?\b(?:even if|even though|regardless|whatever|no matter|although)\b/i,
+      /\b(?:silently|quietly)\s{1,3}(?:read|send|upload|copy|collect|gather|scan|post|transmit)\b[^.\n]{0,60}?(?:home (?:directory|folder)|~\/|\bkeys?\b|credentials|secrets|tokens|passwords|every file|all files)/i,
+    ),
+  },
+  {
+    id: "without-consent",
+    weight: "medium",
+    weigh: "--mmmh",
+    title: "has the model do what cannot be undone without asking",
+    why: "Deleting, sending and installing are for the user to agree to.",
+    fix: "have it ask first",
+    words: [
+      "without asking",
+      "without confirm",
+      "without permission",
+      "without approval",
+      "without the user",
+      "without user",
+      "without prompting",
+      "don't ask",
+      "do not ask",
+      "never ask",
+      "auto-approve",
+      "answer yes to",
+      "approve all",
+      "approve every",
+      "approve any",
+      "no confirmation",
+      ...[
+        "assume consent",
+        "assume permission",
+        "assume that the user",
+        "assume the user",
+        "skip confirm",
+        "skip the confirm",
+        "skip any confirm",
+        "auto-accept",
+        "always answer yes",
+        "always accept",
+        "always allow",
+        "bypass the confirm",
+        "bypass any",
+        "do not wait for",
+        "don't wait for",
+      ],
+    ],
+    find: first(
+      /\b(?:delet|remov|overwrit|wip|force.?push|push|send|upload|transfer|pay|purchas|buy|install|disabl|grant|deploy|publish|execut|drop)\w{0,6}\b[^.\n]{0,120}?\bwithout (?:asking|confirm\w*|(?:the )?(?:user'?s? )?(?:permission|approval|consent|confirmation|knowledge)|prompting)\b[^.\n]{0,60}/i,
+      /\bassume (?:that )?(?:the user(?:'s)? )?(?:consents?|permission|approv\w{1,4}|(?:has|have) (?:agreed|approved|consented))\b/i,
+      /\b(?:skip|bypass|suppress|auto-?accept|always (?:accept|allow|answer yes to))\s{1,3}(?:(?:all|any|every|the|these|further)\s{1,3}){0,2}(?:confirmations?|permission|approval|consent|safety|security|trust)\s{0,2}(?:prompts?|dialogs?|requests?|questions?|steps?|warnings?|checks?)?(?=[\s.,;:]|$)/i,
+      /\b(?:do not|don't) wait for\b[^.\n]{0,20}?\b(?:confirmation|approval|permission|consent|the user)\b[^.\n]{0,80}?\b(?:delet|send|push|install|run|execut|upload|publish|deploy)\w{0,4}/i,
+      /\bapprove (?:all|every|any) (?:commands?|tool calls?|requests?|permissions?)\b|\banswer yes to (?:all|every|any) (?:prompts?|questions?|permission\w*)/i,
+    ),
+  },
+  {
+    id: "forged-frame",
+    weight: "high",
+    weigh: "llmhll",
+    title: "forges the marks that part a system's words from others'",
+    why: "A model that is fooled by them takes the skill's text for its operator's.",
+    fix: "take the marks out, or put them into a block of code where they are an example",
+    words: [
+      "<|im_",
+      "<|system",
+      "<|start",
+      "<system",
+      "</system",
+      "[inst]",
+      "[system]",
+      "<<sys>>",
+      "</skill",
+      "</instructions",
+      "<|endoftext",
+      "system-reminder",
+      "</tool_result",
+      "</function_results",
+      ...[
+        "<|eot_id",
+        "<|assistant",
+        "<|user",
+        "<|channel",
+        "<start_of_turn",
+        "<end_of_turn",
+        "<function_calls",
+        "begin system",
+        "end of system",
+        "new system prompt",
+      ],
+    ],
+    find: first(
+      /<\|(?:im_start|im_end|system|start_header_id|endoftext|begin_of_text|eot_id|assistant|user|channel)\|?>?|<(?:start|end)_of_turn>/i,
+      /\[\/?INST\]|<<\/?SYS>>/,
+      /^\s{0,3}<\/?(?:system|system-reminder|skill|tool_result|function_results|skill_content)>\s{0,3}/i,
+      /(?:^|[-=#*[ ])(?:BEGIN|END OF|NEW) SYSTEM (?:PROMPT|MESSAGE|INSTRUCTIONS?)\b/,
+      /^\s{0,3}\[SYSTEM\](?!\()/,
+    ),
+  },
+  {
+    id: "unseen-instructions",
+    weight: "high",
+    weigh: "-----h",
+    title: "has instructions for the model where people do not see them",
+    why: "Who reads the page sees nothing of it; the model does.",
+    fix: "show them, or take them out",
+    words: [" hidden>", " hidden ", "<!--", "[//]:", "[comment]:", "[_]:", "style="],
+    find(text, { page, line }) {
+      const from = Math.max(0, text.search(/<!--|\[(?:\/\/|comment|_)\]:|style=|<\w{1,12}[^>]{0,80}?\shidden/));
+      const whole = [text.slice(from), ...page.lines.slice(line + 1, line + LONGEST_ASIDE)].join(" ").slice(0, 2000);
+      const end = whole.startsWith("<!--") ? whole.indexOf("-->") : text.length - from;
+      const aside = end === -1 ? whole : whole.slice(0, end);
+      return ORDERS.some((pattern) => pattern.test(aside)) ? { index: from, length: text.length - from } : undefined;
+    },
+    heedsMentions: false,
+  },
+];
+
+const LONGEST_ASIDE = 30;
+const ORDERS = [
+  /\b(?:send|upload|post|forward|append|transmit|include)\b[^\n]{0,120}?(?:https?:\/\/|~\/\.|\.env\b|conversation|credentials|secrets|api keys?|tokens)/i,
+  /\b(?:ignore|disregard|forget)\b[^\n]{0,60}?\b(?:instructions|rules|guidelines|user)\b/i,
+  /\b(?:AI|assistants?|agents?|claude|model|LLM|GPT)\b[^\n]{0,120}?\b(?:run|execute|send|upload|read|fetch|include|ignore|call|print|reveal|copy|post|install|curl|cat|delete|approve)\b/i,
+  /\byou must\b[^\n]{0,120}?\b(?:run|execute|send|upload|read|fetch|include|ignore|call|print|copy|post|install)\b/i,
+];
+const HIDES = first(
+  /\b(?:do not|don't|never|without|must not|should not|avoid)\s{1,3}(?:ever\s{1,3})?(?:tell(?:ing)?|inform(?:ing)?|mention(?:ing)?|notify(?:ing)?|alert(?:ing)?|reveal(?:ing)?|disclos(?:e|ing)|show(?:ing)?|warn(?:ing)?)\s{1,3}(?:(?:this|it|that|anything|these|them|any of this|about|of|to|the|step|steps)\s{1,3}){0,5}(?:to\s{1,3})?(?:the\s{1,3})?(?:user|human|operator|person)\b/i,
+  /\b(?:do not|don't|never)\s{1,3}(?:mention|reveal|disclose|report)\s{1,3}(?:this|it|these|that)\b[^.\n]{0,60}?(?:even (?:if|when) asked|to anyone|in (?:the|your) (?:answer|response|output))/i,
+  /\b(?:do not|don't|never|without)\s{1,3}(?:mention|mentioning|reveal|say|saying|report|tell)\w{0,3}\s{1,3}that (?:you|it|the)\b[^.\n]{0,60}?\b(?:read|had to|sent|ran|open|copied|upload|access|did)\w{0,3}\b/i,
+  /\b(?:secretly|covertly|surreptitiously|without the user(?:'s)? (?:knowing|knowledge|noticing)|so that the user does(?: not|n't) (?:notice|know|see))\b/i,
+);
+const ACTS =
+  /\b(?:copy|send|upload|post|transmit|run|execute|install|read|collect|save|store|download|fetch|write|append|exfiltrate|delete|modify|change|background|script|curl)\w{0,4}\b[^\n]{0,120}?(?:`|\.env|~\/|https?:|scripts?\/|file|key|token|password|credential|secret|conversation|command|data)/i;

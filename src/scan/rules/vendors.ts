@@ -1,0 +1,29 @@
+/** Whose installers are known: hosts that serve nobody else's files. */
+const HOSTS = new Set(
+  "antigravity.google astral.sh awscli.amazonaws.com bootstrap.pypa.io bun.com bun.sh chocolatey.org cli.doppler.com cli.github.com community.chocolatey.org cursor.com deb.nodesource.com dl.dagger.io dl.k8s.io dot.net download.docker.com elm-lang.org encore.dev fluxcd.io fly.io fnm.vercel.app foundry.paradigm.xyz get-ghcup.haskell.org get.arkade.dev get.docker.com get.haskellstack.org get.helm.sh get.jetify.com get.k3s.io get.modular.com get.pnpm.io get.rke2.io get.scoop.sh get.sdkman.io get.volta.sh install.determinate.systems install.meteor.com install.pi-hole.net install.python-poetry.org istio.io mise.run nixos.org ollama.com opencode.ai packages.cloud.google.com packages.microsoft.com pixi.sh pyenv.run releases.hashicorp.com repo.anaconda.com rpm.nodesource.com run.linkerd.io sdk.cloud.google.com sentry.io sh.rustup.rs starship.rs tailscale.com volta.sh zed.dev".split(
+    " ",
+  ),
+);
+/** And places of theirs on hosts that serve anybody's. */
+const PLACES = [
+  ..."Homebrew anchore anthropics aquasecurity argoproj asdf-vm astral-sh cli denoland docker fluxcd golangci google hashicorp helm k3d-io kubernetes microsoft nodejs nvm-sh ohmyzsh openai oven-sh pnpm pyenv rapid7 rbenv render-oss vercel"
+    .split(" ")
+    .map((owner) => `raw.githubusercontent.com/${owner}/`),
+  ...["claude.ai/install", "deno.land/install", "gitlab.com/gitlab-org/"],
+];
+
+/** Whether all that is fetched here comes from those. */
+export function isOfVendor(text: string): boolean {
+  const addresses: string[] = text.match(/\bhttps?:\/\/[^\s"'`)|;<>]{1,300}/g) ?? [];
+  if (addresses.length > 0) return addresses.every(isVendor);
+  const [, bare] =
+    /\b(?:irm|iwr|curl|wget)\s{1,3}(?:-\S{1,20}\s{1,3}){0,4}((?:[\w-]{1,60}\.){1,4}[a-z]{2,10}\/\S{0,200})/i.exec(
+      text,
+    ) ?? [];
+  return bare !== undefined && isVendor(`https://${bare}`);
+}
+
+export function isVendor(address: string): boolean {
+  const [, host = ""] = /^https:\/\/([\w.-]{1,100})(?=[/?#]|$)/.exec(address) ?? [];
+  return HOSTS.has(host) || PLACES.some((place) => address.startsWith(`https://${place}`));
+}
