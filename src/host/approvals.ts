@@ -69,8 +69,8 @@ export interface Approvals {
   /** Throws a SkillError when it cannot be written down. */
   add(effect: Agreeable): void;
   list(): { skill: string; source: string; place: string; allowed: readonly string[] }[];
-  /** Takes back all that was agreed to for skills of this name. Contract: how many copies it was. */
-  forget(skill: string): number;
+  /** Takes back all that was agreed to for skills of this name, or for the one at a place. Contract: how many copies it was. */
+  forget(skill: string, place?: string): number;
   /** Why nothing is agreed to: what was written down cannot be read. */
   problem(): string | undefined;
 }
@@ -103,12 +103,15 @@ export function openApprovals(skilletHome: string): Approvals {
         place,
         allowed,
       })),
-    forget: (skill) =>
-      ledger.change((entries) => {
-        const keys = Object.keys(entries).filter((key) => entries[key]?.name === skill);
+    forget(skill, place) {
+      const isMeant = (one: Agreed | undefined) => one?.name === skill && (place === undefined || one.place === place);
+      if (!Object.values(ledger.entries()).some(isMeant)) return 0;
+      return ledger.change((entries) => {
+        const keys = Object.keys(entries).filter((key) => isMeant(entries[key]));
         for (const key of keys) delete entries[key];
         return keys.length;
-      }),
+      });
+    },
     problem: () => {
       const problem = ledger.problem();
       return problem === undefined ? undefined : `${ledger.file} cannot be read: ${problem}`;

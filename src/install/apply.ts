@@ -90,7 +90,9 @@ export function apply(application: Application): string[] {
   const skillsDir = resolve(application.skillsDir);
   const subjects = subjectsOf(application);
   for (const item of subjects) blaming(item, application, () => checkName(item, put));
-  const [first] = subjects;
+  const { record } = application;
+  // A record may change alone: what it tells of may be gone already.
+  const first = subjects[0] ?? (record && { name: record.name, source: "ref" as const });
   if (!first) return [];
   blaming(first, application, () => {
     const made = mkdirSync(skillsDir, { recursive: true });
@@ -249,7 +251,7 @@ function moved(folder: string, to: string): string[] {
 }
 
 function changed(): SkillError {
-  return new SkillError("changed", {
+  return new SkillError("resource-changed", {
     message: "its files changed while they were copied",
     fix: "try again when nobody works on it",
   });

@@ -1,8 +1,9 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import type { Content } from "./content.ts";
 
 /** Why something is not done, and what to do about it. */
 export interface Reason {
-  code: string;
+  code: ErrorCode;
   message: string;
   fix: string;
 }
@@ -114,7 +115,7 @@ function notOurs(
   done: string,
 ): Reason {
   return {
-    code: "not-ours",
+    code: "in-the-way",
     message: `${shown(name)} is a ${what} that skillet did not put there; it is not ${done}`,
     fix: done === "removed" ? "remove it by hand if you do not need it" : "move it away if you do not need it",
   };

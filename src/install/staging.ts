@@ -110,7 +110,7 @@ export function takeBack(dir: HeldFolder, staging: Staging): void {
     if (there) return true;
     renameSync(join(old, name), place);
     const mode = away[name];
-    if (mode !== undefined && isLocked(mode)) setFolderMode(place, mode & 0o777);
+    if (mode !== undefined && isLocked(mode) && lstatSync(place).isDirectory()) setFolderMode(place, mode & 0o777);
     return false;
   });
   flush([dir.at], dir.at);
@@ -187,7 +187,7 @@ function journalIn(at: string): Moves {
   if ("code" in read) return { put: {}, away: {} };
   try {
     const { put, away } = JSON.parse(read.bytes.toString());
-    return { put: named(put), away: named(away) };
+    return { put: named(put, isText), away: named(away, Number.isInteger) };
   } catch {
     return { put: {}, away: {} };
   }
@@ -195,8 +195,14 @@ function journalIn(at: string): Moves {
 
 const LARGEST_JOURNAL = 16 * 1024 * 1024;
 
-function named<T>(entries: Record<string, T>): Record<string, T> {
-  return Object.fromEntries(Object.entries(entries).filter(([name]) => name === basename(name) && name !== ".."));
+/** A workspace can come with a journal: what is no name of ours, or tells nothing of it, is left out. */
+function named<T>(entries: Record<string, T>, isValue: (value: unknown) => boolean): Record<string, T> {
+  const isOurs = (name: string) => name !== "" && name !== "." && name !== ".." && name === basename(name);
+  return Object.fromEntries(Object.entries(entries).filter(([name, value]) => isOurs(name) && isValue(value)));
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === "string" && value !== "";
 }
 
 function namesIn(folder: string): string[] {

@@ -13,6 +13,8 @@ import { killGroup } from "./process.ts";
 export interface Git {
   /** Runs a command to its end, however it ends. Rejects when it cannot be started, says too much or nothing, or is called off. */
   run(args: readonly string[], signal?: AbortSignal): Promise<GitResult>;
+  /** Where the server of a repository sends whoever asks for it; nothing when it does not. Nobody goes there. */
+  leadsTo(url: string): Promise<string | undefined>;
   /** What a command writes, as it comes. Whoever stops reading ends it. Throws when it fails. */
   stream(args: readonly string[], input: string): AsyncGenerator<Buffer, void, undefined>;
 }
@@ -49,8 +51,8 @@ const PROTOCOLS = {
       ...["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"],
       ...["SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"],
     ],
-    // Who does not look at certificates elsewhere has to here.
-    settings: /^(?:credential|http)\.(?!.*sslverify$)/i,
+    // Who does not look at certificates elsewhere has to here, and who goes wherever a server says does not.
+    settings: /^(?:credential|http)\.(?!.*(?:sslverify|followredirects)$)/i,
   },
   ssh: { variables: ["HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK"], settings: undefined },
 } as const satisfies Record<string, { variables: readonly string[]; settings: RegExp | undefined }>;
@@ -59,7 +61,7 @@ export type GitProtocol = keyof typeof PROTOCOLS;
 
 const PATIENCE_S = 120;
 const MOST_OUTPUT = 64 * 1024 * 1024;
-const LONGEST_TAIL = 8192;
+const LONGEST_TAIL = 32_768;
 
 /** Throws a SkillError where there is no git. */
 export async function openGit({ env, repository, protocol, signal, patience = PATIENCE_S }: GitOptions): Promise<Git> {
@@ -70,10 +72,15 @@ export async function openGit({ env, repository, protocol, signal, patience = PA
     ...variablesFor(env, protocol, repository),
     ...(settings ? await usersSettings(program, settings, env) : {}),
   };
-  const start = (args: readonly string[], input?: string) =>
-    startGit(program, [...OWN_SETTINGS, ...args], variables, input);
+  const start = (args: readonly string[], input?: string, more = {}) =>
+    startGit(program, [...OWN_SETTINGS, ...args], { ...variables, ...more }, input);
   return {
     run: (args, other) => resultOf(start(args), { seconds: patience, signal: either(signal, other) }),
+    async leadsTo(url) {
+      const traced = start(["ls-remote", "--quiet", "--", url], undefined, TRACED);
+      const { stderr } = await resultOf(traced, { seconds: patience, signal });
+      return [...stderr.matchAll(/<= Recv header: location: (\S+)/gi)].at(-1)?.[1];
+    },
     stream: (args, input) => piecesOf(() => start(args, input), { seconds: patience, signal }),
   };
 }
@@ -90,6 +97,8 @@ const OWN_SETTINGS = [
   "filter.lfs.smudge=",
   "filter.lfs.process=",
   "filter.lfs.required=false",
+  // A server could send us to any other: whoever asks judges where it leads, and asks there.
+  "http.followRedirects=false",
   "protocol.ext.allow=never",
   "protocol.fd.allow=never",
   "init.defaultBranch=none",
@@ -101,6 +110,9 @@ const OWN_SETTINGS = [
   // One pack, however few objects there are: it is read again at once.
   "fetch.unpackLimit=1",
 ].flatMap((setting) => ["-c", setting]);
+
+/** Says what headers come, without what signs somebody in. */
+const TRACED = { GIT_TRACE_CURL: "1", GIT_TRACE_CURL_NO_DATA: "1", GIT_TRACE_REDACT: "1" };
 
 const NEUTRAL = { PATH: PLAIN["PATH"] ?? "", LC_ALL: "C" };
 

@@ -12,10 +12,17 @@ export type MergedLines = { text: string } | { conflicts: readonly LineConflict[
 
 export interface MergeOptions {
   /**
-   * So many lines of the base, from the first, stand for themselves, as the keys of a frontmatter do: changes next to one another are both
-   * made. Elsewhere they are a conflict, since lines of prose and code depend on their neighbours.
+   * What of the base stands for itself, as the keys of a frontmatter do: changes of neighbours are both made. Elsewhere they are a
+   * conflict, since lines of prose and code depend on the lines beside them.
    */
-  independent?: number;
+  units?: Units;
+}
+
+/** Lines of which each unit has its first and all up to the next one's. */
+export interface Units {
+  /** So many lines of the base, from the first. */
+  lines: number;
+  isFirst(line: string): boolean;
 }
 
 /**
@@ -32,7 +39,7 @@ export function mergeLines(base: string, ours: string, theirs: string, options: 
   const merged: string[] = [];
   const conflicts: LineConflict[] = [];
   let at = 0;
-  for (const group of grouped(ourHunks, theirHunks, options.independent ?? -1)) {
+  for (const group of grouped(reaching(ourHunks, b.lines, options), reaching(theirHunks, b.lines, options))) {
     const { start, end } = group;
     for (const line of b.lines.slice(at, start)) merged.push(line);
     at = end;
@@ -117,26 +124,59 @@ interface Group {
   theirs: Hunk[];
 }
 
+/** A change with the lines of the base that nobody else may change beside it. */
+interface Reaching {
+  hunk: Hunk;
+  from: number;
+  to: number;
+  /** Whether what it begins with belongs to nothing before it. */
+  standsAlone: boolean;
+}
+
+/** One that takes a unit's first line away, or brings one, changes what the other lines are part of: it reaches over whole units. */
+function reaching(hunks: readonly Hunk[], base: readonly string[], { units }: MergeOptions): Reaching[] {
+  const isBorder = (at: number) => units !== undefined && (at === units.lines || isFirst(at));
+  const isFirst = (at: number) => units !== undefined && at < units.lines && units.isFirst(base[at] ?? "");
+  return hunks.map((hunk) => {
+    const { start, end, lines } = hunk;
+    let [from, to] = [start, end];
+    if (!units || end > units.lines) return { hunk, from, to, standsAlone: false };
+    const isOfUnits = lines.some(units.isFirst) || base.slice(start, end).some(units.isFirst);
+    while (isOfUnits && from > 0 && !isBorder(from)) from--;
+    while (isOfUnits && !isBorder(to)) to++;
+    const [first] = lines;
+    const beginsUnit = from < start || (first === undefined ? isBorder(end) : units.isFirst(first));
+    return { hunk, from, to, standsAlone: isBorder(from) && beginsUnit };
+  });
+}
+
 /** Changes that meet stand together; two that only add at one place always do, since nobody knows which comes first. */
-function grouped(ours: readonly Hunk[], theirs: readonly Hunk[], independent: number): Group[] {
+function grouped(ours: readonly Reaching[], theirs: readonly Reaching[]): Group[] {
   const all = [
-    ...ours.map((hunk) => ({ hunk, side: "ours" as const })),
-    ...theirs.map((hunk) => ({ hunk, side: "theirs" as const })),
-  ].sort((a, b) => a.hunk.start - b.hunk.start || a.hunk.end - b.hunk.end);
-  const groups: Group[] = [];
-  for (const { hunk, side } of all) {
+    ...ours.map((one) => ({ ...one, side: "ours" as const })),
+    ...theirs.map((one) => ({ ...one, side: "theirs" as const })),
+  ].sort((a, b) => a.from - b.from || a.to - b.to || Number(a.standsAlone) - Number(b.standsAlone));
+  const groups: (Group & { to: number })[] = [];
+  for (const { hunk, side, ...reach } of all) {
     const last = groups.at(-1);
-    if (last && meets(last, hunk, independent)) {
+    if (last && meets(last, hunk, reach)) {
+      last.start = Math.min(last.start, hunk.start);
       last.end = Math.max(last.end, hunk.end);
+      last.to = Math.max(last.to, reach.to);
       last[side].push(hunk);
-    } else groups.push({ start: hunk.start, end: hunk.end, ours: [], theirs: [], [side]: [hunk] });
+    } else groups.push({ start: hunk.start, end: hunk.end, to: reach.to, ours: [], theirs: [], [side]: [hunk] });
   }
   return groups;
 }
 
-function meets(group: Group, { start, end }: Hunk, independent: number): boolean {
-  if (start !== group.end) return start < group.end;
-  return start > independent || (start === end && group.start === group.end);
+function meets(
+  group: Group & { to: number },
+  { start, end }: Hunk,
+  { from, standsAlone }: Omit<Reaching, "hunk">,
+): boolean {
+  if (from !== group.to) return from < group.to;
+  const isAddedTo = (at: number) => [...group.ours, ...group.theirs].some((one) => one.start === at && one.end === at);
+  return !standsAlone || (start === end && isAddedTo(start));
 }
 
 /** What one side has in the place of a group's lines. */

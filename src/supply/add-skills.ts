@@ -1,5 +1,7 @@
 import { join } from "node:path";
+import { openApprovals } from "../host/approvals.ts";
 import { type DiscoverOptions, surroundings } from "../host/discover.ts";
+import { driftOfCopy } from "../host/lock/drift.ts";
 import type { LockedSkills } from "../host/lock/format.ts";
 import { openOriginals } from "../host/lock/originals.ts";
 import { openStamps } from "../host/lock/stamps.ts";
@@ -7,13 +9,14 @@ import { openTrust } from "../host/trust.ts";
 import { mend } from "../install/apply.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
+import { withBody } from "../skill/skill.ts";
 import { copySkill } from "../source/digest.ts";
 import { statOf } from "../source/file.ts";
 import { readFolderSkill } from "../source/folder-skill.ts";
 import { locations, type Surroundings } from "../source/locations.ts";
 import { type Addition, planAdd } from "./add.ts";
 import { parseAddress } from "./address.ts";
-import { type Candidate, candidateOf, distinct, prepare } from "./candidate.ts";
+import { type Candidate, candidateOf, distinct, prepare, withNotes } from "./candidate.ts";
 import { fetchOffer, provenanceOf, type Supply } from "./fetch-offer.ts";
 import { change } from "./put.ts";
 import { lockedIn, placeFor, type SkillsPlace } from "./skills-place.ts";
@@ -60,8 +63,9 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Add
     if (coming.length === 0) return additions;
     if (!(await agree(coming))) return undefined;
     change({ place, put: coming.map(({ put }) => put), skilletHome: around.skilletHome });
-    if (isProject)
-      trustPlaced(new Set(coming.map(({ name }) => name)), place, openTrust(around.skilletHome, locations(around)));
+    const approvals = openApprovals(around.skilletHome);
+    for (const { name } of coming) approvals.forget(name, join(place.folder, name));
+    if (isProject) trustPlaced(coming, place, openTrust(around.skilletHome, locations(around)));
     return additions;
   });
 }
@@ -105,7 +109,9 @@ export function planAdditions(
 export function nothingThere({ offer, fetched }: Supply): SkillError {
   const broken = offer.diagnostics.find(({ severity }) => severity === "error");
   return new SkillError("no-skills", {
-    message: broken ? `None of its skills can be loaded: ${broken.message}` : "There is no skill in it",
+    message: broken
+      ? `None of its skills can be loaded: ${broken.message}`
+      : withNotes("There is no skill in it", offer),
     fix: broken
       ? "tell whoever wrote it"
       : fetched.links.size > 0
@@ -114,16 +120,19 @@ export function nothingThere({ offer, fetched }: Supply): SkillError {
   });
 }
 
-/** Writes down that skills of a workspace are trusted, as they are in their place now. */
+/** Writes down that skills of a workspace are trusted, if they are in their place what was agreed to: one that somebody changed since waits for a word. */
 export function trustPlaced(
-  names: ReadonlySet<string>,
+  coming: readonly Coming[],
   { folder }: SkillsPlace,
   trust: Pick<ReturnType<typeof openTrust>, "grant">,
 ): void {
   trust.grant(
-    [...names].flatMap((name) => {
+    coming.flatMap(({ name, put }) => {
       const read = readFolderSkill(join(folder, name), { scope: "workspace", source: ".agents/skills" });
-      return read && "skill" in read ? [{ skill: read.skill, copy: copySkill(read.skill) }] : [];
+      if (!read || !("skill" in read)) return [];
+      const skill = withBody(read.skill);
+      const copy = copySkill(skill);
+      return driftOfCopy(put.entry.files, copy.files).length === 0 ? [{ skill, copy }] : [];
     }),
   );
 }

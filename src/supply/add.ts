@@ -9,9 +9,9 @@ import { SkillError } from "../shared/error.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Prepared } from "./candidate.ts";
 import type { Conflict } from "./merge.ts";
-import { digestAt, type Put } from "./put.ts";
+import { addedMeanwhile, digestAt, type Put } from "./put.ts";
 import type { Tree } from "./read-tree.ts";
-import type { SkillsPlace } from "./skills-place.ts";
+import { judgeBeside, type SkillsPlace } from "./skills-place.ts";
 import { type Difference, type Provenance, planUpdate } from "./update.ts";
 
 /** What adding a skill comes to. */
@@ -19,7 +19,7 @@ export type Addition = { name: string; prepared: Prepared } & (
   | { is: "new"; put: Put; skill: Skill }
   | { is: "update"; put: Put; skill: Skill; difference: Difference; replaced?: Tree }
   /** It is there already, as the source has it. */
-  | { is: "same" }
+  | { is: "same"; isChanged: boolean }
   | { is: "conflict"; conflicts: readonly Conflict[] }
 );
 
@@ -42,19 +42,21 @@ export function planAdd(request: AddRequest): Addition {
   const { name, skill, files, digest, tree, folder } = prepared;
   const entry = locked[name];
   const there = join(place.folder, name);
+  judgeBeside(name, place, locked);
   const put: Put = {
     name,
     entry: { ...provenance, digest, files, grants: agreedTo(skill) },
     folder,
     originals: [{ files, tree }],
   };
+  const isOther = entry !== undefined && !isSameSource(entry, provenance);
+  if (isOther && !isForced) throw fromElsewhere(name, entry, provenance);
   if (!lstatSync(there, { throwIfNoEntry: false })) return { name, prepared, is: "new", put, skill };
-  if (!entry) throw inTheWay(name, there);
-  if (isSameSource(entry, provenance)) {
+  if (!entry) throw addedMeanwhile(name, place) ?? inTheWay(name, there);
+  if (!isOther) {
     const update = planUpdate({ ...request, name, entry });
-    return { name, prepared, ...(update.is === "up-to-date" ? { is: "same" } : update) };
+    return { name, prepared, ...(update.is === "up-to-date" ? { ...update, is: "same" } : update) };
   }
-  if (!isForced) throw fromElsewhere(name, entry, provenance);
   const before = digestAt(there);
   if (before !== (entry.upstream ?? entry).digest) throw editedElsewhere(name, there);
   const difference = { before: request.originals.read(entry.files) ?? new Map(), after: tree, kept: [] };

@@ -8,6 +8,11 @@ export interface PastedPage {
 /** Names of this very machine: what comes from there needs no https. */
 export const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
+/** Whether who is sent on by a server stays with it. */
+export function staysAt(from: URL, to: URL): boolean {
+  return to.origin === from.origin || (to.protocol === "https:" && to.hostname === from.hostname);
+}
+
 const OWNED = "^(?<repository>/[^/]+/[^/]+)";
 const PLACE = "/(?<ref>[^/]+)(?:/(?<inside>.+))?$";
 

@@ -3,6 +3,7 @@ import { basename, dirname, isAbsolute, resolve } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { findHidden } from "../shared/hidden.ts";
 import { KNOWN_HOSTS, LOOPBACK } from "./address-hosts.ts";
+import { decoded, encodeInside, judgedInside, judgedRef, type Parts, partsOf, wrong } from "./address-parts.ts";
 import type { Address } from "./contract.ts";
 import { shown } from "./refusal.ts";
 
@@ -21,9 +22,13 @@ export function parseAddress(text: string, { cwd, home }: AddressOptions): Addre
   const [, scheme] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text) ?? [];
   if (scheme !== undefined) return urlAddress(text, scheme.toLowerCase());
   if (SCP.test(text)) return scpAddress(text);
+  // What a name means may not depend on what lies in a workspace: whoever wrote that could stand in for a source that is known.
+  const [shorthand = ""] = SHORTHAND.exec(text) ?? [];
+  if (shorthand !== "" && !LIKE_A_FILE.test(shorthand)) {
+    const address = knownAddress(new URL(`https://github.com/${shorthand}`), partsOf(text, 0));
+    return isThere(resolve(cwd, shorthand)) ? { ...address, namesake: `./${shorthand}` } : address;
+  }
   if (isThere(resolve(cwd, outerOf(text)))) return localAddress(text, cwd, home);
-  const parts = partsOf(text, 0);
-  if (SHORTHAND.test(parts.main)) return knownAddress(new URL(`https://github.com/${parts.main}`), parts);
   throw unknown(text);
 }
 
@@ -47,7 +52,7 @@ const LIKE_A_FILE = /(?:\.(?:zip|skill|tar\.gz|tgz)|\/SKILL\.md)$/i;
 const WELL_KNOWN = "/.well-known/agent-skills/index.json";
 const SITE = /^\/$|\/\.well-known\/agent-skills(?:\/(?:index\.json)?)?$/;
 const SCP = /^[^/:]+:(?!\/\/)/;
-const SHORTHAND = /^[A-Za-z0-9][A-Za-z0-9_.-]*\/[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$/;
+const SHORTHAND = /^[A-Za-z0-9][A-Za-z0-9_.-]*\/[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*(?=$|\/\/|#)/;
 const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\])$/;
 const USER = /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/;
 const LONGEST = 2048;
@@ -78,59 +83,7 @@ function isThere(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
-interface Parts {
-  main: string;
-  inside?: string | undefined;
-  ref?: string | undefined;
-}
-
-/** `main//inside#ref` or `main#ref//inside`; two slashes before `from` are none of these. */
-function partsOf(text: string, from: number): Parts {
-  const hash = text.indexOf("#");
-  const before = hash === -1 ? text : text.slice(0, hash);
-  const after = hash === -1 ? undefined : text.slice(hash + 1);
-  const slashes = before.indexOf("//", from);
-  const afterSlashes = after?.indexOf("//") ?? -1;
-  const folder =
-    slashes !== -1 ? before.slice(slashes + 2) : afterSlashes !== -1 ? after?.slice(afterSlashes + 2) : undefined;
-  const ref = slashes === -1 && afterSlashes !== -1 ? after?.slice(0, afterSlashes) : after;
-  return {
-    main: slashes === -1 ? before : before.slice(0, slashes),
-    inside: folder === undefined ? undefined : judgedInside(decoded(folder)),
-    ref: ref === undefined ? undefined : judgedRef(ref),
-  };
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    throw wrong("address-subfolder", text, "has a % that no number follows", "write %25 for a % in a name");
-  }
-}
-
-/** These mean something in an address. */
-function encodeInside(inside: string): string {
-  return inside.replace(/[%#? ]/g, encodeURIComponent);
-}
-
-function judgedInside(text: string): string | undefined {
-  const parts = text.split("/").filter((part) => part !== "" && part !== ".");
-  if (parts.includes("..") || /\\/.test(text) || findHidden(text).length > 0 || /[\t\n\r]/.test(text)) {
-    throw wrong("address-subfolder", text, "is no folder inside a source", "name the folder by its path from the top");
-  }
-  return parts.length === 0 ? undefined : parts.join("/");
-}
-
-/** A branch, tag or commit as `git check-ref-format` has it, with nothing that a refspec or a revision is written with. Throws a SkillError. */
-export function judgedRef(ref: string): string {
-  const isBad =
-    !/^[^\s\x00-\x20\x7f~^:?*[\\]+$/.test(ref) ||
-    /^[-/.]|\.\.|@\{|\/\/|\/\.|\.lock(?:\/|$)|[/.]$|^@$/.test(ref) ||
-    ref.length > 255;
-  if (isBad) throw wrong("address-ref", ref, "is no branch, tag or commit", "write it as in ADDRESS#main");
-  return ref;
-}
+type GitAddress = Extract<Address, { kind: "git" }>;
 
 /** The path that stands before `//`, with its own slash if it has one. */
 function outerOf(text: string): string {
@@ -246,7 +199,7 @@ function archiveAddress(location: string, { inside, ref }: Parts): Address {
 }
 
 /** A repository of a host whose pages are known, as people copy their addresses. */
-function knownAddress(url: URL, parts: Parts): Address {
+function knownAddress(url: URL, parts: Parts): GitAddress {
   const path = url.pathname.replace(/\/+$/, "");
   for (const { pattern, isFile } of KNOWN_HOSTS[url.hostname] ?? []) {
     const { repository = "", ref, inside } = pattern.exec(path)?.groups ?? {};
@@ -271,7 +224,7 @@ function scpAddress(text: string): Address {
   return gitAddress(main.replace(/(?<=[^:/])\/+$/, ""), parts);
 }
 
-function gitAddress(url: string, { ref, inside }: Omit<Parts, "main">): Address {
+function gitAddress(url: string, { ref, inside }: Omit<Parts, "main">): GitAddress {
   return { kind: "git", url, ...(ref === undefined ? {} : { ref }), ...(inside === undefined ? {} : { inside }) };
 }
 
@@ -298,8 +251,4 @@ function unknown(text: string): SkillError {
 
 function oddHost(text: string): SkillError {
   return wrong("address-host", text, "names no host that can be asked", FORMS);
-}
-
-function wrong(code: string, text: string, why: string, fix: string): SkillError {
-  return new SkillError(code, { message: `${shown(text)} ${why}`, fix });
 }

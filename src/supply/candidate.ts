@@ -1,4 +1,4 @@
-import { basename, join, posix, relative, sep } from "node:path";
+import { basename, join, relative, sep } from "node:path";
 import type { LockedFiles } from "../host/lock/format.ts";
 import { treeDigest } from "../host/lock/tree.ts";
 import type { ScanFinding } from "../scan/finding.ts";
@@ -12,8 +12,11 @@ import type { CopiedFile } from "../source/digest.ts";
 import { directorySource } from "../source/directory.ts";
 import { readFolderSkill } from "../source/folder-skill.ts";
 import type { Fetched } from "./contract.ts";
+import { entryPath, foldedName } from "./entry-name.ts";
 import { pluginFolders } from "./plugin-folder.ts";
 import { lockedFilesOf, readTree, type Tree, writeTree } from "./read-tree.ts";
+import { shown } from "./refusal.ts";
+import { copyLinkedSkillFiles, leadsTo, renamedSkillFile } from "./skill-file.ts";
 
 /** A skill in a source, as discovery finds it there. */
 export interface Candidate {
@@ -46,27 +49,51 @@ const ORIGIN = { scope: "installed", source: "installed" } as const;
 /** Finds the skills of a source, as they would be found once they are added. */
 export async function offerOf(fetched: Fetched): Promise<Offer> {
   const { folder } = fetched;
-  const own = readFolderSkill(folder, ORIGIN);
-  if (own && "skill" in own) {
-    const { skill } = own;
-    const diagnostics = judged(diagnose(skill.findings.filter(isOfName), join(folder, "SKILL.md")));
-    return { candidates: isMisnamed(skill) ? [] : [{ skill, path: "" }], diagnostics, notes: fetched.notes };
+  const { lost, notes } = copyLinkedSkillFiles(fetched);
+  const own = ownSkill(folder);
+  if (own?.skill) {
+    const { skill, diagnostics } = own;
+    return { candidates: isMisnamed(skill) ? [] : [{ skill, path: "" }], diagnostics: judged(diagnostics), notes };
   }
   const plugin = pluginFolders(folder);
-  const roots = plugin?.folders ?? [folder];
-  const loaded = await Promise.all(
-    roots.map((path) => directorySource({ path, name: "installed", scope: "installed" }).load()),
-  );
-  const broken = own ? diagnose(own.findings, join(folder, "SKILL.md")) : [];
+  const loaded = await Promise.all((plugin?.folders ?? [folder]).map(skillsIn));
   const candidates = loaded
     .flatMap(({ skills }) => skills.filter((skill) => !isMisnamed(skill)))
     .map((skill) => ({ skill, path: pathIn(folder, skill) }))
+    .filter(({ skill, path }) => skill.origin.form === "folder" || !lost.some((above) => path.startsWith(above)))
     .sort((a, b) => byText(a.skill.name, b.skill.name) || byText(a.path, b.path));
+  const diagnostics = loaded.flatMap((one) => one.diagnostics);
   return {
     candidates,
-    diagnostics: judged([...broken, ...loaded.flatMap(({ diagnostics }) => diagnostics)]),
-    notes: [...fetched.notes, ...(plugin?.notes ?? [])],
+    diagnostics: judged(plugin && own ? [...own.diagnostics, ...diagnostics] : diagnostics),
+    notes: [...notes, ...(plugin?.notes ?? [])],
   };
+}
+
+interface Found {
+  skills: readonly Skill[];
+  diagnostics: readonly Diagnostic[];
+}
+
+/** A folder that is a skill holds that and nothing else: as one file of many it would lose the others. */
+async function skillsIn(root: string): Promise<Found> {
+  const own = ownSkill(root);
+  if (own?.skill) return { skills: [own.skill], diagnostics: own.diagnostics };
+  const { skills, diagnostics } = await directorySource({ path: root, name: "installed", scope: "installed" }).load();
+  if (!own) return { skills, diagnostics };
+  return {
+    skills: skills.filter(({ origin }) => origin.file !== own.file),
+    diagnostics: [...own.diagnostics, ...diagnostics.filter(({ file }) => file !== own.file)],
+  };
+}
+
+/** What is to be said of a folder's own SKILL.md, and the skill if it is one. */
+function ownSkill(root: string): { skill?: Skill; diagnostics: Diagnostic[]; file: string } | undefined {
+  const file = renamedSkillFile(root);
+  const own = readFolderSkill(root, ORIGIN);
+  if (own === undefined) return undefined;
+  if (!("skill" in own)) return { diagnostics: diagnose(own.findings, file), file };
+  return { skill: own.skill, diagnostics: diagnose(own.skill.findings.filter(isOfName), file), file };
 }
 
 // A skill of one's own is found by its folder's name then. One that comes from elsewhere is called what it says, or not taken.
@@ -91,24 +118,42 @@ function pathIn(root: string, { origin: { form, folder = "", file = "" } }: Skil
 }
 
 /** The skill of this name in a source. Throws a SkillError when there is none, or which of several is meant is not clear. */
-export function candidateOf(name: string, { candidates, diagnostics }: Offer): Candidate {
-  const named = candidates.filter(({ skill, path }) => skill.name === name || path === name);
-  const [first] = named;
+export function candidateOf(name: string, offer: Offer): Candidate {
+  const { candidates, diagnostics } = offer;
+  const named = candidates.filter(({ skill }) => skill.name === name);
+  const [first] = named.length > 0 ? distinct(named) : candidates.filter(({ path }) => path === name);
   if (!first) {
     const names = [...new Set(candidates.map(({ skill }) => skill.name))];
     const broken = diagnostics.find(({ file, severity }) => severity === "error" && file.split(sep).includes(name));
     const meant = nearest(name, names);
     throw new SkillError("not-found", {
-      message: broken ? `"${name}" is there, but did not load: ${broken.message}` : `There is no skill "${name}" in it`,
-      fix: broken?.fix ?? (meant ? `did you mean ${meant}?` : `there are: ${names.slice(0, 10).join(", ")}`),
+      message: broken
+        ? `"${name}" is there, but did not load: ${broken.message}`
+        : withNotes(`There is no skill "${name}" in it`, offer),
+      fix: broken?.fix ?? (meant ? `did you mean ${meant}?` : `there are: ${names.slice(0, 10).join(", ") || "none"}`),
     });
   }
   return first;
 }
 
+/** That something is not in a source, with what was left out of it, which may be why. */
+export function withNotes(message: string, { notes }: Offer): string {
+  const rest = notes.length > MOST_NOTES ? [`There are ${notes.length - MOST_NOTES} more such notes`] : [];
+  return [message, ...notes.slice(0, MOST_NOTES), ...rest].join(". ");
+}
+
+const MOST_NOTES = 5;
+
 /** Those that can be added together: of several of one name, the first, if they are the same. Throws a SkillError when they are not. */
 export function distinct(candidates: readonly Candidate[]): Candidate[] {
   const byName = Map.groupBy(candidates, ({ skill }) => skill.name);
+  const [alike] = [...Map.groupBy(byName.keys(), foldedName).values()].filter((names) => names.length > 1);
+  if (alike) {
+    throw new SkillError("name-twice", {
+      message: `Skills of the source are called ${alike.map(shown).join(" and ")}, which are one folder on some disks`,
+      fix: "name the one that you mean",
+    });
+  }
   return [...byName.values()].flatMap(([first, ...others]) => {
     if (!first) return [];
     const digest = others.length > 0 && digestIn(first);
@@ -131,6 +176,7 @@ function digestIn(candidate: Candidate): string {
 export function prepare(candidate: Candidate, fetched: Fetched, folder: string): Prepared {
   const { skill, path } = candidate;
   const { name } = skill;
+  entryPath({ path: name, kind: "folder" });
   const unlisted = skill.files().findings.find(({ code }) => code === "too-many-files" || code === "too-deep");
   if (unlisted) {
     throw new SkillError(unlisted.code, {
@@ -172,7 +218,8 @@ function addLinked(tree: Map<string, CopiedFile>, { skill, path: root }: Candida
     [...links].flatMap(([link, to]) => (link.startsWith(below) ? [[link.slice(below.length), to]] : [])),
   );
   for (const path of own.keys()) {
-    const file = linkedFile(path, tree, own);
+    const target = leadsTo(path, own);
+    const file = target === undefined ? undefined : tree.get(target);
     if (!file) {
       throw new SkillError("link-outside", {
         message: `Skill "${skill.name}" holds a link, ${path}, that leads to no file of its own`,
@@ -182,17 +229,4 @@ function addLinked(tree: Map<string, CopiedFile>, { skill, path: root }: Candida
     tree.set(path, file);
   }
   return own.size > 0;
-}
-
-const MOST_LINKS = 40;
-
-/** The file that a link leads to, by way of others or not. */
-function linkedFile(path: string, tree: Tree, links: ReadonlyMap<string, string>): CopiedFile | undefined {
-  let at = path;
-  for (let count = 0; count < MOST_LINKS; count++) {
-    const target = links.get(at);
-    if (target === undefined) return tree.get(at);
-    at = posix.isAbsolute(target) ? "" : posix.join(posix.dirname(at), target);
-  }
-  return undefined;
 }

@@ -1,11 +1,13 @@
+import type { SkillError } from "../shared/error.ts";
+
 /** Where skills come from: what somebody typed, read. */
 export type Address =
   /** A folder on this machine; `path` is absolute. */
   | { kind: "folder"; path: string; inside?: string }
   /** A zip (`.zip`, `.skill`) or a compressed tar (`.tar.gz`, `.tgz`): an absolute path, or an https address. */
   | { kind: "archive"; location: string; inside?: string }
-  /** A repository. `ref` is a branch, a tag or a commit: the default branch when left out. */
-  | { kind: "git"; url: string; ref?: string; inside?: string }
+  /** A repository. `ref` is a branch, a tag or a commit: the default branch when left out. `namesake`: a folder here that is written nearly so. */
+  | { kind: "git"; url: string; ref?: string; inside?: string; namesake?: string }
   /** A site with `/.well-known/agent-skills/index.json`; `url` is that of the index. */
   | { kind: "site"; url: string };
 
@@ -43,8 +45,10 @@ export interface FetchOptions {
   env: Readonly<Record<string, string | undefined>>;
   /** The commit to fetch, whatever the ref leads to by now. */
   commit?: string;
-  /** Of a site: only skills of these names. */
+  /** Of a site: only skills of these names; all of them when there is none. */
   names?: readonly string[];
+  /** Of a site: called with each name that cannot be had, in the place of failing over it. */
+  onFailure?(name: string, error: SkillError): void;
   signal?: AbortSignal;
 }
 

@@ -1,8 +1,9 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import { packageVersion } from "../package.ts";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
 import { grouped } from "../shared/text.ts";
-import { LOOPBACK } from "./address-hosts.ts";
+import { LOOPBACK, staysAt } from "./address-hosts.ts";
 import { shown } from "./refusal.ts";
 
 export interface DownloadOptions {
@@ -41,7 +42,8 @@ export async function download(address: string, options: DownloadOptions): Promi
 const TRY_AGAIN = "check the address and the network, and try again";
 
 async function follow(start: URL, options: DownloadOptions): Promise<Download> {
-  let url = judged(start, start);
+  if (!isFetchedFrom(start)) throw failed("download-insecure", start.href, "is no https address", ONLY_HTTPS);
+  let url = start;
   for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
     const response = await fetch(url, { redirect: "manual", headers: headers(), signal: options.signal ?? null });
     const location = response.headers.get("location");
@@ -64,26 +66,22 @@ function headers(): Record<string, string> {
 function redirected(from: URL, location: string, { redirects }: DownloadOptions): URL {
   const to = URL.parse(location, from.href);
   if (!to) throw failed("download-redirect", from.href, "leads on to no address", TRY_AGAIN);
-  const isAllowed =
-    to.origin === from.origin || (to.protocol === "https:" && (redirects === "https" || to.hostname === from.hostname));
-  if (isAllowed) return judged(to, from);
-  throw failed(
-    "download-redirect",
-    from.href,
-    `leads on to ${shown(to.host)}`,
-    `if you trust that host, give ${to.origin} yourself`,
-  );
+  const isAllowed = staysAt(from, to) || (to.protocol === "https:" && redirects === "https");
+  if (isAllowed) return to;
+  throw leadsOn(from.href, to);
 }
 
-/** Contract: `from` is where it was named. */
-function judged(url: URL, from: URL): URL {
-  if (url.protocol === "https:" || (url.protocol === "http:" && LOOPBACK.test(url.hostname))) return url;
-  throw failed(
-    "download-insecure",
-    from.href,
-    `is to be had only from ${shown(url.href)}`,
-    "only https is fetched from",
-  );
+/** An address that leads on to where nobody said that it may. */
+export function leadsOn(from: string, to: URL): SkillError {
+  const isAsked = isFetchedFrom(to);
+  const fix = isAsked ? `if you trust that host, give its address yourself: ${shown(to.href)}` : ONLY_HTTPS;
+  return failed("download-redirect", from, `leads on to ${shown(isAsked ? to.host : to.href)}`, fix);
+}
+
+const ONLY_HTTPS = "only https is fetched from";
+
+function isFetchedFrom({ protocol, hostname }: URL): boolean {
+  return protocol === "https:" || (protocol === "http:" && LOOPBACK.test(hostname));
 }
 
 // What a server compressed on the way would be unpacked before it could be counted: it was asked not to.
@@ -135,6 +133,6 @@ function whyOf(error: unknown): string {
   return reason(error instanceof Error && error.cause instanceof Error ? error.cause : error);
 }
 
-function failed(code: string, address: string, why: string, fix: string, cause?: unknown): SkillError {
+function failed(code: ErrorCode, address: string, why: string, fix: string, cause?: unknown): SkillError {
   return new SkillError(code, { message: `${shown(address)} ${why}`, fix, ...(cause === undefined ? {} : { cause }) });
 }

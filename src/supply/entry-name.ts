@@ -36,6 +36,11 @@ export function foldedPath(path: string): string {
   return visible.toLowerCase().toUpperCase().normalize("NFC");
 }
 
+/** The same of a name alone: Windows takes dots and spaces from its end. */
+export function foldedName(name: string): string {
+  return foldedPath(name).replace(/[. ]+$/, "");
+}
+
 /** Bytes of where a link leads. */
 export const LONGEST_TARGET = 4096;
 
@@ -76,7 +81,7 @@ const IGNORED = "\\p{Default_Ignorable_Code_Point}";
 // As a disk may read them: macOS passes over what is invisible, Windows over dots and spaces at the end, and has short names.
 function isRepository(part: string): boolean {
   if (!/git|hg|svn/i.test(part) && ASCII.test(part)) return false;
-  const name = foldedPath(part.split(":", 1)[0] ?? "").replace(/[. ]+$/, "");
+  const name = foldedName(part.split(":", 1)[0] ?? "");
   return /^(?:\.(?:GIT|HG|SVN)|(?:GIT|HG|SVN)~\d+)$/.test(name);
 }
 

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import { SkillError } from "../shared/error.ts";
 import { reveal } from "../shared/hidden.ts";
 import { oneLine } from "../shared/text.ts";
@@ -12,7 +13,7 @@ export interface Asked {
 
 interface Failure {
   said: RegExp;
-  code: string;
+  code: ErrorCode;
   message(asked: Asked): string;
   fix: string;
 }
@@ -33,6 +34,12 @@ const FAILURES: readonly Failure[] = [
     code: "git-sign-in",
     message: ({ url }) => `${shown(url)} is not there, or not for everybody, and git has no sign-in for it`,
     fix: NOT_THERE,
+  },
+  {
+    said: /returned error: 30[1278]/i,
+    code: "download-redirect",
+    message: ({ url }) => `${shown(url)} leads on to another address`,
+    fix: "give the address that it leads to at last",
   },
   {
     said: /Host key verification failed/i,

@@ -1,10 +1,12 @@
 import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { type Git, type GitProtocol, openGit } from "../sandbox/git.ts";
+import { type Git, type GitProtocol, type GitResult, openGit } from "../sandbox/git.ts";
 import { SkillError } from "../shared/error.ts";
 import { grouped, nearest } from "../shared/text.ts";
-import { judgedRef } from "./address.ts";
+import { staysAt } from "./address-hosts.ts";
+import { judgedRef } from "./address-parts.ts";
 import { type Address, type Fetched, type FetchOptions, SOURCE_LIMITS } from "./contract.ts";
+import { leadsOn } from "./download.ts";
 import { commitMissing, gitFailure } from "./git-failure.ts";
 import { gitEntries, gitTree, submodulesOf } from "./git-tree.ts";
 import { noSuchFolder } from "./inside-source.ts";
@@ -22,6 +24,7 @@ const MOST_FETCHED = 2 * SOURCE_LIMITS.bytes;
  */
 export async function fetchGit(address: GitAddress, options: FetchOptions, most = MOST_FETCHED): Promise<Fetched> {
   const { to, env, signal } = options;
+  const { namesake } = address;
   judge(address, options.commit);
   const repository = join(to, ".repository");
   const git = await openGit({ env, repository, protocol: protocolOf(address.url), signal });
@@ -33,7 +36,13 @@ export async function fetchGit(address: GitAddress, options: FetchOptions, most 
     const rows = await gitTree(git, commit, address.inside);
     if (!rows) throw noSuchFolder(address.inside ?? "", (await gitTree(git, commit))?.map(({ path }) => path) ?? []);
     const fetched = await writeSource(address, gitEntries(git, rows), options);
-    return { ...fetched, commit, notes: [...fetched.notes, ...submoduleNotes(submodulesOf(rows))] };
+    const notes = [...fetched.notes, ...submoduleNotes(submodulesOf(rows))];
+    if (namesake !== undefined) notes.push(`It is from ${shown(address.url)}: for the folder here write ${namesake}`);
+    return { ...fetched, commit, notes };
+  } catch (error) {
+    if (namesake === undefined || !(error instanceof SkillError)) throw error;
+    const { code, message, fix } = error;
+    throw new SkillError(code, { message, fix: `for the folder here write ${namesake}; else ${fix}`, cause: error });
   } finally {
     rmSync(repository, { recursive: true, force: true });
   }
@@ -50,7 +59,7 @@ export async function remoteCommit(
   const git = await openGit({ env, repository: "/dev/null", protocol: protocolOf(url), signal });
   // In the order in which git itself looks for a name; what an annotated tag is of comes right after it.
   const names = [ref, `refs/${ref}`, `refs/tags/${ref}`, `refs/heads/${ref}`];
-  const found = await listRemote(git, address, ["--", url, ...names, `refs/tags/${ref}^{}`]);
+  const found = await listRemote(git, address, [], [...names, `refs/tags/${ref}^{}`]);
   const name = names.find((candidate) => found.has(candidate));
   const commit = name === undefined ? undefined : (found.get(`${name}^{}`) ?? found.get(name));
   if (commit === undefined) throw gitFailure(`couldn't find remote ref ${ref}`, address);
@@ -75,7 +84,9 @@ async function bring(git: Git, address: GitAddress, pinned: string | undefined, 
   const { url, ref } = address;
   const wanted = (pinned ?? (isCommit(ref) ? ref : undefined))?.toLowerCase();
   const fetch = (how: readonly string[], what: readonly string[]) =>
-    git.run(["fetch", "--progress", "--no-tags", "--no-recurse-submodules", ...how, "--", url, ...what], signal);
+    asking(git, url, (at) =>
+      git.run(["fetch", "--progress", "--no-tags", "--no-recurse-submodules", ...how, "--", at, ...what], signal),
+    );
   const only = [`+${wanted ?? ref ?? "HEAD"}:${FETCHED}`];
   let result = await fetch(["--depth=1"], only);
   if (result.code !== 0 && IS_PLAIN.test(result.stderr)) result = await fetch([], only);
@@ -107,9 +118,7 @@ async function explain(git: Git, stderr: string, address: GitAddress): Promise<S
   const failure = gitFailure(stderr, address);
   if (failure.code !== "git-ref-missing" || address.ref === undefined) return failure;
   const { ref } = address;
-  const found = await listRemote(git, address, ["--heads", "--tags", "--refs", "--", address.url]).catch(
-    () => undefined,
-  );
+  const found = await listRemote(git, address, ["--heads", "--tags", "--refs"]).catch(() => undefined);
   const meant = nearest(
     ref,
     [...(found?.keys() ?? [])].map((name) => name.replace(/^refs\/(?:heads|tags)\//, "")),
@@ -118,8 +127,15 @@ async function explain(git: Git, stderr: string, address: GitAddress): Promise<S
   return new SkillError(failure.code, { message: failure.message, fix: `did you mean ${shown(meant)}?` });
 }
 
-async function listRemote(git: Git, address: GitAddress, args: readonly string[]): Promise<Map<string, string>> {
-  const { code, stdout, stderr } = await git.run(["ls-remote", "--quiet", ...args]);
+async function listRemote(
+  git: Git,
+  address: GitAddress,
+  how: readonly string[],
+  names: readonly string[] = [],
+): Promise<Map<string, string>> {
+  const { code, stdout, stderr } = await asking(git, address.url, (at) =>
+    git.run(["ls-remote", "--quiet", ...how, "--", at, ...names]),
+  );
   if (code !== 0) throw gitFailure(stderr, address);
   const lines = stdout.toString().split("\n").filter(Boolean);
   return new Map(
@@ -128,6 +144,27 @@ async function listRemote(git: Git, address: GitAddress, args: readonly string[]
       return [name, id];
     }),
   );
+}
+
+const MOST_REDIRECTS = 5;
+const IS_SENT_ON = /returned error: 30[1278]/;
+const ASKED_FOR = "/info/refs";
+
+/** Asks a server, and again where it leads on to, as long as it stays itself. */
+async function asking(git: Git, url: string, ask: (at: string) => Promise<GitResult>): Promise<GitResult> {
+  let at = url;
+  for (let redirects = 0; ; redirects++) {
+    const result = await ask(at);
+    if (result.code === 0 || !IS_SENT_ON.test(result.stderr) || redirects === MOST_REDIRECTS) return result;
+    const to = URL.parse((await git.leadsTo(at)) ?? "", `${at.replace(/\/$/, "")}${ASKED_FOR}`);
+    if (!to?.pathname.endsWith(ASKED_FOR)) return result;
+    const from = new URL(at);
+    to.pathname = to.pathname.slice(0, -ASKED_FOR.length);
+    to.search = "";
+    if (!staysAt(from, to)) throw leadsOn(at, to);
+    Object.assign(to, { username: from.username, password: "" });
+    at = to.href;
+  }
 }
 
 async function expectFine(git: Git, args: readonly string[], address: GitAddress): Promise<void> {

@@ -1,15 +1,19 @@
 import { isUtf8 } from "node:buffer";
+import type { LockedFiles } from "../host/lock/format.ts";
+import { lockedFile } from "../host/lock/tree.ts";
 import { diffLines } from "../shared/diff.ts";
-import { chosen, type LineConflict, mergeLines } from "../shared/merge.ts";
+import { chosen, type LineConflict, type MergeOptions, mergeLines } from "../shared/merge.ts";
 import { byText, grouped, oneLine } from "../shared/text.ts";
 import { findFrame, newlines } from "../skill/frame.ts";
 import type { CopiedFile } from "../source/digest.ts";
 import type { Tree } from "./read-tree.ts";
 import { SIGNATURE_FILE } from "./signature.ts";
 
-/** What came from the source, what the user made of it, and what comes now. Without what came, every difference is a conflict. */
+/** What came from the source, what the user made of it, and what comes now. */
 export interface Sides {
   base: Tree | undefined;
+  /** What the lock says of what came. Without its bytes that still tells who changed a file, and where both did it is a conflict. */
+  known?: LockedFiles;
   ours: Tree;
   theirs: Tree;
 }
@@ -80,14 +84,14 @@ interface Outcome {
 function mergeFile(path: string, sides: Sides): Outcome {
   const [base, ours, theirs] = [sides.base?.get(path), sides.ours.get(path), sides.theirs.get(path)];
   if (isSame(ours, theirs)) return { file: ours };
-  if (path === SIGNATURE_FILE) return { file: sides.base && isSame(base, theirs) ? ours : theirs }; // It is made anew, never edited.
+  if (path === SIGNATURE_FILE) return { file: isAsCame(path, theirs, sides) ? ours : theirs }; // It is made anew, never edited.
   const conflict = (why: Conflict["why"], lines: readonly string[]): Outcome => ({
     file: ours,
     conflict: { path, why, lines },
   });
+  if (isAsCame(path, theirs, sides)) return { file: ours };
+  if (isAsCame(path, ours, sides)) return { file: theirs };
   if (!sides.base) return conflict("no-base", difference(ours, theirs));
-  if (isSame(base, theirs)) return { file: ours };
-  if (isSame(base, ours)) return { file: theirs };
   if (!base) return conflict("both-added", difference(ours, theirs));
   if (!ours) return conflict("removed-here", difference(base, theirs));
   if (!theirs) return conflict("removed-there", difference(base, ours));
@@ -99,6 +103,13 @@ function mergeFile(path: string, sides: Sides): Outcome {
     : conflict("binary", difference(ours, theirs));
 }
 
+function isAsCame(path: string, file: CopiedFile | undefined, { base, known }: Sides): boolean {
+  if (base) return isSame(base.get(path), file);
+  if (!known) return false;
+  const [was, is] = [known[path], file && lockedFile(file.bytes, file.executable)];
+  return was?.sha256 === is?.sha256 && was?.mode === is?.mode;
+}
+
 type MergedBytes = { bytes: Uint8Array } | { conflicts: readonly LineConflict[] } | { isBinary: true };
 
 function mergeBytes(path: string, base: Uint8Array, ours: Uint8Array, theirs: Uint8Array): MergedBytes {
@@ -106,15 +117,18 @@ function mergeBytes(path: string, base: Uint8Array, ours: Uint8Array, theirs: Ui
   if (isEqual(base, ours)) return { bytes: theirs };
   const [b, o, t] = [textOf(base), textOf(ours), textOf(theirs)];
   if (b === undefined || o === undefined || t === undefined) return { isBinary: true };
-  const merged = mergeLines(b, o, t, path === "SKILL.md" ? { independent: frontmatterLines(b) } : {});
+  const merged = mergeLines(b, o, t, path === "SKILL.md" ? keysOf(b) : {});
   return "text" in merged ? { bytes: Buffer.from(merged.text) } : merged;
 }
 
-/** Up to the line that ends it: each key of a frontmatter stands for itself. */
-function frontmatterLines(text: string): number {
+/** Each key of a frontmatter stands for itself, with all that is indented below it. */
+function keysOf(text: string): MergeOptions {
   const frame = findFrame(text);
-  return "start" in frame && frame.closed ? newlines(frame.text.slice(0, frame.end)) : -1;
+  if (!("start" in frame) || !frame.closed) return {};
+  return { units: { lines: newlines(frame.text.slice(0, frame.end)), isFirst: (line) => KEY.test(line) } };
 }
+
+const KEY = /^[^\s#-][^:]*:(?:\s|$)/;
 
 /**
  * A file that comes cannot stand where one of the user's is: not below a file, and not beside a name that differs only in its case, which

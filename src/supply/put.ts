@@ -4,12 +4,13 @@ import { digestsOf } from "../host/lock/approve.ts";
 import { LARGEST_LOCK, LOCK_FILE, type LockedFiles, type LockedSkill, printLock } from "../host/lock/format.ts";
 import { openOriginals } from "../host/lock/originals.ts";
 import { treeDigest, treeOf } from "../host/lock/tree.ts";
-import { apply } from "../install/apply.ts";
+import { type Application, apply } from "../install/apply.ts";
+import { SkillInstallationError } from "../install/error.ts";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
 import { grouped } from "../shared/text.ts";
 import type { Tree } from "./read-tree.ts";
-import { lockedFrom, type SkillsPlace } from "./skills-place.ts";
+import { lockedFrom, lockedIn, type SkillsPlace } from "./skills-place.ts";
 
 /** A skill that is to be in a folder of skills, and what its lock will say. */
 export interface Put {
@@ -41,7 +42,7 @@ export function change({ place, put = [], remove = {}, skilletHome }: Changes): 
     for (const { files, tree } of one.originals) originals.keep(files, bytesIn(tree), place.folder);
   const looked = [...put.map(({ name, before }) => [name, before] as const), ...Object.entries(remove)];
   let unneeded: string[] = [];
-  apply({
+  applying(place, put, {
     skillsDir: place.folder,
     put: put.map(({ name, folder }) => ({ name, source: "ref", folder, isGiven: true })),
     remove: Object.keys(remove).filter((name) => isThere(join(place.folder, name))),
@@ -70,13 +71,36 @@ export function change({ place, put = [], remove = {}, skilletHome }: Changes): 
   originals.forget(unneeded, place.folder);
 }
 
+function applying(place: SkillsPlace, put: readonly Put[], application: Application): void {
+  try {
+    apply(application);
+  } catch (error) {
+    const name = error instanceof SkillInstallationError && isInTheWay(error.cause) ? error.skillName : undefined;
+    const isNew = put.some((one) => one.name === name && one.before === undefined);
+    throw (isNew && addedMeanwhile(name ?? "", place)) || error;
+  }
+}
+
+/** What is in the way of a skill that nobody had added when it was looked at may be that very skill. */
+export function addedMeanwhile(name: string, place: SkillsPlace): SkillError | undefined {
+  if (!lockedIn(place)[name]) return undefined;
+  return new SkillError("changed", {
+    message: `"${name}" was added by another process meanwhile`,
+    fix: "try again",
+  });
+}
+
+function isInTheWay(cause: unknown): boolean {
+  return cause instanceof SkillError && cause.code === "in-the-way";
+}
+
 function bytesIn(tree: Tree): (path: string) => Uint8Array {
   return (path) => tree.get(path)?.bytes ?? new Uint8Array();
 }
 
 function checkUnchanged(now: string | undefined, before: string | undefined, place: SkillsPlace, name: string): void {
   if (now === before) return;
-  throw new SkillError("changed", {
+  throw new SkillError("resource-changed", {
     message: `${join(place.folder, name)} changed while it was looked at`,
     fix: "try again when nobody works on it",
   });

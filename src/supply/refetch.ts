@@ -4,7 +4,7 @@ import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Surroundings } from "../source/locations.ts";
 import { sayAddress } from "./address.ts";
-import { type Prepared, prepare } from "./candidate.ts";
+import { type Candidate, type Prepared, prepare } from "./candidate.ts";
 import { addressOf, fetchOffer, type Supply } from "./fetch-offer.ts";
 
 /** What the source of a locked skill has now: the skill, or why not. */
@@ -40,10 +40,15 @@ export async function refetch(
   return found;
 }
 
+interface FetchedAgain extends Supply {
+  /** Why a site does not give one of its skills. */
+  failures: ReadonlyMap<string, SkillError>;
+}
+
 async function supplyOf(
   group: readonly (readonly [string, LockedSkill])[],
   { around, work, env, signal, isPinned, onFetch }: RefetchOptions,
-): Promise<Supply | SkillError> {
+): Promise<FetchedAgain | SkillError> {
   const [first] = group;
   if (!first) return new SkillError("not-found", { message: "There is nothing to fetch", fix: "" });
   const [, entry] = first;
@@ -51,37 +56,56 @@ async function supplyOf(
     const address = addressOf(entry, around);
     onFetch?.(sayAddress(address));
     const commit = isPinned ? entry.commit : undefined;
-    const names = group.map(([name]) => name);
-    return await fetchOffer(address, work, { env, names, ...defined({ signal, commit }) });
+    const names = group.map(([name, locked]) => offeredName(name, locked));
+    const failures = new Map<string, SkillError>();
+    const onFailure = (name: string, error: SkillError) => void failures.set(name, error);
+    return {
+      ...(await fetchOffer(address, work, { env, names, onFailure, ...defined({ signal, commit }) })),
+      failures,
+    };
   } catch (error) {
     if (error instanceof SkillError && !signal?.aborted) return error;
     throw error;
   }
 }
 
-function within(supply: Supply, name: string, { path = "" }: LockedSkill, { work }: RefetchOptions): Refetched {
-  const { candidates, diagnostics } = supply.offer;
+/** What a site calls a skill: the folder that it is fetched into. The skill itself may have another name. */
+function offeredName(name: string, { path = name }: Pick<LockedSkill, "path">): string {
+  return path.split("/", 1)[0] ?? name;
+}
+
+function within(supply: FetchedAgain, name: string, entry: LockedSkill, { work }: RefetchOptions): Refetched {
+  const { path = "" } = entry;
+  const error = supply.failures.get(offeredName(name, entry));
+  if (error) return { error };
+  const { candidates } = supply.offer;
   const candidate = candidates.find((one) => one.path === path && one.skill.name === name);
-  if (!candidate) {
-    const moved = candidates.find(({ skill }) => skill.name === name);
-    const [broken] = diagnostics.filter(({ severity }) => severity === "error");
-    return {
-      error: new SkillError("source-gone", {
-        message: moved
-          ? `Skill "${name}" is at ${moved.path || "another place"} in its source now`
-          : `Its source has no skill "${name}" ${path === "" ? "any more" : `at ${path} any more`}`,
-        fix: moved
-          ? `remove it and add it from there: //${moved.path}`
-          : broken
-            ? `a skill there does not load: ${broken.message}`
-            : "keep it as it is, or remove it",
-      }),
-    };
-  }
+  if (!candidate) return { error: gone(name, path, supply) };
   try {
     return { prepared: prepare(candidate, supply.fetched, join(work, "skills", name)), supply };
   } catch (error) {
     if (error instanceof SkillError) return { error };
     throw error;
   }
+}
+
+function gone(name: string, path: string, { offer, fetched }: Supply): SkillError {
+  const { candidates, diagnostics } = offer;
+  const wrong = (message: string, fix: string) => new SkillError("source-gone", { message, fix });
+  const adding = ({ skill, path }: Candidate) => {
+    const wanted = fetched.address.kind === "site" ? offeredName(skill.name, { path }) : skill.name;
+    return `remove it and add what is there now: skillet add ${sayAddress(fetched.address)} ${wanted}`;
+  };
+  const moved = candidates.find(({ skill }) => skill.name === name);
+  if (moved) {
+    const where = moved.path === "" ? "the whole of its source" : `at ${moved.path} in its source`;
+    return wrong(`Skill "${name}" is ${where} now`, adding(moved));
+  }
+  const renamed = candidates.find((one) => one.path === path);
+  if (renamed) return wrong(`Skill "${name}" is called "${renamed.skill.name}" in its source now`, adding(renamed));
+  const broken = diagnostics.find(({ severity }) => severity === "error");
+  return wrong(
+    `Its source has no skill "${name}" ${path === "" ? "any more" : `at ${path} any more`}`,
+    broken ? `a skill there does not load: ${broken.message}` : "keep it as it is, or remove it",
+  );
 }

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import { SkillError } from "../shared/error.ts";
 import { count } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
@@ -90,7 +91,7 @@ function isSiteType(type: string): type is SiteType {
   return (SITE_TYPES as readonly string[]).includes(type);
 }
 
-function wrong(code: string, url: string, why: string, cause?: unknown): SkillError {
+function wrong(code: ErrorCode, url: string, why: string, cause?: unknown): SkillError {
   const fix = "tell whoever runs the site, or add its skills from where they are kept (a repository, an archive)";
   return new SkillError(code, { message: `${shown(url)} ${why}`, fix, ...(cause === undefined ? {} : { cause }) });
 }

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
@@ -9,7 +9,7 @@ import { type Address, type Fetched, type FetchOptions, SOURCE_LIMITS, type Sour
 import { download } from "./download.ts";
 import { shown } from "./refusal.ts";
 import { readSiteIndex, type SiteSkill, type SiteType } from "./site-index.ts";
-import { unpack } from "./unpack.ts";
+import { type Unpacked, unpack } from "./unpack.ts";
 import { filesFolder } from "./write-source.ts";
 
 export type SiteAddress = Extract<Address, { kind: "site" }>;
@@ -18,37 +18,51 @@ const INDEX = { most: 1024 * 1024, seconds: 20, redirects: "same-host" } as cons
 const ARTIFACT = { most: SOURCE_LIMITS.archive, seconds: 120, redirects: "same-host" } as const;
 
 /** Fetches the skills that a site offers, or those of these names, each into a folder of its name. */
-export async function fetchSite(address: SiteAddress, { to, names, signal }: FetchOptions): Promise<Fetched> {
+export async function fetchSite(
+  address: SiteAddress,
+  { to, names, signal, onFailure }: FetchOptions,
+): Promise<Fetched> {
   const { bytes, url } = await download(address.url, { ...INDEX, signal });
   const { skills, notes } = readSiteIndex(bytes, url);
   const folder = filesFolder(to);
   const links = new Map<string, string>();
   let left = SOURCE_LIMITS.bytes;
-  for (const skill of chosen(skills, names, url)) {
-    const own = join(folder, skill.name);
-    mkdirSync(own, 0o755);
-    const entries = READ[skill.type](await artifactOf(skill, signal), skill);
-    const unpacked = await unpack(entries, { to: own, ...defined({ signal }) });
-    left -= unpacked.bytes;
+  for (const name of names?.length ? new Set(names) : skills.map((skill) => skill.name)) {
+    try {
+      const unpacked = await bring(named(name, skills, url), folder, signal);
+      left -= unpacked.bytes;
+      for (const [path, target] of unpacked.links) links.set(`${name}/${path}`, target);
+      notes.push(...unpacked.notes.map((note) => `${name}: ${note}`));
+    } catch (error) {
+      if (!onFailure || signal?.aborted || !(error instanceof SkillError)) throw error;
+      onFailure(name, error);
+    }
     if (left < 0) throw tooMuch(url);
-    for (const [path, target] of unpacked.links) links.set(`${skill.name}/${path}`, target);
-    notes.push(...unpacked.notes.map((note) => `${skill.name}: ${note}`));
   }
   return { folder, address, links, notes };
 }
 
-function chosen(skills: readonly SiteSkill[], names: readonly string[] | undefined, url: string): readonly SiteSkill[] {
-  if (names === undefined) return skills;
-  return names.map((name) => {
-    const skill = skills.find((candidate) => candidate.name === name);
-    if (skill) return skill;
-    const all = skills.map((candidate) => candidate.name);
-    const meant = nearest(name, all);
-    throw new SkillError("not-found", {
-      message: `${shown(url)} offers no skill ${shown(name)}`,
-      fix: meant ? `did you mean ${meant}?` : `it offers: ${all.slice(0, 10).join(", ") || "none"}`,
-    });
+function named(name: string, skills: readonly SiteSkill[], url: string): SiteSkill {
+  const skill = skills.find((candidate) => candidate.name === name);
+  if (skill) return skill;
+  const all = skills.map((candidate) => candidate.name);
+  const meant = nearest(name, all);
+  throw new SkillError("not-found", {
+    message: `${shown(url)} offers no skill ${shown(name)}`,
+    fix: meant ? `did you mean ${meant}?` : `it offers: ${all.slice(0, 10).join(", ") || "none"}`,
   });
+}
+
+async function bring(skill: SiteSkill, folder: string, signal: AbortSignal | undefined): Promise<Unpacked> {
+  const entries = READ[skill.type](await artifactOf(skill, signal), skill);
+  const to = join(folder, skill.name);
+  mkdirSync(to, 0o755);
+  try {
+    return await unpack(entries, { to, ...defined({ signal }) });
+  } catch (error) {
+    rmSync(to, { recursive: true, force: true }); // Half of it is no skill.
+    throw error;
+  }
 }
 
 /** Nothing of it is opened before it is known to be what the site says. */

@@ -20,8 +20,8 @@ export type Provenance = Pick<LockedSkill, "source" | "path" | "ref" | "commit">
 
 /** What bringing a skill up to date comes to. `replaced`: what the user had, where theirs was to win over it. */
 export type Update =
-  /** What the source has is what came from there before. */
-  | { is: "up-to-date" }
+  /** What the source has is what came from there before. `isChanged`: what is here is not what was agreed to. */
+  | { is: "up-to-date"; isChanged: boolean }
   | { is: "conflict"; conflicts: readonly Conflict[] }
   | { is: "update"; put: Put; skill: Skill; difference: Difference; replaced?: Tree };
 
@@ -55,10 +55,10 @@ export function planUpdate(request: UpdateRequest): Update {
   const before = digestAt(folder); // First: what is written between the two looks is then found out before anything goes away.
   const ours = before === undefined ? undefined : readTree(folder);
   const isAsFollowed = prepared.digest === upstream.digest && request.provenance.ref === entry.ref;
-  if (isAsFollowed && ours) return { is: "up-to-date" };
+  if (isAsFollowed && ours) return { is: "up-to-date", isChanged: before !== entry.digest };
   const isEdited = ours !== undefined && before !== upstream.digest;
   const merged = isEdited
-    ? mergeTrees({ base: originals.read(upstream.files), ours, theirs: prepared.tree })
+    ? mergeTrees({ base: originals.read(upstream.files), known: upstream.files, ours, theirs: prepared.tree })
     : undefined;
   const side = request.conflicts;
   if (merged && merged.conflicts.length > 0 && side === undefined) {

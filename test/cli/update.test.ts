@@ -95,7 +95,7 @@ describe("skillet update", () => {
     const { run, source, edit, read } = await added();
     edit({ "own.md": "# Own\n" });
     source.commit({ [GO]: "#!/bin/sh\necho two\n" });
-    const { code, stdout } = await run(["update", "--yes"]);
+    const { code, stdout } = await run(["update"], answering("y"));
     expect(code).toBe(0);
     expect(stdout).toContain("  own.md  added\n    @@ -0,0 +1,1 @@\n    +# Own\n");
     expect(stdout).toContain("  ✓ your own changes stay: own.md\n");
@@ -118,7 +118,7 @@ describe("skillet update", () => {
     );
     expect(readFileSync(lock, "utf8")).toBe(before);
     expect(read("scripts/go.sh")).toBe("#!/bin/sh\necho mine\n");
-    const mine = await run(["update", "x", "--conflicts", "mine", "--yes"]);
+    const mine = await run(["update", "x", "--conflicts", "mine"], answering("y"));
     expect(mine.stdout).toContain("  ✓ your own changes stay: scripts/go.sh\n");
     expect([read("scripts/go.sh"), read("new.md")]).toEqual(["#!/bin/sh\necho mine\n", "# New\n"]);
     expect(JSON.parse(readFileSync(lock, "utf8")).skills.x).toMatchObject({ commit, upstream: {} });
@@ -139,7 +139,7 @@ describe("skillet update", () => {
     const { run, source, edit, read, home } = await added();
     edit({ "scripts/go.sh": "#!/bin/sh\necho mine\n", "own.md": "# Own\n" });
     source.commit({ [GO]: "#!/bin/sh\necho theirs\n" });
-    const { code, stdout } = await run(["update", "--conflicts", "theirs", "--yes"]);
+    const { code, stdout } = await run(["update", "--conflicts", "theirs"], answering("y"));
     expect(code).toBe(0);
     const [, kept = ""] = /what you had is kept in ~\/(\S+)/.exec(stdout) ?? [];
     expect(filesBelow(join(home, kept))).toMatchObject({
@@ -164,7 +164,7 @@ describe("skillet update", () => {
     expect(asked.stderr).toMatch(/^✗ a, b: There is no repository at /);
     expect(await json(["outdated"])).toMatchObject({
       skills: [
-        { name: "a", state: "unknown", problem: { code: expect.any(String), message: expect.any(String) } },
+        { name: "a", state: "unknown", error: { code: expect.any(String), message: expect.any(String) } },
         { name: "b", state: "unknown" },
         {
           name: "x",
@@ -172,14 +172,14 @@ describe("skillet update", () => {
           source: source.url,
           path: "skills/x",
           commit: expect.any(String),
-          now: expect.any(String),
+          commitThere: expect.any(String),
         },
       ],
     });
     const printed = await json(["update", "--yes"]);
     expect(printed).toMatchObject({
-      dryRun: false,
-      skills: [{ name: "x", state: "update", newAsks: { scripts: [] }, kept: [], from: expect.any(String) }],
+      isDryRun: false,
+      skills: [{ name: "x", state: "update", newAsks: { scripts: [] }, kept: [], commitBefore: expect.any(String) }],
       problems: [{ name: "a" }, { name: "b" }],
     });
     expect((await run(["update"])).code).toBe(1);
@@ -220,8 +220,8 @@ describe("skillet remove", () => {
         "✗ You changed x since it was added, and nothing was removed\n  --force removes it with your changes: copy what you need of them first\n",
     });
     expect(await json(["remove", "x", "--force", "--dry-run"])).toEqual({
-      place: installed,
-      dryRun: true,
+      folder: installed,
+      isDryRun: true,
       removed: ["x"],
     });
     expect(existsSync(join(installed, "x"))).toBe(true);

@@ -4,6 +4,10 @@ import { mergeLines } from "../../src/shared/merge.ts";
 
 const text = (...lines: (string | number)[]) => lines.map((line) => `${line}\n`).join("");
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
+/** So many lines stand for themselves. */
+const alone = (lines: number) => ({ units: { lines, isFirst: () => true } });
+/** The same of units that begin with some of them. */
+const some = (lines: number) => ({ units: { lines, isFirst: (line: string) => /^(?:[a-c1-3]|ours|)$/.test(line) } });
 const merged = (...given: Parameters<typeof mergeLines>) => {
   const result = mergeLines(...given);
   return "text" in result ? result.text : result.conflicts;
@@ -38,8 +42,8 @@ describe("mergeLines", () => {
   });
 
   it("takes lines that both add at one place for a conflict, wherever it is", () => {
-    for (const independent of [0, 10]) {
-      expect(merged(text(1, 2), text(1, "ours", 2), text(1, "theirs", 2), { independent })).toEqual([
+    for (const lines of [0, 10]) {
+      expect(merged(text(1, 2), text(1, "ours", 2), text(1, "theirs", 2), alone(lines))).toEqual([
         { base: [], ours: ["ours"], theirs: ["theirs"], line: 2 },
       ]);
     }
@@ -48,10 +52,45 @@ describe("mergeLines", () => {
   it("takes changes next to one another for a conflict, but among lines that stand for themselves", () => {
     const [base, ours, theirs] = [text(1, 2, 3, 4), text(1, "ours", 3, 4), text(1, 2, "theirs", 4)];
     expect(merged(base, ours, theirs)).toHaveLength(1);
-    expect(merged(base, ours, theirs, { independent: 1 })).toHaveLength(1);
-    expect(merged(base, ours, theirs, { independent: 4 })).toBe(text(1, "ours", "theirs", 4));
-    expect(merged(base, ours, text(1, 2, "added", 3, 4), { independent: 4 })).toBe(text(1, "ours", "added", 3, 4));
-    expect(merged(base, ours, text(1, "added", 2, 3, 4), { independent: 4 })).toBe(text(1, "added", "ours", 3, 4));
+    expect(merged(base, ours, theirs, alone(1))).toHaveLength(1);
+    expect(merged(base, ours, theirs, alone(4))).toBe(text(1, "ours", "theirs", 4));
+    expect(merged(base, ours, text(1, 2, "added", 3, 4), alone(4))).toBe(text(1, "ours", "added", 3, 4));
+    expect(merged(base, ours, text(1, "added", 2, 3, 4), alone(4))).toBe(text(1, "added", "ours", 3, 4));
+  });
+
+  describe("among units of several lines", () => {
+    const units = { lines: 8, isFirst: (line: string) => /^[A-Z]/.test(line) };
+    const base = text("A", " a1", " a2", " a3", "B", " b1", "C", " c1", "end");
+    const sides = (ours: string, theirs: string) => {
+      const [one, other] = [merged(base, ours, theirs, { units }), merged(base, theirs, ours, { units })];
+      if (typeof one === "string") expect(other).toBe(one);
+      else expect(other).toHaveLength(one.length);
+      return one;
+    };
+    const with_ = (from: string, to: string) => base.replace(from, to);
+
+    it("makes changes of two that stand next to one another", () => {
+      expect(sides(with_("B\n b1\n", "B2\n"), with_("C\n c1\n", "C2\n"))).toBe(
+        text("A", " a1", " a2", " a3", "B2", "C2", "end"),
+      );
+      expect(sides(with_(" a3\n", " a3\n a4\n"), with_("B\n", "B2\n"))).toBe(
+        text("A", " a1", " a2", " a3", " a4", "B2", " b1", "C", " c1", "end"),
+      );
+      expect(sides(with_("B\n b1\n", ""), with_("C\n", "N\nC\n"))).toBe(
+        text("A", " a1", " a2", " a3", "N", "C", " c1", "end"),
+      );
+      expect(sides(with_(" a1", " one"), with_(" a3", " three"))).toBe(
+        text("A", " one", " a2", " three", "B", " b1", "C", " c1", "end"),
+      );
+    });
+
+    it("gives a line to no unit that it was not added to", () => {
+      expect(sides(with_("C\n c1\n", ""), with_(" c1\n", " c1\n c2\n")), "its unit is gone").toHaveLength(1);
+      expect(sides(with_("B\n b1\n", ""), with_("C\n", "")), "what it joined is gone").toHaveLength(1);
+      expect(sides(with_("A\n", "Z\n"), with_(" a3\n", " a3\n a4\n")), "its unit has another name").toHaveLength(1);
+      expect(sides(with_(" a1\n", " a1\nN\n"), with_(" a3\n", " a3\n a4\n")), "it is in another unit").toHaveLength(1);
+      expect(sides(with_(" a1", " one"), with_(" a2", " two")), "they are lines of one unit").toHaveLength(1);
+    });
   });
 
   it("lets a side change how lines end, and the other what they say", () => {
@@ -120,9 +159,9 @@ describe("whatever the texts", () => {
 
   it("sides say the same when they are swapped", () => {
     fc.assert(
-      fc.property(lines, lines, lines, fc.nat({ max: 20 }), (base, ours, theirs, independent) => {
+      fc.property(lines, lines, lines, fc.nat({ max: 20 }), (base, ours, theirs, most) => {
         const [b, o, t] = [text(...base), text(...ours), text(...theirs)];
-        const [one, other] = [mergeLines(b, o, t, { independent }), mergeLines(b, t, o, { independent })];
+        const [one, other] = [mergeLines(b, o, t, some(most)), mergeLines(b, t, o, some(most))];
         if ("text" in one) expect(other).toEqual(one);
         else expect("conflicts" in other && other.conflicts.length).toBe(one.conflicts.length);
       }),
@@ -134,10 +173,10 @@ describe("whatever the texts", () => {
     const edit = fc.record({ at: fc.nat({ max: 19 }), what: fc.constantFrom("add", "remove", "change") });
     const edits = fc.array(edit, { maxLength: 4 });
     fc.assert(
-      fc.property(edits, edits, fc.nat({ max: 20 }), (mine, others, independent) => {
+      fc.property(edits, edits, fc.nat({ max: 20 }), (mine, others, most) => {
         const base = numbers(1, 20).map(String);
         const [ours, theirs] = [edited(base, mine, "ours"), edited(base, others, "theirs")];
-        const result = mergeLines(text(...base), text(...ours), text(...theirs), { independent });
+        const result = mergeLines(text(...base), text(...ours), text(...theirs), some(most));
         if ("conflicts" in result) return;
         const got = new Set(result.text.split("\n"));
         for (const side of [ours, theirs]) for (const one of side) if (!base.includes(one)) expect(got).toContain(one);

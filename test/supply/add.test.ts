@@ -12,6 +12,7 @@ import {
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
+import { saySource } from "../../src/host/lock/locks.ts";
 import { openOriginals } from "../../src/host/lock/originals.ts";
 import type { Surroundings } from "../../src/source/locations.ts";
 import { type Addition, planAdd } from "../../src/supply/add.ts";
@@ -91,6 +92,32 @@ describe("[S-33] adding a skill", () => {
     expect(readdirSync(join(one.around.skilletHome, "staging")), "nothing is left of the work").toEqual([]);
   });
 
+  it.each(["X", "x.", "x "])("is refused beside %j, which is the same folder on some disks", async (other) => {
+    const one = scene();
+    writeFiles(one.skillsDir, { [`${other}/SKILL.md`]: "" });
+    await expect(one.add("a")).rejects.toMatchObject({
+      code: "in-the-way",
+      message: `"x" and ${JSON.stringify(other)}, which is in ~/.skillet/installed, are one folder on some disks`,
+      fix: "move the other one away",
+    });
+  });
+
+  it("is the same whether its folder was named or found in one that was, and another one in an archive", async () => {
+    for (const isProject of [false, true]) {
+      const one = scene();
+      writeFiles(one.root, { "project/vendor/x/SKILL.md": skillText("x") });
+      expect((await one.add("project/vendor/x", { isProject })).is).toBe("new");
+      expect((await one.add("project/vendor", { isProject })).is).toBe("same");
+    }
+    const said = (source: string, path?: string) => saySource({ source, ...(path === undefined ? {} : { path }) });
+    expect(said("/a//b", "x")).toBe(said("/a/b/x"));
+    expect(said("./", "x")).toBe(said("./x"));
+    expect(said("/a.zip/", "x")).toBe(said("/a.zip/x"));
+    expect(said("/a.zip", "x")).toBe("/a.zip//x");
+    expect(said("/a.zip//b", "x")).toBe("/a.zip//b/x");
+    expect(said("https://example.com/r", "x")).toBe("https://example.com/r//x");
+  });
+
   it("is an update when it is there from the same source", async () => {
     const one = scene();
     await one.add("a");
@@ -105,7 +132,7 @@ describe("[S-33] adding a skill", () => {
     const before = everything(one.skillsDir);
     await expect(one.add("b")).rejects.toMatchObject({
       code: "other-source",
-      message: expect.stringMatching(/\/a\/\/x, and this one is from .*\/b\/\/x$/),
+      message: expect.stringMatching(/\/a\/x, and this one is from .*\/b\/x$/),
     });
     expect(everything(one.skillsDir)).toEqual(before);
     const forced = await one.add("b", { isForced: true });
@@ -183,7 +210,7 @@ describe("looking for what was added where it came from", () => {
     [
       "it is called otherwise",
       (at) => writeFileSync(join(at, "x/SKILL.md"), skillText("renamed")),
-      /has no skill "x" at x any more/,
+      /^Skill "x" is called "renamed" in its source now$/,
     ],
     [
       "it does not load any more",
@@ -208,6 +235,14 @@ describe("looking for what was added where it came from", () => {
     rmSync(join(one.root, "a/x"), { recursive: true });
     expect(await found(one)).toMatchObject({
       error: { code: "source-gone", message: 'Skill "x" is at moved/x in its source now' },
+    });
+    rmSync(join(one.root, "a/moved"), { recursive: true });
+    writeFiles(join(one.root, "a"), { "SKILL.md": skillText("x") });
+    expect(await found(one)).toMatchObject({
+      error: {
+        message: 'Skill "x" is the whole of its source now',
+        fix: `remove it and add what is there now: skillet add ${one.root}/a x`,
+      },
     });
   });
 });

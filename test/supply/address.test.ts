@@ -84,12 +84,32 @@ describe("an address", () => {
     expect(parse(text)).toEqual({ kind: "site", url });
   });
 
-  it("takes a bare name for a folder or a file where there is one, and owner/repo for one before a repository", () => {
-    const cwd = temporaryFolder({ "x/SKILL.md": "", "owner/repo/SKILL.md": "", "y.zip": "" });
+  it("takes owner/repo for a repository, whatever lies in the workspace, and remembers the folder of that name", () => {
+    const cwd = temporaryFolder({ "owner/repo/SKILL.md": "", "owner/repo/sub/SKILL.md": "" });
+    const there = { cwd, home: "/home/me" };
+    const namesake = "./owner/repo";
+    const repository = git("https://github.com/owner/repo");
+    expect(parseAddress("owner/repo", there)).toEqual({ ...repository, namesake });
+    expect(parseAddress("owner/repo//sub#v1", there)).toEqual({ ...repository, inside: "sub", ref: "v1", namesake });
+    expect(sayAddress(parseAddress("owner/repo", there))).toBe("https://github.com/owner/repo");
+    for (const path of [namesake, "owner/repo/", "owner/../owner/repo"]) {
+      expect(parseAddress(path, there), path).toEqual({ kind: "folder", path: join(cwd, "owner/repo") });
+    }
+  });
+
+  it("takes what is written as no repository is for a folder or a file where there is one", () => {
+    const cwd = temporaryFolder({
+      "x/SKILL.md": "",
+      "a/b/c/SKILL.md": "",
+      "owner/repo/SKILL.md": "",
+      "y.zip": "",
+      "d/y.zip": "",
+    });
     mkdirSync(join(cwd, "z.zip"));
     const there = { cwd, home: "/home/me" };
     expect(parseAddress("x", there)).toEqual({ kind: "folder", path: join(cwd, "x") });
-    expect(parseAddress("owner/repo", there)).toEqual({ kind: "folder", path: join(cwd, "owner/repo") });
+    expect(parseAddress("a/b/c", there)).toEqual({ kind: "folder", path: join(cwd, "a/b/c") });
+    expect(parseAddress("d/y.zip", there)).toEqual({ kind: "archive", location: join(cwd, "d/y.zip") });
     expect(parseAddress("owner//repo", there)).toEqual({ kind: "folder", path: join(cwd, "owner"), inside: "repo" });
     expect(parseAddress("y.zip", there)).toEqual({ kind: "archive", location: join(cwd, "y.zip") });
     expect(parseAddress("z.zip", there)).toEqual({ kind: "folder", path: join(cwd, "z.zip") });

@@ -2,6 +2,7 @@ import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, symlinkSync }
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { treeDigest, treeOf } from "../../src/host/lock/tree.ts";
+import { nothingThere } from "../../src/supply/add-skills.ts";
 import { candidateOf, distinct, type Prepared, prepare } from "../../src/supply/candidate.ts";
 import { fetchOffer, type Supply } from "../../src/supply/fetch-offer.ts";
 import { everything } from "../install/scene.ts";
@@ -79,6 +80,41 @@ describe("a skill of a source", () => {
     const one = prepared(await offered({ "x/skill.md": skillText("x"), "x/a.md": "a" }));
     expect(Object.keys(expectWhole(one)).sort()).toEqual(["SKILL.md", "a.md"]);
   });
+
+  it("that is the source itself, or a folder that a plugin names, keeps its files with a skill.md too", async () => {
+    const whole = prepared(await offered({ "skill.md": skillText("x"), "scripts/go.sh": "echo" }));
+    expect([whole.path, Object.keys(expectWhole(whole)).sort()]).toEqual(["", ["SKILL.md", "scripts/go.sh"]]);
+    for (const file of ["SKILL.md", "skill.md"]) {
+      const plugin = prepared(
+        await offered({
+          ".claude-plugin/plugin.json": JSON.stringify({ name: "p", skills: ["./my/x"] }),
+          [`my/x/${file}`]: skillText("x"),
+          "my/x/scripts/go.sh": "echo",
+          "skills/y/SKILL.md": skillText("y"),
+        }),
+      );
+      expect([plugin.path, Object.keys(expectWhole(plugin)).sort()]).toEqual(["my/x", ["SKILL.md", "scripts/go.sh"]]);
+    }
+  });
+
+  it("whose SKILL.md is a link to a file of its own is taken whole, with a copy of that", async () => {
+    const files = { "s/AGENTS.md": skillText("x"), "s/scripts/go.sh": "echo" };
+    const one = prepared(await offered(files, { "s/SKILL.md": "l.md", "s/l.md": "./AGENTS.md" }));
+    expect(one.path).toBe("s");
+    expect(Object.keys(expectWhole(one)).sort()).toEqual(["AGENTS.md", "SKILL.md", "l.md", "scripts/go.sh"]);
+    const root = prepared(await offered({ "AGENTS.md": skillText("x"), "go.sh": "" }, { "SKILL.md": "AGENTS.md" }));
+    expect([root.path, Object.keys(expectWhole(root)).sort()]).toEqual(["", ["AGENTS.md", "SKILL.md", "go.sh"]]);
+  });
+
+  it.each(["../o/x.md", "/etc/passwd", "none.md", "SKILL.md", "../../x.md"])(
+    "is none with a SKILL.md that is a link to %s, and neither is another file in its folder",
+    async (target) => {
+      const files = { "s/AGENTS.md": skillText("x"), "s/in/SKILL.md": skillText("in"), "o/x.md": skillText("o") };
+      const { offer } = await offered(files, { "s/SKILL.md": target });
+      expect(offer.candidates.map(({ path }) => path)).toEqual(["s/in", "o/x.md"]);
+      expect(offer.notes).toEqual(['"s/SKILL.md" is a link that leads to no file of its folder, so that is no skill']);
+    },
+  );
 
   it("has copies of its own files in the place of links to them, by way of others or not", async () => {
     const links = {
@@ -159,6 +195,49 @@ describe("a skill of a source", () => {
     expect(offer.diagnostics).toEqual([expect.objectContaining({ severity: "error", code: "name-unusable" })]);
   });
 
+  it("that is the source itself has what is wrong with it said once", async () => {
+    const { offer } = await offered({ "SKILL.md": "---\nname: x\n---\nDo it.\n", "y/SKILL.md": skillText("y") });
+    expect(offer.candidates.map(({ skill }) => skill.name)).toEqual(["y"]);
+    const errors = offer.diagnostics.filter(({ severity }) => severity === "error");
+    expect(errors.map(({ code }) => code)).toEqual(["description-missing"]);
+  });
+
+  it("is asked for by its name, and by its folder only where no skill is called so", async () => {
+    const { offer } = await offered({ "foo/SKILL.md": skillText("bar"), "bar/SKILL.md": skillText("foo") });
+    expect(candidateOf("foo", offer).path).toBe("bar");
+    const other = await offered({ "foo/SKILL.md": skillText("bar") });
+    expect(candidateOf("foo", other.offer).skill.name).toBe("bar");
+  });
+
+  it.each([
+    ["deploy.", "entry-ending"],
+    ["con", "entry-device"],
+  ])("is refused when no folder can be called so everywhere: %s", async (name, code) => {
+    const supply = await offered({ "x/SKILL.md": skillText(name) });
+    expect(() => prepared(supply, name)).toThrow(expect.objectContaining({ code }));
+  });
+
+  it("is not offered under the name of the lock", async () => {
+    const { offer } = await offered({ "x/SKILL.md": skillText("skills.lock") });
+    expect(offer.candidates).toEqual([]);
+    expect(offer.diagnostics).toMatchObject([{ severity: "error", code: "name-reserved" }]);
+  });
+
+  it("that is not there is told with what was left out of the source", async () => {
+    const plugin = { $schema: "https://agent-plugins.org/schemas/2.0.0/plugin.schema.json" };
+    const { offer, fetched } = await offered({
+      "plugin.json": JSON.stringify(plugin),
+      "skills/x/SKILL.md": skillText("x"),
+    });
+    const why = /^There is no skill .*in it\. The plugin was not looked into: its plugin\.json follows .*2\.0\.0/;
+    expect(() => candidateOf("x", offer)).toThrow(expect.objectContaining({ message: expect.stringMatching(why) }));
+    expect(nothingThere({ offer, fetched }).message).toMatch(why);
+    const notes = Array.from({ length: 7 }, (_, number) => `Note ${number}`);
+    expect(nothingThere({ offer: { ...offer, notes }, fetched }).message).toMatch(
+      /Note 4\. There are 2 more such notes$/,
+    );
+  });
+
   it("that is not there is told with the nearest name", async () => {
     const { offer } = await offered({ "sorter/SKILL.md": skillText("sorter") });
     expect(() => candidateOf("sortre", offer)).toThrow(expect.objectContaining({ fix: "did you mean sorter?" }));
@@ -177,6 +256,15 @@ describe("two skills of one name in a source", () => {
     const hidden = await offered({ ...files, "b/x/.f": "" });
     expect(() => distinct(hidden.offer.candidates)).toThrow(expect.objectContaining({ code: "name-twice" }));
     expect(candidateOf("b/x", other.offer).path).toBe("b/x");
+    expect(() => candidateOf("x", other.offer)).toThrow(expect.objectContaining({ code: "name-twice" }));
+  });
+
+  it("or of two that are one folder on some disks are not added together", async () => {
+    const { offer } = await offered({ "a/SKILL.md": skillText("deploy"), "b/SKILL.md": skillText("DEPLOY") });
+    expect(() => distinct(offer.candidates)).toThrow(
+      expect.objectContaining({ code: "name-twice", message: expect.stringContaining('"DEPLOY" and "deploy"') }),
+    );
+    expect(distinct([candidateOf("deploy", offer)])).toHaveLength(1);
   });
 
   it("of different names are both taken, in order", async () => {

@@ -3,7 +3,9 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { folderEntries } from "../../src/supply/folder-entries.ts";
-import { temporaryFolder } from "../support/folder.ts";
+import { ordinaryFolder } from "../install/scene.ts";
+import { ORDINARY_USER } from "../support/as-user.ts";
+import { temporaryFolder, writeFiles } from "../support/folder.ts";
 
 describe("what a folder holds", () => {
   it("is every file, folder and link in order, with its mode, size and bytes, to the last dot file", () => {
@@ -59,6 +61,19 @@ describe("what a folder holds", () => {
     expect(() => a?.read()).toThrow(expect.objectContaining({ code: "source-unreadable" }));
     expect(() => long?.read()).toThrow(expect.objectContaining({ code: "entry-size" }));
     expect(() => x?.read()).toThrow(expect.objectContaining({ code: "source-unreadable" }));
+  });
+
+  it("is an error with a whole sentence where a file may not be read", () => {
+    const folder = ordinaryFolder();
+    writeFiles(folder, { secret: "x" });
+    chmodSync(join(folder, "secret"), 0);
+    const [entry] = folderEntries(folder);
+    // Root may read everything.
+    process.seteuid?.(process.getuid?.() === 0 ? ORDINARY_USER : (process.getuid?.() ?? 0));
+    onTestFinished(() => process.seteuid?.(process.getuid?.() ?? 0));
+    expect(() => entry?.read()).toThrow(
+      expect.objectContaining({ code: "source-unreadable", message: '"secret" cannot be read: permission denied' }),
+    );
   });
 
   it("is an error with a code where it is not there", () => {

@@ -7,7 +7,7 @@ import type { Address, FetchOptions } from "../../src/supply/contract.ts";
 import { fetchGit, type GitAddress, remoteCommit } from "../../src/supply/git-source.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { addLink, addSubmodule, makeRepository } from "../support/repositories.ts";
-import { startFiles, startGitServer, startSite } from "../support/skill-site.ts";
+import { type Answer, startFiles, startGitServer, startSite } from "../support/skill-site.ts";
 
 const SKILL = { "skills/greet/SKILL.md": skillText("greet"), "README.md": "# Read me\n" };
 
@@ -127,6 +127,68 @@ describe("fetching a repository", () => {
     expect(readFileSync(join(newest.folder, "a.txt"), "utf8")).toBe("2");
     const pinned = await fetched(at(`${url}/.git`, { ref: first }));
     expect([pinned.commit, readFileSync(join(pinned.folder, "a.txt"), "utf8")]).toEqual([first, "1"]);
+  });
+
+  describe("where a server sends it on", () => {
+    const ASKED = "/info/refs?service=git-upload-pack";
+    const sentTo =
+      (location: string): Answer =>
+      (_, response) =>
+        response.writeHead(301, { location }).end();
+
+    /** The files of a repository below /r.git, and these answers. */
+    async function server(answers: Record<string, Answer> = {}) {
+      const { folder, git } = makeRepository(SKILL);
+      git("update-server-info");
+      const files = filesIn(join(folder, ".git")).map((path) => [
+        path === "info/refs" ? `/r.git${ASKED}` : `/r.git/${path}`,
+        readFileSync(join(folder, ".git", path)),
+      ]);
+      return startSite({ ...Object.fromEntries(files), ...answers });
+    }
+
+    it("goes on, also twice, as long as that is the same host", async () => {
+      const { url } = await server({
+        [`/old${ASKED}`]: sentTo(`/older.git${ASKED}`),
+        [`/older.git${ASKED}`]: sentTo(`/r.git${ASKED}`),
+      });
+      const { folder, commit } = await fetched(at(`${url}/old`));
+      expect(filesIn(folder)).toEqual(["README.md", "skills/greet/SKILL.md"]);
+      expect(await remoteCommit(at(`${url}/old`), { env: {} })).toBe(commit);
+    });
+
+    it("asks nobody else, and says what to do", async () => {
+      const other = await server();
+      const elsewhere = other.url.replace("127.0.0.1", "localhost");
+      const { url } = await server({ [`/old${ASKED}`]: sentTo(`${elsewhere}/r.git${ASKED}`) });
+      const failure = {
+        code: "download-redirect",
+        message: `"${url}/old" leads on to "${new URL(elsewhere).host}"`,
+        fix: `if you trust that host, give its address yourself: "${elsewhere}/r.git"`,
+      };
+      await expect(fetched(at(`${url}/old`))).rejects.toMatchObject(failure);
+      await expect(remoteCommit(at(`${url}/old`), { env: {} })).rejects.toMatchObject(failure);
+      expect(other.asked).toEqual([]);
+    });
+
+    it.each(["/r.git/info/refs?service=git-upload-pack", "/sign-in", "file:///etc/info/refs", "//[/info/refs"])(
+      "is refused where that has no end or is no repository: %s",
+      async (place) => {
+        const { url } = await startSite({ [`/r.git${ASKED}`]: sentTo(place) });
+        await expect(fetched(at(`${url}/r.git`))).rejects.toMatchObject({ code: "download-redirect" });
+      },
+    );
+  });
+
+  it("says how the folder is written that was not meant, when it comes and when it fails", async () => {
+    const { url } = makeRepository(SKILL);
+    const namesake = "./owner/repo";
+    const { notes } = await fetched({ ...at(url), namesake });
+    expect(notes).toEqual([`It is from "${url}": for the folder here write ./owner/repo`]);
+    await expect(fetched({ ...at(`${url}-none`), namesake })).rejects.toMatchObject({
+      code: "git-not-found",
+      fix: expect.stringMatching(/^for the folder here write \.\/owner\/repo; else check the address/),
+    });
   });
 
   it("keeps links as what they say and makes none, and fetches no submodule", async () => {
@@ -249,6 +311,7 @@ describe("the settings of git", () => {
 	sslVerify = false
 [http "https://example.com"]
 	sslVerify = false
+	followRedirects = true
 	extraHeader = "X-A: b\\nc"
 [core]
 	hooksPath = /evil
@@ -271,12 +334,13 @@ describe("the settings of git", () => {
     expect(seen).toContain("http.proxy\nhttp://127.0.0.1:9");
     expect(seen).toContain("http.https://example.com.extraheader\nX-A: b\nc");
     expect(seen).toContain("core.hookspath\n/dev/null");
+    expect(seen.filter((setting) => /followredirects/.test(setting))).toEqual(["http.followredirects\nfalse"]);
     expect(seen.join("\0")).not.toMatch(/sslverify|insteadof|evil|alias/i);
   });
 
   it("are ours alone for every other protocol", async () => {
     for (const protocol of ["file", "http", "ssh"] as const) {
-      expect((await settingsOf(protocol)).join("\0")).not.toMatch(/credential|http\.|evil/);
+      expect((await settingsOf(protocol)).join("\0")).not.toMatch(/credential|http\.(?!followredirects\nfalse)|evil/);
     }
   });
 });

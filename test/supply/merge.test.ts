@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { CopiedFile } from "../../src/source/digest.ts";
 import { mergeTrees, resolveConflicts } from "../../src/supply/merge.ts";
+import { lockedFilesOf } from "../../src/supply/read-tree.ts";
 
 type Sketch = Record<string, string | Uint8Array | { run: string }>;
 
@@ -73,6 +74,23 @@ describe("mergeTrees", () => {
     expect(whys(merge(base, { "SKILL.md": first }, { "SKILL.md": second }))).toEqual([["SKILL.md", "both-changed"]]);
   });
 
+  it("gives no item of a list to another key, and takes neighbours in one value for a conflict", () => {
+    const skill = (keys: string) => ({ "SKILL.md": `---\nname: x\ndescription: Does x.\n${keys}---\n\nDo it.\n` });
+    const [packages, asks] = ["packages:\n  - curl\n", "capabilities:\n  - mail.send\n"];
+    const base = skill(packages + asks);
+    const cut = merge(base, skill(packages), skill(`${packages}${asks}  - evil\n`));
+    expect(whys(cut)).toEqual([["SKILL.md", "both-changed"]]);
+    const renamed = merge(base, skill(`${packages}tools:\n  - mail.send\n`), skill(`${packages}${asks}  - evil\n`));
+    expect(whys(renamed)).toEqual([["SKILL.md", "both-changed"]]);
+    const both = merge(base, skill(`packages:\n  - curl\n  - jq\n${asks}`), skill(`${packages}version: 2\n${asks}`));
+    expect(whys(both), "which of both comes first nobody knows").toEqual([["SKILL.md", "both-changed"]]);
+    const apart = merge(base, skill(`packages:\n  - curl\n  - jq\n${asks}`), skill(`${packages}capabilities: []\n`));
+    expect(texts(apart.files)).toEqual(skill("packages:\n  - curl\n  - jq\ncapabilities: []\n"));
+    const folded = (first: string, second: string) => skill(`long: >\n  ${first}\n  ${second}\n`);
+    const lines = merge(folded("one", "two"), folded("ONE", "two"), folded("one", "TWO"));
+    expect(whys(lines)).toEqual([["SKILL.md", "both-changed"]]);
+  });
+
   it("says of each conflict what it is, shows it, and leaves what is here", () => {
     const base = { both: TEN, here: "1\n", there: "1\n", binary: Buffer.from([0, 1]) };
     const ours = { both: TEN.replace("5", "mine"), there: "mine\n", binary: Buffer.from([0, 2]), added: "mine\n" };
@@ -109,6 +127,22 @@ describe("mergeTrees", () => {
       ["only-there", "no-base"],
     ]);
     expect(texts(merged.files)).toEqual({ same: "s", a: "mine", "only-here": "x" });
+  });
+
+  it("knows from the lock who changed a file, when its bytes are lost", () => {
+    const base = { here: "1", there: "1", both: "1", "gone-here": "1", "gone-there": "1", run: "1" };
+    const ours = { here: "mine", there: "1", both: "mine", "gone-there": "1", added: "mine", run: { run: "1" } };
+    const theirs = { here: "1", there: "theirs", both: "theirs", "gone-here": "1", newer: "theirs", run: "2" };
+    const known = lockedFilesOf(tree(base));
+    const merged = mergeTrees({ base: undefined, known, ours: tree(ours), theirs: tree(theirs) });
+    expect(whys(merged)).toEqual([
+      ["both", "no-base"],
+      ["run", "no-base"],
+    ]);
+    expect(texts(merged.files)).toEqual({
+      ...{ here: "mine", there: "theirs", both: "mine", added: "mine", newer: "theirs", run: { run: "1" } },
+    });
+    expect(merged).toMatchObject({ kept: ["added", "gone-here", "here"], removed: ["gone-there"] });
   });
 
   it("lets nothing that comes stand in the place of what is here: a folder of its name, or another case of it", () => {

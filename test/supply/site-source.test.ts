@@ -55,6 +55,35 @@ describe("a site that offers skills", () => {
     await expect(none).rejects.toMatchObject({ code: "not-found", fix: "did you mean greet?" });
   });
 
+  it("is asked for all that it offers where none was named, and once for one that was named twice", async () => {
+    const index = siteIndex([greet()]);
+    for (const names of [[], ["greet", "greet"]]) {
+      const { site, result } = await fetched({ [INDEX_PATH]: index }, { names });
+      expect(readdirSync((await result).folder)).toEqual(["greet"]);
+      expect(site.asked).toEqual([INDEX_PATH, "/skills/greet.md"]);
+    }
+  });
+
+  it("gives the others where somebody takes note of what it cannot give, and nothing of that", async () => {
+    const folder = temporaryFolder({ "a/SKILL.md": GREET, evil: "x" });
+    const up = tarGz(join(folder, "a"), "SKILL.md", "-P", "../evil");
+    const entries = [
+      siteEntry("up", "archive", "/up.tgz", up),
+      { ...siteEntry("wrong", "skill-md", "/skills/greet.md", "another") },
+      greet(),
+    ];
+    const failures: Record<string, string> = {};
+    const { result } = await fetched(
+      { [INDEX_PATH]: siteIndex(entries), "/up.tgz": up },
+      {
+        names: ["up", "../..", "wrong", "gone", "greet"],
+        onFailure: (name, { code }) => void Object.assign(failures, { [name]: code }),
+      },
+    );
+    expect(readdirSync((await result).folder)).toEqual(["greet"]);
+    expect(failures).toEqual({ up: "entry-parent", "../..": "not-found", wrong: "site-digest", gone: "not-found" });
+  });
+
   it("has what it cannot offer left out, with a note each", async () => {
     const entries = [
       greet(),
@@ -81,7 +110,7 @@ describe("a site that offers skills", () => {
     const entry = { ...siteEntry("bomb", "archive", "/bomb.tgz", "another"), type: "archive" };
     const to = temporaryFolder();
     expect(await codeOf({ [INDEX_PATH]: siteIndex([entry]), "/bomb.tgz": bomb }, { to })).toBe("site-digest");
-    expect(readdirSync(to, { recursive: true }).sort()).toEqual([basename(to), `${basename(to)}/bomb`]);
+    expect(readdirSync(to, { recursive: true })).toEqual([basename(to)]);
   });
 
   it("takes an archive through the same gate as any other", async () => {
@@ -139,6 +168,24 @@ describe("a download", () => {
     expect(await codeOf({ [INDEX_PATH]: to("file:///etc/passwd") })).toBe("download-redirect");
     expect(await codeOf({ [INDEX_PATH]: to(INDEX_PATH) })).toBe("download-redirect");
     expect(other.asked).toEqual([]);
+  });
+
+  it("says where it would lead, and what to do about it", async () => {
+    const failure = async (answer: Answer) => (await fetched({ [INDEX_PATH]: answer })).result.catch((error) => error);
+    expect(await failure(to("https://other.example/x"))).toMatchObject({
+      message: expect.stringMatching(/ leads on to "other\.example"$/),
+      fix: 'if you trust that host, give its address yourself: "https://other.example/x"',
+    });
+    for (const place of ["file:///etc/passwd", "http://other.example/x"]) {
+      expect(await failure(to(place))).toMatchObject({
+        message: expect.stringMatching(new RegExp(` leads on to "${place}"$`)),
+        fix: "only https is fetched from",
+      });
+    }
+    expect(await failure(siteIndex([greet("file:///etc/passwd")]))).toMatchObject({
+      message: '"file:///etc/passwd" is no https address',
+      fix: "only https is fetched from",
+    });
   });
 
   it("is made by https alone where it is not from this machine", async () => {

@@ -96,11 +96,11 @@ const NEWER = { ...FILES, "notes.md": `${at(0, "ONE")}\n`, "new.md": "new\n" };
 describe("an update", () => {
   it("is none where the source has what came from it, edited here or not", () => {
     const one = scene();
-    expect(one.update(FILES)).toEqual({ is: "up-to-date" });
+    expect(one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
     one.edit("notes.md", "mine\n", true);
-    expect(one.update(FILES)).toEqual({ is: "up-to-date" });
+    expect(one.update(FILES)).toEqual({ is: "up-to-date", isChanged: false });
     one.edit("mine.md", "mine\n");
-    expect(one.update(FILES)).toEqual({ is: "up-to-date" });
+    expect(one.update(FILES)).toEqual({ is: "up-to-date", isChanged: true });
     expect(everything(one.folder)).toMatchObject({ "notes.md": "mine\n", "mine.md": "mine\n" });
   });
 
@@ -184,7 +184,7 @@ describe("an update", () => {
     }
   });
 
-  it("takes every difference for a conflict when what came first is not known any more", () => {
+  it("takes what both changed for a conflict when what came first is not known any more", () => {
     const one = scene();
     one.edit("notes.md", `${at(6, "MINE")}\n`);
     rmSync(join(one.home, "originals"), { recursive: true });
@@ -192,7 +192,7 @@ describe("an update", () => {
     const done = one.update(NEWER);
     expect(done).toMatchObject({
       is: "conflict",
-      conflicts: [{ path: "new.md" }, { path: "notes.md", why: "no-base" }],
+      conflicts: [{ path: "notes.md", why: "no-base" }],
     });
     expect(everything(one.skillsDir)).toEqual(before);
   });

@@ -53,6 +53,8 @@ export function approve(skill: Skill, seen: Seen, skilletHome: string): void {
     const odd = Object.entries(files).find(([, file]) => !isFile(file));
     if (odd) throw oddFile(name, JSON.stringify(odd[0]), odd[1].mode);
     if (!isAsSeen(files, seen, entry)) throw changedMeanwhile(name);
+    const armed = Object.entries(files).find(([, { mode }]) => (Number.parseInt(mode, 8) & SET_ID) !== 0);
+    if (armed) throw oddFile(name, JSON.stringify(armed[0]), "set-id");
     const originals = openOriginals(skilletHome);
     originals.keep(files, (path) => bytesAt(join(folder, path)), skillsDir);
     const skills = { ...lock, [name]: agreedEntry(entry, files, agreedTo(skill)) };
@@ -101,12 +103,22 @@ function isAsSeen(files: LockedFiles, { copy, there }: Seen, entry: LockedSkill)
 }
 
 function oddFile(name: string, path: string, mode: string): SkillError {
-  const what: Readonly<Record<string, string>> = { link: "a link", large: "larger than any file of a skill may be" };
+  const what: Readonly<Record<string, string>> = {
+    link: "a link",
+    large: "larger than any file of a skill may be",
+    "set-id": "set to run as its owner",
+  };
   return new SkillError("lock-odd-file", {
     message: `Of skill "${name}", ${path} is ${what[mode] ?? "no file"}: nobody can agree to that`,
-    fix: "put a file in its place, or remove it",
+    fix: FIXES[path === "its folder" ? path : mode] ?? "put a plain file in its place, or remove it",
   });
 }
+
+const FIXES: Readonly<Record<string, string>> = {
+  "set-id": "clear that: chmod ug-s",
+  "its folder": "put the folder itself there in place of the link, or remove the skill",
+};
+const SET_ID = 0o6000;
 
 function changedMeanwhile(name: string): SkillError {
   return new SkillError("resource-changed", {

@@ -106,7 +106,7 @@ function tree(value: unknown, where: string): { digest: string; files: LockedFil
   if (treeDigest(files) !== digest) {
     throw new SkillError("lock-edited", {
       message: `the digest of ${where} is not that of the files that stand there: it was edited`,
-      fix: "take the lock that skillet wrote from your version control, or add the skill again",
+      fix: "take the lock that skillet wrote from your version control, or remove it and the folders of its skills, and add them again",
     });
   }
   return { digest, files };
@@ -156,6 +156,6 @@ function noJson(text: string, error: unknown): string {
 function unreadable(why: string): SkillError {
   return new SkillError("lock-unreadable", {
     message: why,
-    fix: "take it from your version control, or remove it and add the skills again",
+    fix: "take it from your version control, or remove it and the folders of its skills, and add them again",
   });
 }

@@ -92,11 +92,16 @@ interface SkillPlace {
 
 /** Where a skill is from, and which of its source's it is: the same, whether its folder was named with the source or found in it. */
 export function saySource({ source, path }: Pick<LockedSkill, "source" | "path">): string {
-  if (path === undefined) return source;
-  return `${source}${source.replace(SCHEME, "").includes("//") ? "/" : "//"}${path}`;
+  const isDivided = source.replace(SCHEME, "").includes("//");
+  const said = path === undefined ? source : `${source}${isDivided ? "/" : "//"}${path}`;
+  // What is in a folder of this machine is a folder as well.
+  return LOCAL.test(source) && !ARCHIVE.test(source) ? said.replace(/\/{2,}/g, "/") : said;
 }
 
 const SCHEME = /^[\w+.-]+:\/\//;
+const LOCAL = /^(?:\.{0,2}|~)\//;
+/** A folder of such a name has a slash behind it. */
+const ARCHIVE = /\.(?:zip|skill|tar\.gz|tgz)(?:$|\/\/(?!\/))/i;
 
 function stateAt(folder: string, entry: LockedSkill | SkillError | undefined, stamps: Stamps): LockState {
   if (entry instanceof SkillError) return { is: "unknown", problem: entry };
@@ -135,7 +140,9 @@ export function readLock(folder: string): LockedSkills | SkillError | undefined 
   } catch (error) {
     if (isNotThere(error)) return undefined;
     const { code, fix } =
-      error instanceof SkillError ? error : { code: "lock-unreadable", fix: "check that it is a file you may read" };
+      error instanceof SkillError
+        ? error
+        : { code: "lock-unreadable" as const, fix: "check that it is a file you may read" };
     return new SkillError(code, {
       message: `${file} cannot be used: ${reason(error)}`,
       fix: fix ?? "",

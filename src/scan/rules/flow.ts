@@ -8,7 +8,7 @@ const ASKS =
 const DECODES =
   /\bb(?:16|32|64|85)decode\(|\batob\(|\bBuffer\.from\([^\n]{0,400}?["'](?:base64|hex)|\bfromhex\(|\bunhexlify\(|\bbase(?:32|64)\s{1,3}(?:-d|-D|--decode)\b|FromBase64String|\bdecompress\(|\bmarshal\.loads|\bcodecs\.decode\(|rot_?13|\bgzinflate\(|\bxxd\s{1,3}-r|["'\])]\[::-1\]|bytes\([^\n]{0,40}\^|(?:["'][^"'\n]{1,8}["']\s?\+\s?){3}|["']{2}\.join\(\[|\]\.join\(["']{2}\)|\.split\(["']{2}\)\.reverse\(\)|\bString\.fromCharCode|\bchr\([^\n]{0,40}\^|charCodeAt\([^\n]{0,40}\^|\bcreateDecipheriv\(|\bFernet\(|\bunescape\(["']%/;
 
-const LEFT = "(?:^|[\\s;=(,>!{&|]|child_process\\.|\\bcp\\.)";
+const LEFT = "(?:^|[\\s;=(,>!{&|]|child.process\\.|\\bcp\\.)";
 const FIRST_NAME = "\\(\\s{0,2}\\[?\\s{0,2}(?:str\\(|String\\(|os\\.fspath\\(|\\$)?([\\w$][\\w$.]{0,80})";
 
 /** Where text is taken for code. */

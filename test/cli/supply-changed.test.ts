@@ -1,0 +1,197 @@
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openApprovals } from "../../src/host/approvals.ts";
+import { openLocks } from "../../src/host/lock/locks.ts";
+import { openTrust } from "../../src/host/trust.ts";
+import { addSkills, trustPlaced } from "../../src/supply/add-skills.ts";
+import { skillText, writeFiles } from "../support/folder.ts";
+import { makeRepository } from "../support/repositories.ts";
+import { answering, repositoryOf, supplyScene } from "./supply-scene.ts";
+
+const GO = "skills/x/scripts/go.sh";
+const EVIL = "#!/bin/sh\necho evil\n";
+
+async function added() {
+  const scene = supplyScene();
+  const source = makeRepository({ "skills/x/SKILL.md": skillText("x"), [GO]: "#!/bin/sh\necho one\n" });
+  await scene.run(["add", source.url, "--yes"]);
+  const folder = join(scene.installed, "x");
+  return { ...scene, source, folder, script: join(folder, "scripts/go.sh") };
+}
+
+describe("what somebody changed in a skill that was added", () => {
+  it("[Q-04] is not agreed to by an update that nobody looks at", async () => {
+    const { run, source, script } = await added();
+    writeFileSync(script, EVIL);
+    source.commit({ "skills/x/notes.md": "# New\n" });
+    expect(await run(["update", "--yes"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("x changed here since it was agreed to, and nothing was updated\n"),
+    });
+    expect((await run(["verify"])).code).toBe(1);
+    expect((await run(["run", "x"])).code).toBe(3);
+    const asked = await run(["update"], answering("y"));
+    expect(asked.stdout).toContain("+echo evil");
+    expect((await run(["verify"])).code).toBe(0);
+  });
+
+  it("is said where its source has nothing new", async () => {
+    const { run, source, script } = await added();
+    writeFileSync(script, EVIL);
+    const said = "! x is up to date with its source, and changed here: skillet trust x\n";
+    expect(await run(["update"])).toMatchObject({ code: 0, stdout: said });
+    expect(await run(["add", source.url])).toMatchObject({ code: 0, stdout: said });
+  });
+
+  it("is not agreed to when it makes a file run as its owner", async () => {
+    const { run, script } = await added();
+    chmodSync(script, 0o4755);
+    const { code, stderr } = await run(["trust", "x", "--yes"]);
+    expect(code).not.toBe(0);
+    expect(stderr).toContain("is set to run as its owner");
+    chmodSync(script, 0o644);
+    expect((await run(["verify"])).code).toBe(0);
+  });
+
+  it("is kept once, however often theirs is taken", async () => {
+    const { run, source, script, home } = await added();
+    for (const round of ["two", "three"]) {
+      writeFileSync(script, EVIL);
+      source.commit({ [GO]: `#!/bin/sh\necho ${round}\n` });
+      expect((await run(["update", "--conflicts", "theirs"], answering("y"))).code).toBe(0);
+      expect(readFileSync(script, "utf8")).toContain(round);
+    }
+    const replaced = join(home, ".skillet/replaced");
+    for (const name of readdirSync(replaced)) {
+      expect(readFileSync(join(replaced, name, "scripts/go.sh"), "utf8")).toBe(EVIL);
+    }
+  });
+});
+
+describe("a skill that is put into a project", () => {
+  it("[Q-04] is trusted as it was shown, and not as somebody made it right after", async () => {
+    const { cwd, home, root } = supplyScene();
+    writeFiles(root, { "source/tt/SKILL.md": skillText("tt"), "source/tt/scripts/a.sh": "#!/bin/sh\necho good\n" });
+    const skill = join(cwd, ".agents/skills/tt");
+    const options = { source: join(root, "source/tt"), isProject: true, workspace: cwd, env: { HOME: home } };
+    let coming: Parameters<typeof trustPlaced>[0] = [];
+    await addSkills({
+      ...options,
+      agree: (all) => {
+        coming = all;
+        return true;
+      },
+    });
+    writeFileSync(join(skill, "scripts/a.sh"), EVIL);
+    const skilletHome = join(home, ".skillet");
+    rmSync(join(skilletHome, "trust.json"));
+    const lock = readFileSync(join(cwd, ".agents/skills/skills.lock"), "utf8");
+    const place = { folder: join(cwd, ".agents/skills"), isProject: true, shown: "" };
+    const trust = openTrust(skilletHome, [], openLocks(skilletHome));
+    trustPlaced(coming, place, trust);
+    expect(trust.list()).toEqual([]);
+    expect(readFileSync(join(cwd, ".agents/skills/skills.lock"), "utf8")).toBe(lock);
+  });
+});
+
+describe("a skill of the lock whose folder is gone", () => {
+  it("is removed from the lock", async () => {
+    const { run, json, folder } = await added();
+    rmSync(folder, { recursive: true });
+    expect((await run(["remove", "x"])).code).toBe(0);
+    expect(await json(["list", "--installed"])).toEqual({ skills: [] });
+    expect((await run(["verify"])).code).toBe(0);
+  });
+
+  it("does not give way to one from another source, and leaves it nothing that was agreed to", async () => {
+    const { run, folder, home } = await added();
+    const other = repositoryOf("x");
+    const approvals = openApprovals(join(home, ".skillet"));
+    const word = { skill: "x", source: "installed", place: folder, tool: "send", on: "outside" } as const;
+    approvals.add(word);
+    rmSync(folder, { recursive: true });
+    expect(await run(["add", other.url, "--yes"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("--force puts this one in its place"),
+    });
+    expect((await run(["add", other.url, "--yes", "--force"])).code).toBe(0);
+    expect(openApprovals(join(home, ".skillet")).isAlways(word)).toBe(false);
+  });
+
+  it("leaves nothing that was agreed to for another that a program adds there", async () => {
+    const { home, cwd, folder } = await added();
+    const approvals = openApprovals(join(home, ".skillet"));
+    const word = { skill: "x", source: "installed", place: folder, tool: "send", on: "outside" } as const;
+    approvals.add(word);
+    approvals.add({ ...word, place: "/elsewhere/x" });
+    const options = { source: repositoryOf("x").url, workspace: cwd, env: { HOME: home }, agree: () => true };
+    await addSkills({ ...options, isForced: true });
+    const left = openApprovals(join(home, ".skillet"));
+    expect([left.isAlways(word), left.isAlways({ ...word, place: "/elsewhere/x" })]).toEqual([false, true]);
+  });
+});
+
+describe("signatures that are required", () => {
+  /** Somebody's skill, signed; added; and then changed without a signature. */
+  async function signed() {
+    const scene = supplyScene({ "project/skills/s/SKILL.md": skillText("s") });
+    const { run, cwd } = scene;
+    const made = await run(["sign", "--new-key", "s"]);
+    const [, key = ""] = /signers add NAME (\S+)/.exec(made.stdout) ?? [];
+    await run(["signers", "add", "me", key]);
+    return { ...scene, source: join(cwd, "skills/s"), mark: join(cwd, "skills/s/SKILL.sig") };
+  }
+
+  it("are asked of what a lock names, there or fetched", async () => {
+    const { run, cwd, source, mark } = await signed();
+    expect((await run(["add", source, "--project", "--yes", "--require-signature"])).code).toBe(0);
+    const frozen = ["add", "--frozen", "--project", "--require-signature"];
+    expect((await run(frozen)).code).toBe(0);
+    rmSync(join(cwd, ".agents/skills"), { recursive: true });
+    rmSync(mark);
+    await run(["add", source, "--project", "--yes"]);
+    expect(await run(frozen)).toMatchObject({ code: 1, stderr: expect.stringContaining("is not signed") });
+    rmSync(join(cwd, ".agents/skills/s"), { recursive: true });
+    expect(await run(frozen)).toMatchObject({ code: 1, stderr: expect.stringContaining("is not signed") });
+    expect(existsSync(join(cwd, ".agents/skills/s"))).toBe(false);
+  });
+
+  it("are missed where an update has none any more, and said by verify in their own words", async () => {
+    const { run, source, mark } = await signed();
+    await run(["add", source, "--yes", "--require-signature"]);
+    rmSync(mark);
+    writeFileSync(join(source, "SKILL.md"), skillText("s", { body: "Another." }));
+    expect((await run(["update", "--dry-run"])).stdout).toContain("! it was signed before, and is not any more\n");
+    expect((await run(["update", "--yes", "--require-signature"])).code).not.toBe(0);
+    await run(["update", "--yes"]);
+    const { code, stdout } = await run(["verify", "--require-signature"]);
+    expect(code).toBe(1);
+    expect(stdout).toContain("✗ s is not signed (");
+    expect(stdout).not.toContain("differ");
+  });
+});
+
+describe("a folder of skills of a workspace", () => {
+  it.each([
+    ["names what is not there", { put: { x: "" }, away: {} }],
+    ["names what has no number", { put: { x: 3 }, away: { x: "a" } }],
+    ["names the folder itself", { put: { ".": "1:1", "": "1:1" }, away: {} }],
+  ])("that comes with a journal which %s stops nobody", async (_, journal) => {
+    const { run, cwd } = await added();
+    const folder = join(cwd, ".agents/skills/.skillet-31111111-1111-4111-8111-111111111111");
+    for (const part of ["new", "old"]) mkdirSync(join(folder, part), { recursive: true });
+    writeFileSync(join(folder, "journal"), JSON.stringify(journal));
+    expect(await run(["verify"])).toMatchObject({ code: 0, stdout: "✓ 1 skill, as its lock says\n" });
+  });
+});
+
+describe("two that add the same at once", () => {
+  it("both end well, or one says to try again", async () => {
+    const { run, json } = supplyScene();
+    const source = repositoryOf("x");
+    const both = await Promise.all([run(["add", source.url, "--yes"]), run(["add", source.url, "--yes"])]);
+    for (const { code, stderr } of both) if (code !== 0) expect(stderr).toContain("was added by another process");
+    expect((await json(["list", "--installed"])).skills).toMatchObject([{ name: "x", state: "as-locked" }]);
+  });
+});
