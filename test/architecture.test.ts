@@ -8,7 +8,7 @@ const source = join(root, "src");
 
 /** Each layer may import from those before it, and from itself. */
 const LAYERS = [
-  ["package.ts"],
+  ["package.ts", "codes"],
   ["shared"],
   ["skill"],
   ["source"],

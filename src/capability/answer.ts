@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import { inLine } from "../shared/prompt.ts";
 import type { Data } from "../skill/data.ts";
 import { PROTOCOL, type Reply } from "./protocol.ts";
@@ -6,12 +7,12 @@ import { PROTOCOL, type Reply } from "./protocol.ts";
 export type Answer = { ok: true; result: Data } | { ok: false; error: Refusal };
 
 export interface Refusal {
-  code: string;
+  code: ErrorCode;
   message: string;
   fix?: string;
 }
 
-export function refused(code: string, message: string, fix?: string): Answer & { ok: false } {
+export function refused(code: ErrorCode, message: string, fix?: string): Answer & { ok: false } {
   return { ok: false, error: { code, message: inLine(message, 600), ...(fix ? { fix: inLine(fix, 600) } : {}) } };
 }
 
@@ -29,10 +30,10 @@ export function replyLine(id: string, answer: Answer): string {
 export function failure(
   error: unknown,
   hide: (text: string) => string,
-  usual = "provider-failed",
+  usual: ErrorCode = "provider-failed",
 ): Answer & { ok: false } {
   const { code, message, fix } = Object(error) as { code?: unknown; message?: unknown; fix?: unknown };
   const isOurs = typeof code === "string" && /^[a-z]+(?:-[a-z]+)*$/.test(code);
   const say = (text: unknown) => hide(String(text ?? ""));
-  return refused(isOurs ? code : usual, say(message), fix === undefined ? undefined : say(fix));
+  return refused(isOurs ? (code as ErrorCode) : usual, say(message), fix === undefined ? undefined : say(fix));
 }

@@ -157,8 +157,7 @@ function refusal({ code, message, fix, retryAfterSeconds }: WireError, method: s
   }
   const later = retryAfterSeconds === undefined ? undefined : `try again in ${Math.ceil(retryAfterSeconds)} seconds`;
   const fixes = [fix, later].filter((text) => text !== undefined && text !== "");
-  const isKnown = (PROVIDER_CODES as readonly string[]).includes(code);
-  return new SkillError(isKnown ? code : "provider-failed", {
+  return new SkillError(PROVIDER_CODES.find((known) => known === code) ?? "provider-failed", {
     message: message || `The provider of ${namespace} refused, and did not say why`,
     ...(fixes.length === 0 ? {} : { fix: fixes.join("; ") }),
   });

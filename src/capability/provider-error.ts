@@ -14,12 +14,13 @@ const [DEFAULT_SECONDS, LEAST_SECONDS, MOST_SECONDS] = [30, 1, 300];
 
 /** What went wrong in a provider, as everybody is told it: one of the codes for that, and short texts. */
 export function asProviderError(error: unknown, namespace: string): SkillError {
-  const { code, fix } = error instanceof SkillError ? error : { code: "", fix: undefined };
+  const { code, fix } = error instanceof SkillError ? error : {};
   const said = inLine(reason(error), LONGEST_LINE) || "it did not say why";
-  if (!(PROVIDER_CODES as readonly string[]).includes(code)) {
+  const known = PROVIDER_CODES.find((one) => one === code);
+  if (known === undefined) {
     return new SkillError("provider-failed", { message: `The provider of ${namespace} failed: ${said}`, cause: error });
   }
-  return new SkillError(code, {
+  return new SkillError(known, {
     message: said,
     ...(fix === undefined ? {} : { fix: inLine(fix, LONGEST_LINE) }),
     cause: error,

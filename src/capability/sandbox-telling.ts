@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import type { AuthBeginResult, AuthResult, InvokeResult, ListResult, Method, Reply } from "./protocol.ts";
 
 type Fields = Record<string, unknown>;
@@ -57,7 +58,7 @@ export function telling(name: string) {
         "capabilities can be had in the run of a skill whose SKILL.md lists them under `capabilities:`, and while it runs",
       ]),
     noToken: (variable: string) =>
-      failed("no-token", `${variable} is not set, and the broker answers nobody without it`, [
+      failed("token-missing", `${variable} is not set, and the broker answers nobody without it`, [
         `start ${name} with the variables that the run was started with`,
       ]),
     unreachable: (code: string, path: string) =>
@@ -70,8 +71,7 @@ export function telling(name: string) {
               ? "it is busy: wait a second, then ask again"
               : "the run is over: nothing can be asked any more",
           ]),
-    tooLarge: (bytes: number) =>
-      failed("request-too-large", `A request may have ${bytes} bytes`, ["send less at once"]),
+    tooLarge: (bytes: number) => failed("frame-too-large", `A request may have ${bytes} bytes`, ["send less at once"]),
     tooMuch: (bytes: number, params: Fields) =>
       failed("answer-too-large", `The answer is larger than ${bytes} bytes`, [
         "ask for less: for fewer items, or for a part",
@@ -86,7 +86,7 @@ export function telling(name: string) {
       ]),
   };
 
-  function failed(code: string, message: string, next: readonly string[]): Failure {
+  function failed(code: ErrorCode, message: string, next: readonly string[]): Failure {
     return { status: "failed", code, message, next };
   }
 
@@ -150,7 +150,7 @@ export function telling(name: string) {
     const meant = nearest(id, ids);
     const next = meant === undefined ? `it has: ${ids.join(", ") || "none"}` : `is ${meant} meant?`;
     const message = `This skill has no capability ${id}`;
-    return untold({ status: "refused", code: "capability-unknown", message, next: [next], request });
+    return untold({ status: "refused", code: "capability-undeclared", message, next: [next], request });
   }
 
   function listText({ capabilities }: ListResult, request: string): string {

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
 import { byText, nearest } from "../shared/text.ts";
@@ -25,7 +26,7 @@ export type IsDenied = (skill: Skill) => object | readonly object[] | undefined;
 
 /** Why a skill is not there, and what to do about it. */
 export interface LeftOut {
-  code: string;
+  code: ErrorCode;
   message: string;
   fix: string;
 }

@@ -189,7 +189,7 @@ function endingOf({ ended, text }: Transcript, { signal, failed, changed }: Outc
   if (changed) return { stop: "error", error: changed, ...known };
   if (ended && !(signal.aborted && ended.stop === "error")) return { ...ended, text: ended.text || text };
   if (signal.aborted) return { stop: signal.reason instanceof TimedOut ? "timeout" : "aborted", ...known };
-  const nothing = { code: "claude-failed", message: "Claude Code ended without a result", fix: "try again" };
+  const nothing: Notice = { code: "claude-failed", message: "Claude Code ended without a result", fix: "try again" };
   return { stop: "error", error: failed ?? nothing, ...known };
 }
 

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import { isForRun, wordOf } from "../host/approvals.ts";
 import { OPEN_SECTIONS } from "../prompt/section.ts";
 import { blockOf, type Gate, gatesFor } from "../run/gate.ts";
@@ -35,7 +36,7 @@ export interface PermitOptions {
 }
 
 /** Nothing, or why not: for the model. */
-export type Refusal = { code: string; message: string } | undefined;
+export type Refusal = { code: ErrorCode; message: string } | undefined;
 
 /** Whether calls may be made, one after the other: a skill that is called changes what may be called after it. */
 export interface Permits {

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import type { Stop } from "../host/events.ts";
 import { NO_USAGE, type Usage } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
@@ -204,7 +205,13 @@ function failure(text: string, status: unknown): Notice {
   const known = FIXES[/^Not logged in\b/.test(text) ? 401 : String(status)];
   const fix = known ?? "see what Claude Code says, and try again";
   const what = text === "" ? "Claude Code ended without an answer" : inLine(text, 500);
-  return { code: typeof status === "number" ? `http-${status}` : "claude-failed", message: what, fix };
+  return { code: codeOf(status), message: what, fix };
+}
+
+/** As of any other model. */
+function codeOf(status: unknown): ErrorCode {
+  if (typeof status !== "number") return "claude-failed";
+  return status === 429 || status >= 500 ? "model-unreachable" : "model-refused";
 }
 
 const FIXES: Readonly<Record<string, string>> = {

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
 import { count, oneLine } from "../shared/text.ts";
@@ -55,7 +56,7 @@ function sentence(failure: Failure, asked: Asked): SkillError {
   return new SkillError(code, { message, fix });
 }
 
-type Say = (known: Asked & Failure) => readonly [string, string, string];
+type Say = (known: Asked & Failure) => readonly [ErrorCode, string, string];
 
 const noAccess: Say = ({ name, key, status, said }) => [
   "model-refused",

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import type { Denial, Policy } from "./policy.ts";
 import { tableOf } from "./table.ts";
 
@@ -38,6 +39,6 @@ function chatTypesOf({ manifest: { access, sensitive, data } }: Parameters<Polic
   return sensitive || (data["access"] ?? null) !== null ? ["private"] : undefined;
 }
 
-function denied(code: string, message: string, fix: string): Denial {
+function denied(code: ErrorCode, message: string, fix: string): Denial {
   return { code, kind: "access", message, fix };
 }

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import type { Host } from "../host/host.ts";
 import type { Skill } from "../skill/skill.ts";
 import { seesCapabilities } from "./capabilities.ts";
@@ -13,7 +14,7 @@ import { hasVariables } from "./variables.ts";
  * available is listed, and running it is refused. `setup`: something is missing that can be given; till then it is refused.
  */
 export interface Denial {
-  code: string;
+  code: ErrorCode;
   kind: "access" | "system" | "setup";
   message: string;
   fix: string;

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import type { System } from "../host/system.ts";
 import { requirementsOf } from "../skill/needs.ts";
 import { interpreterOf, STAND_INS } from "../skill/script.ts";
@@ -21,7 +22,7 @@ export const fitsSystem: Policy = (skill, { system, sandbox }) => {
         ? "`skillet doctor --fix` installs it"
         : `install it, or remove engine under [sandbox] in config.toml`;
     return denied(
-      "no-sandbox",
+      "sandbox-unavailable",
       `Skill '${skill.name}' brings code, and ${engine}, which keeps code apart, is not installed`,
       fix,
     );
@@ -32,12 +33,12 @@ export const fitsSystem: Policy = (skill, { system, sandbox }) => {
     const message = `Skill '${skill.name}' needs system packages (${packages.join(", ")}), which cannot be built here`;
     const fix =
       "use Debian or Ubuntu, or a container whose image has them: engine and image under [sandbox] in config.toml";
-    return denied("no-packages", message, fix);
+    return denied("packages-missing", message, fix);
   }
   const missing = scripts.map(({ path }) => programFor(path)).find((name) => name !== undefined && !has(name, system));
   if (missing === undefined) return undefined;
   const message = `Skill '${skill.name}' has a script for ${missing}, which is not installed`;
-  return denied("no-interpreter", message, `install ${missing}, or add its package to \`packages\` in the skill`);
+  return denied("script-interpreter", message, `install ${missing}, or add its package to \`packages\` in the skill`);
 };
 
 /** The programs that a skill says it needs are there. Where it brings packages, or an image has the programs, nobody knows before. */
@@ -73,6 +74,6 @@ function programFor(path: string): string | undefined {
   return interpreterOf(path, new Uint8Array())?.program;
 }
 
-function denied(code: string, message: string, fix: string): Denial {
+function denied(code: ErrorCode, message: string, fix: string): Denial {
   return { code, kind: "system", message, fix };
 }

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import { inLine } from "../shared/prompt.ts";
 import { nearest } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
@@ -78,6 +79,6 @@ function sayUnknown(key: string, closed: ReadonlyMap<string, boolean>): string {
   return `There is no section "${inLine(key, 100)}".${meant} ${left}`;
 }
 
-function refusal(code: string, content: string): ToolResult {
+function refusal(code: ErrorCode, content: string): ToolResult {
   return { content, isError: true, code };
 }

@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import { isAbsolute, join, resolve } from "node:path";
+import type { ErrorCode } from "../codes/codes.ts";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
@@ -43,7 +44,7 @@ export class SkillRefError extends SkillError {
   readonly details: string | undefined;
 
   constructor(path: string, why: RefReason, details?: string, cause?: unknown) {
-    super(`ref-${why.replaceAll("_", "-")}`, {
+    super(SAYS[why].code, {
       message: `The skill in ${path} cannot be used: ${SAYS[why].what}${details === undefined ? "" : ` (${details})`}`,
       fix: SAYS[why].fix,
       cause,
@@ -54,11 +55,20 @@ export class SkillRefError extends SkillError {
   }
 }
 
-const SAYS: Record<RefReason, { what: string; fix: string }> = {
-  not_found: { what: "the folder does not exist", fix: "correct the path; a relative one begins at basePath" },
-  not_directory: { what: "it is no folder", fix: "name the folder that holds SKILL.md" },
-  missing_skill_md: { what: "there is no SKILL.md in it", fix: "write one, with `name` and `description` at its head" },
+const SAYS: Record<RefReason, { code: ErrorCode; what: string; fix: string }> = {
+  not_found: {
+    code: "ref-not-found",
+    what: "the folder does not exist",
+    fix: "correct the path; a relative one begins at basePath",
+  },
+  not_directory: { code: "ref-not-directory", what: "it is no folder", fix: "name the folder that holds SKILL.md" },
+  missing_skill_md: {
+    code: "ref-missing-skill-md",
+    what: "there is no SKILL.md in it",
+    fix: "write one, with `name` and `description` at its head",
+  },
   invalid_frontmatter: {
+    code: "ref-invalid-frontmatter",
     what: "the head of its SKILL.md is not as it must be",
     fix: "`skillet check` on the folder says what is wrong, and where",
   },

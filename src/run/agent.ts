@@ -123,8 +123,8 @@ interface Rest {
 function resultOf(agent: Agent, end: LoopEnd, { warnings, hasLeft, waited }: Rest): RunResult {
   const { run, skill, source, host, hiding, model, bounds, start } = agent;
   const { stop, iterations, usage, cost } = end;
-  const { code, message, fix } = end.error ? hide(hiding)(asNotice(end.error)) : NOTHING;
-  const error = code === "" ? undefined : { code, message: message.slice(0, LONGEST_MESSAGE), fix };
+  const failed = end.error && hide(hiding)(asNotice(end.error));
+  const error = failed && { ...failed, message: failed.message.slice(0, LONGEST_MESSAGE) };
   const { budget } = bounds;
   const { reason } = agent.signal;
   const seconds = reason instanceof TimedOut ? reason.seconds : bounds.seconds;
@@ -144,5 +144,3 @@ function resultOf(agent: Agent, end: LoopEnd, { warnings, hasLeft, waited }: Res
     ...defined({ source, error, cost, isolation: agent.isolation?.(), caller: host.caller }),
   };
 }
-
-const NOTHING: Notice = { code: "", message: "", fix: "" };

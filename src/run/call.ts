@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../codes/codes.ts";
 import { isForRun, wordOf } from "../host/approvals.ts";
 import { type CallResult, NO_USAGE, type ToolCall, type Usage } from "../host/models.ts";
 import { inLine } from "../shared/prompt.ts";
@@ -158,7 +159,7 @@ function block(port: Port, options: LoopOptions, { tool }: ToolCall, step: numbe
   const { content = "", code = "" } = refused ?? {};
   const message = options.hiding.text(content);
   emit(port, options, { type: "tool-blocked", step, tool: inLine(options.hiding.text(tool), 64), code, message });
-  return refusal(code, message);
+  return { content: message, isError: true, code };
 }
 
 async function refusalOf(
@@ -201,6 +202,6 @@ function untold(name: string, { tools, withheld, skill }: LoopOptions): ToolResu
   return refusal("tool-unknown", `There is no tool "${inLine(name, 64)}"; ${near}there are: ${offered}`);
 }
 
-function refusal(code: string, content: string): ToolResult {
+function refusal(code: ErrorCode, content: string): ToolResult {
   return { content, isError: true, code };
 }

@@ -68,7 +68,7 @@ export function chainDenial(chain: Chain, skill: Skill, { settings: { limits } }
   if (chain.depth < limits.nesting) return [];
   return [
     {
-      code: "too-deep",
+      code: "nested-too-deep",
       message: `Skills may call skills ${count(limits.nesting, "run")} deep, and this would be one more: ${names}`,
       fix: "do it without another skill; the operator's limit is [limits] nesting in config.toml",
     },

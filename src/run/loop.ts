@@ -72,7 +72,7 @@ function guess({ instructions, messages, budget }: LoopOptions, { text, calls }:
 }
 
 /** What ended a signal. */
-export function stopOf(signal: AbortSignal): Stop {
+export function stopOf(signal: AbortSignal): "timeout" | "aborted" {
   return signal.reason instanceof TimedOut ? "timeout" : "aborted";
 }
 

@@ -126,7 +126,7 @@ const ROWS: readonly Row[] = [
   },
   {
     name: "system",
-    codes: ["other-system", "no-sandbox", "no-packages", "no-interpreter", "missing-program"],
+    codes: ["other-system", "sandbox-unavailable", "packages-missing", "script-interpreter", "missing-program"],
     detail: ({ manifest: { packages } }) =>
       packages.length === 0 ? "it asks for nothing that is missing" : `packages: ${packages.join(", ")}`,
   },

@@ -1,5 +1,5 @@
 import { type Dirent, existsSync, lstatSync, readdirSync, realpathSync, renameSync, statSync } from "node:fs";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import { type Mount, type Notice, WORKSPACE_FOLDER } from "../host/sandbox.ts";
@@ -111,7 +111,7 @@ export function openWorkspace(host: Host, { access, home }: { access: WorkspaceA
   }
   const { uid, mode } = statSync(folder);
   const user = isRoot() && uid !== 0 ? { user: uid } : {};
-  if (isRoot() && uid === 0 && !isOpen(mode, access)) {
+  if (isRoot() && ((uid === 0 && !isOpen(mode, access)) || !isReached(folder, uid))) {
     throw new SkillError("workspace-closed", {
       message: `Code never runs as root, and nobody else may ${access === "read" ? "read" : "write to"} ${folder}`,
       fix: "give the folder to an ordinary user, and run skillet as that user, or let others use it",
@@ -212,6 +212,14 @@ function planted(names: readonly string[]): Notice[] {
       fix: "look at it, then remove it or give it its name back",
     },
   ];
+}
+
+/** Whether this user, or anybody where it is root, comes as far as the folder: root's own home lets nobody through. */
+function isReached(folder: string, user: number): boolean {
+  const parent = dirname(folder);
+  const { uid, mode } = statSync(parent);
+  const isLet = (mode & 0o001) !== 0 || (user !== 0 && uid === user && (mode & 0o100) !== 0);
+  return isLet && (parent === folder || isReached(parent, user));
 }
 
 /** Whether those who do not own it may use a folder. */

@@ -1,6 +1,7 @@
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { brokenSkill, type Catalog } from "../catalog/catalog.ts";
+import type { ErrorCode } from "../codes/codes.ts";
 import type { Host } from "../host/host.ts";
 import { isInside } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
@@ -103,6 +104,6 @@ function report(files: readonly CheckedFile[], what: What, profile: Profile): To
   return { content, isError: false };
 }
 
-function refuse(code: string, content: string): ToolResult {
+function refuse(code: ErrorCode, content: string): ToolResult {
   return { content, isError: true, code };
 }

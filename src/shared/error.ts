@@ -1,3 +1,5 @@
+import type { ErrorCode } from "../codes/codes.ts";
+
 export interface ErrorDetails {
   message: string;
   fix?: string;
@@ -6,10 +8,10 @@ export interface ErrorDetails {
 
 /** The one error class: a code to branch on, a sentence to read, a fix to try. */
 export class SkillError extends Error {
-  readonly code: string;
+  readonly code: ErrorCode;
   readonly fix: string | undefined;
 
-  constructor(code: string, details: ErrorDetails) {
+  constructor(code: ErrorCode, details: ErrorDetails) {
     super(details.message, details.cause === undefined ? undefined : { cause: details.cause });
     this.name = new.target.name;
     this.code = code;

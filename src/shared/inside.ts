@@ -53,7 +53,7 @@ export function readInside(root: string, path: string, limit: number): Bytes {
     }
     return { bytes: bytes.subarray(0, length) };
   } catch (error) {
-    return refuse("unreadable", path, reason(error));
+    return refuse("unreadable", path, `cannot be read: ${reason(error)}`);
   } finally {
     closeSync(opened.fd);
   }
@@ -151,7 +151,7 @@ function refuseOpen(path: string, error: unknown): Refusal {
     case "EISDIR":
       return refuse("not-a-file", path, "is not a regular file");
     default:
-      return refuse("unreadable", path, reason(error));
+      return refuse("unreadable", path, `cannot be read: ${reason(error)}`);
   }
 }
 

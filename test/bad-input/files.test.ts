@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, linkSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Code } from "../../src/skill/codes.ts";
+import type { Code } from "../../src/codes/findings.ts";
 import { checkPath } from "../../src/source/check.ts";
 import { directorySource } from "../../src/source/directory.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
-import type { Code } from "../../src/skill/codes.ts";
+import type { Code } from "../../src/codes/findings.ts";
 import type { Diagnostic } from "../../src/skill/diagnostic.ts";
 import { checkPath } from "../../src/source/check.ts";
 import { directorySource } from "../../src/source/directory.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Code } from "../../src/skill/codes.ts";
+import type { Code } from "../../src/codes/findings.ts";
 import { parseMarkdown } from "../../src/skill/document.ts";
 import { readSkill } from "../../src/skill/read.ts";
 import { codesOf } from "./fixture.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { disclose } from "../../src/catalog/disclose.ts";
 import { LONGEST_QUERY, type Matcher, openMatcher } from "../../src/catalog/match.ts";
-import type { Code } from "../../src/skill/codes.ts";
+import type { Code } from "../../src/codes/findings.ts";
 import { defineSkill } from "../../src/skill/define.ts";
 import { checkPath } from "../../src/source/check.ts";
 import { directorySource } from "../../src/source/directory.ts";

@@ -235,7 +235,7 @@ describe("a sign-in", () => {
   it.each([
     ["denied", "flow-used"],
     ["unavailable", "unavailable"],
-  ])("is over or not after a poll that ends with %s", async (said, then) => {
+  ] as const)("is over or not after a poll that ends with %s", async (said, then) => {
     const { auth, begin, pass } = device(() => Promise.reject(new SkillError(said, { message: "no" })));
     const { flow } = await begin();
     await expect(auth.poll(flow, "ada")).rejects.toThrow(code(said));

@@ -122,7 +122,7 @@ next: where somebody has to sign in for gog.email: skillet-sb capability auth be
     expect(JSON.parse(one.stdout)).toEqual({ capabilities: [MAIL] });
     expect(await run(["capability", "list", "-c", "gog.emails"], { env })).toMatchObject({
       ...{ code: 1, stderr: "" },
-      stdout: expect.stringMatching(/^status: refused\ncode: capability-unknown\n.*\nnext: is gog\.email meant\?\n/),
+      stdout: expect.stringMatching(/^status: refused\ncode: capability-undeclared\n.*\nnext: is gog\.email meant\?\n/),
     });
     const { stdout } = await run(["capability", "list", "-c", "other"], { env });
     expect(stdout).toContain("next: it has: notes.notes, gog.email\n");
@@ -294,7 +294,7 @@ describe("skillet-sb without a broker that answers", () => {
     const { path, frames } = await listing();
     const { code, stdout } = await run(["capability", "list"], { env: { SKILLET_CAPABILITY_SOCKET: path } });
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^status: failed\ncode: no-token\nmessage: SKILLET_CAPABILITY_TOKEN is not set/);
+    expect(stdout).toMatch(/^status: failed\ncode: token-missing\nmessage: SKILLET_CAPABILITY_TOKEN is not set/);
     expect(frames).toEqual([]);
   });
 
@@ -342,7 +342,7 @@ describe("skillet-sb without a broker that answers", () => {
     const stdin = JSON.stringify("x".repeat(1024 * 1024 - 20));
     const { code, stdout } = await run([...INVOKE, "--input", "-"], { env, stdin });
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^status: failed\ncode: request-too-large\n/);
+    expect(stdout).toMatch(/^status: failed\ncode: frame-too-large\n/);
     expect(await run([...INVOKE, "--input", "-"], { env, stdin: `"${"x".repeat(2_000_000)}"` })).toMatchObject({
       code: 2,
     });

@@ -17,9 +17,9 @@ import { evaluated, typesOf } from "./setting.ts";
 
 describe.skipIf(!hasClaude)("how an evaluation ends", () => {
   for (const [status, error, code] of [
-    [400, "invalid_request_error", "http-400"],
-    [401, "authentication_error", "http-401"],
-    [529, "overloaded_error", "http-529"],
+    [400, "invalid_request_error", "model-refused"],
+    [401, "authentication_error", "model-refused"],
+    [529, "overloaded_error", "model-unreachable"],
   ] as const) {
     it(`is a result when the API says ${status}`, async () => {
       const { result, events, parent } = await evaluated(mixedPrompt(), () => ({ status, error }));

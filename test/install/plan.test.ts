@@ -47,7 +47,7 @@ describe("what is to be done so that a skill stands there", () => {
   it.each(["folder", "link", "file"] as const)("[Q-12] never replaces a %s of somebody else's", (what) => {
     expect(judged({ is: "foreign", what }, { force: true })).toMatchObject({
       action: "refuse",
-      reason: { code: "not-ours", message: `~/x/a is a ${what} that skillet did not put there; it is not replaced` },
+      reason: { code: "in-the-way", message: `~/x/a is a ${what} that skillet did not put there; it is not replaced` },
     });
   });
 
@@ -59,13 +59,13 @@ describe("what is to be done so that a skill stands there", () => {
   });
 
   it("refuses what may not be given to the client, whatever stands there", () => {
-    const refusal = { code: "untrusted", message: "not trusted", fix: "skillet trust x" };
+    const refusal = { code: "untrusted", message: "not trusted", fix: "skillet trust x" } as const;
     for (const there of [{ is: "nothing" }, { is: "ours", digest: "sha256:new", isEdited: false }] as const)
       expect(judged(there, { refusal, force: true })).toMatchObject({ action: "refuse", reason: refusal });
   });
 
   it("leaves alone what is in the client's own folder, trusted or not", () => {
-    const refusal = { code: "untrusted", message: "not trusted", fix: "skillet trust x" };
+    const refusal = { code: "untrusted", message: "not trusted", fix: "skillet trust x" } as const;
     const there: Standing = { is: "foreign", what: "folder", digest: "sha256:mine" };
     expect(judged(there, { isThere: true, refusal, force: true })).toMatchObject({
       action: "unchanged",

@@ -24,9 +24,9 @@ const on = (system: Partial<System>, more: Record<string, unknown>) => {
 
 describe("what this machine cannot run", () => {
   it.each([
-    ["no sandbox", "no-sandbox", { missingEngine: () => "bwrap" }, { scripts: ["a.sh"] }],
-    ["no packages", "no-packages", { hasPackages: () => false }, { packages: ["jq"] }],
-    ["no interpreter", "no-interpreter", { hasProgram: (name: string) => name !== "ruby" }, { scripts: ["a.rb"] }],
+    ["no sandbox", "sandbox-unavailable", { missingEngine: () => "bwrap" }, { scripts: ["a.sh"] }],
+    ["no packages", "packages-missing", { hasPackages: () => false }, { packages: ["jq"] }],
+    ["no interpreter", "script-interpreter", { hasProgram: (name: string) => name !== "ruby" }, { scripts: ["a.rb"] }],
     ["another system", "other-system", {}, { metadata: { os: ["macos"] } }],
     ["another system, as another client says it", "other-system", {}, { metadata: { openclaw: { os: ["darwin"] } } }],
   ] as [string, string, Partial<System>, Record<string, unknown>][])(

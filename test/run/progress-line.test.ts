@@ -20,7 +20,7 @@ describe("what a run is doing, in a line", () => {
     const limits = { iterations: 1, seconds: 1 };
     const events: [Told, string][] = [
       [{ type: "run-started", model: "m", tools: [], depth: 1, limits }, "begins, with m"],
-      [{ type: "run-warned", code: "c", message: "It is short.", fix: "" }, "It is short."],
+      [{ type: "run-warned", code: "answer-cut", message: "It is short.", fix: "" }, "It is short."],
       [{ type: "packages-built", text: "built it" }, "built it"],
       [{ type: "model-retried", step: 1, reason: "it was busy" }, "it was busy"],
       [{ type: "tool-called", step: 2, tool: "bash", input: { command: "SECRET" } }, "calls bash (step 2)"],

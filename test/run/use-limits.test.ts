@@ -78,7 +78,7 @@ The user has NOT seen this output. Interpret and include it in your response.
     });
     const { result, events } = await use({ skill: "a" });
     expect(result.content).toBe("a");
-    expect(eventsOf(events, "run-refused")).toMatchObject([{ skill: "d", refusals: [{ code: "too-deep" }] }]);
+    expect(eventsOf(events, "run-refused")).toMatchObject([{ skill: "d", refusals: [{ code: "nested-too-deep" }] }]);
   });
 
   it("[W-17] shares one budget of tokens", async () => {

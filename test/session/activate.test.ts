@@ -119,7 +119,7 @@ describe("activating by topic", () => {
     const broken = (name: string) => ({
       ...sketch(name, { keywords: ["inbox", name] }),
       body(): string {
-        throw new SkillError("file-gone", { message: `${name} cannot be read`, fix: "put it back" });
+        throw new SkillError("unreadable", { message: `${name} cannot be read`, fix: "put it back" });
       },
     });
     const catalog = await openCatalog([inlineSource([broken("bad"), sketch("good", { keywords: ["inbox"] })])]);
@@ -129,7 +129,7 @@ describe("activating by topic", () => {
     expect(both.result).toMatchObject({ isError: false, content: expect.stringContaining("bad cannot be read") });
     expect(both.result).not.toHaveProperty("code");
     const alone = await session.activate("bad");
-    expect(alone).toMatchObject({ skills: [], result: { isError: true, code: "file-gone" } });
+    expect(alone).toMatchObject({ skills: [], result: { isError: true, code: "unreadable" } });
     expect(loaded(session)).toEqual(["good"]);
   });
 

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../../codes/codes.ts";
 import { SkillError } from "../../shared/error.ts";
 import { inLine } from "../../shared/prompt.ts";
 import { type Data, isData } from "../../skill/data.ts";
@@ -38,7 +39,7 @@ export function unreachable(
 }
 
 interface Row {
-  code: string;
+  code: ErrorCode;
   message: string;
   fix?: string;
 }

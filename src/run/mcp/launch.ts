@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import type { ErrorCode } from "../../codes/codes.ts";
 import { userHome } from "../../host/home.ts";
 import type { Host } from "../../host/host.ts";
 import { resolved } from "../../host/reference.ts";
@@ -48,7 +49,7 @@ export function secretsOf(launch: Launch): Secrets {
 }
 
 /** What a server needs that cannot be had, or what it did. */
-export function failed(name: string, why: string, fix: string, code = "mcp-failed"): SkillError {
+export function failed(name: string, why: string, fix: string, code: ErrorCode = "mcp-failed"): SkillError {
   return new SkillError(code, { message: `MCP server '${name}' cannot be used: ${why}`, fix });
 }
 

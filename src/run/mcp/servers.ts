@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../../codes/codes.ts";
 import type { Host } from "../../host/host.ts";
 import type { Notice } from "../../host/sandbox.ts";
 import type { McpSettings } from "../../host/settings.ts";
@@ -110,7 +111,7 @@ async function inTime<T>(work: Promise<T>, name: string, signal: AbortSignal | u
 function chosen(name: string, settings: McpSettings, listed: readonly ListedTool[], server: McpServer): McpTools {
   const table = tableOf(name);
   const problems: Notice[] = [];
-  const say = (code: string, message: string, fix: string) => problems.push({ code, message, fix });
+  const say = (code: ErrorCode, message: string, fix: string) => problems.push({ code, message, fix });
   const meant = listed.filter((tool) => settings.tools?.some((entry) => isNamed(tool, entry)) ?? true);
   const wrongIn = ({ inputSchema }: ListedTool) => {
     if (JSON.stringify(inputSchema).length > LARGEST_SCHEMA) return "is larger than 32 KiB";

@@ -1,4 +1,5 @@
 import { posix } from "node:path";
+import type { ErrorCode } from "../../codes/codes.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
 import { inLine } from "../../shared/prompt.ts";
@@ -70,7 +71,7 @@ for root; do root=$(readlink -f "$root"; echo x); root=\${root%?x}; case $real/ 
 [ "$inside" ] || exit 91`;
 
 /** What the programs end with that are ours. */
-const ENDINGS = new Map<number, { code: string; says: string; fix: string }>([
+const ENDINGS = new Map<number, { code: ErrorCode; says: string; fix: string }>([
   [91, { code: "path-outside", says: "leads out of its folder", fix: "name what it leads to, if that is in there" }],
   [92, { code: "path-missing", says: "is not there", fix: "list_files shows what is" }],
   [93, { code: "path-folder", says: "is a folder", fix: "list_files shows what is in it" }],

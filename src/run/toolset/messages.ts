@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../../codes/codes.ts";
 import type { Caller } from "../../host/caller.ts";
 import type { Notice } from "../../host/sandbox.ts";
 import type { Data } from "../../skill/data.ts";
@@ -44,7 +45,7 @@ export type ToThread =
   | { type: "effect"; id: number; tool: string; input: unknown }
   | { type: "abort"; id: number }
   | { type: "ran"; program: number; outcome: ToolOutcome }
-  | { type: "not-run"; program: number; code: string; message: string };
+  | { type: "not-run"; program: number; code: ErrorCode; message: string };
 
 export type FromThread =
   | { type: "ready"; offers: readonly Offer[] }

@@ -1,5 +1,6 @@
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import type { ErrorCode } from "../../codes/codes.ts";
 import { SkillError } from "../../shared/error.ts";
 import { oneLine } from "../../shared/text.ts";
 import { isPackageName } from "../../skill/needs.ts";
@@ -119,7 +120,7 @@ function locked(line: string): LockedPackage {
   });
 }
 
-function failed(code: string, what: string, { tail }: Result): SkillError {
+function failed(code: ErrorCode, what: string, { tail }: Result): SkillError {
   const said = tail
     .split("\n")
     .filter((line) => /^(?:E:|Err:| )/.test(line))

@@ -1,14 +1,14 @@
+import type { CodeRow } from "./row.ts";
+
 /** One row a code. `weigh` has a letter a profile (load, agentskills, shipped, claude-upload, vscode): e, w, i or - for not said. */
-interface Row {
+export interface FindingRow extends CodeRow {
   weigh: string;
-  means: string;
-  fix: string;
 }
 
 // In the first column, `e` means exactly that the file is not loaded as a skill.
 export const CODES = {
   // The file
-  "not-found": row("eeeee", "Nothing is there.", "check the path"),
+  "not-found": row("eeeee", "Nothing of that name or path is there.", "check the name or the path"),
   unreadable: row("eeeee", "The file or folder cannot be read.", "give yourself read permission"),
   "not-a-file": row(
     "eeeee",
@@ -256,7 +256,7 @@ export const CODES = {
   // The configuration
   "config-syntax": row(
     "eeeee",
-    "A configuration file cannot be read as TOML; defaults are used in its place.",
+    "A configuration file cannot be read as what it should be; defaults are used in its place, and nothing is written to it.",
     "mend the line",
   ),
   "config-unknown": row("wwwww", "The configuration has no such key.", "remove or correct it"),
@@ -332,11 +332,11 @@ export const CODES = {
     "The instructions name a path of one machine.",
     "use a path relative to the skill's folder",
   ),
-  "tool-unknown": row("iiiii", "No client has a tool of this name.", "check the spelling"),
-} as const satisfies Record<string, Row>;
+  "tool-unknown": row("iiiii", "There is no tool of this name.", "check the spelling"),
+} as const satisfies Record<string, FindingRow>;
 
 export type Code = keyof typeof CODES;
 
-function row(weigh: string, means: string, fix: string): Row {
+function row(weigh: string, means: string, fix: string): FindingRow {
   return { weigh, means, fix };
 }

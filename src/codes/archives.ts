@@ -1,0 +1,45 @@
+import { type CodeRow, row } from "./row.ts";
+
+const LOOK = "look into it before you trust it, and tell whoever made it";
+
+/** What stops a source from being taken: how its archive is made, or one entry of it. */
+export const ARCHIVES = {
+  "archive-unknown": row("The file is neither a zip nor a tar that gzip compressed.", LOOK),
+  "archive-broken": row("The archive cannot be read to its end, or a header of it is wrong.", LOOK),
+  "archive-too-large": row("The archive is larger than is read.", "take what is no skill out of it"),
+  "archive-bomb": row("The archive becomes far larger than it is.", LOOK),
+  "archive-encrypted": row("An entry of the archive is encrypted.", "unpack it yourself, and add the folder"),
+  "archive-method": row("An entry is packed in a way that is not read here.", "unpack it yourself, and add the folder"),
+  "archive-parts": row("The archive is one part of several.", "put the parts together first"),
+  "archive-zip64": row("The archive is of the large kind of zip (ZIP64), which no skill needs.", LOOK),
+  "archive-ambiguous": row("The archive says two things at once, so programs would read it differently.", LOOK),
+  "archive-disagrees": row("The archive says one thing of an entry in one place and another in another.", LOOK),
+  "archive-overlap": row("Two entries of the archive are in one place.", LOOK),
+  "archive-stray": row("The archive holds bytes that belong to nothing.", LOOK),
+  "archive-nested": row("The source holds an archive with code in it, or one that nobody can look into.", LOOK),
+  "entry-absolute": row("An entry is a path from the root, outside the folder.", LOOK),
+  "entry-parent": row('An entry has ".." in its path, which leads out of the folder.', LOOK),
+  "entry-through-link": row("An entry leads through a link.", LOOK),
+  "entry-through-file": row("An entry leads through what is a file.", LOOK),
+  "entry-repository": row("An entry is of the inner state of a repository, whose settings can start programs.", LOOK),
+  "entry-kind": row("An entry is neither a file, a folder nor a link.", LOOK),
+  "entry-backslash": row("A name holds a backslash, which divides folders on Windows.", LOOK),
+  "entry-colon": row("A name holds a colon: on Windows, a drive or what hides behind a file.", LOOK),
+  "entry-control": row("A name holds a control character.", LOOK),
+  "entry-hidden": row("A name holds an invisible character.", LOOK),
+  "entry-encoding": row("A name is not UTF-8.", LOOK),
+  "entry-empty": row('A path has an empty part or "." in it.', LOOK),
+  "entry-ending": row("A part of a path ends in a dot or a space, which Windows takes away.", LOOK),
+  "entry-device": row("A name is that of a device on Windows.", LOOK),
+  "entry-long": row("A name, a path or what a link leads to is too long.", LOOK),
+  "entry-deep": row("An entry is too many folders deep.", LOOK),
+  "entry-clash": row("Two entries are one and the same on some disks.", LOOK),
+  "entry-twice": row("An entry is there twice.", LOOK),
+  "entry-size": row("An entry has not as many bytes as the source says, or changed while it was read.", LOOK),
+  "entry-damaged": row("An entry cannot be unpacked, or has not the sum that the archive says.", LOOK),
+  "entry-too-large": row("A file of the source is larger than is taken.", LOOK),
+  "entry-unwritable": row(
+    "A file of the source cannot be written here.",
+    "check that there is room, and that the disk takes such a name",
+  ),
+} as const satisfies Record<string, CodeRow>;

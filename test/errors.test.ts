@@ -1,0 +1,91 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { ERROR_CODES } from "../src/codes/codes.ts";
+import { settingsTable } from "../src/host/keys.ts";
+import { codesGiven, importedBy, sourceFiles, textsOf, variablesOf } from "./support/source-codes.ts";
+
+const page = (name: string) => readFileSync(join(import.meta.dirname, "../docs", name), "utf8");
+const files = sourceFiles();
+const rows = Object.entries(ERROR_CODES);
+
+describe("the codes", () => {
+  it("that the sources give are all in a table", () => {
+    const given = codesGiven(files);
+    expect(given.size).toBeGreaterThan(300);
+    expect([...given.keys()]).toEqual(expect.arrayContaining(["usage", "address-ref", "frame-invalid", "mcp-many"]));
+    const unknown = [...given].filter(([code]) => !Object.hasOwn(ERROR_CODES, code) && !NO_CODES.has(code));
+    expect(unknown).toEqual([]);
+  });
+
+  it("of the tables are all given somewhere", () => {
+    const { whole, starts } = textsOf(files);
+    const isGiven = (code: string) =>
+      whole.has(code) || [...starts].some((start) => code.startsWith(start) && whole.has(code.slice(start.length)));
+    expect([...starts].sort()).toEqual(expect.arrayContaining(["resource-", "script-", "tool-"]));
+    expect(rows.map(([code]) => code).filter((code) => !isGiven(code))).toEqual([]);
+  });
+
+  it("have one row each, which says what it means in a sentence and what to do", async () => {
+    const tables = await Promise.all(
+      files
+        .filter(({ path }) => path.startsWith("codes/"))
+        .map(({ path }) => import(/* @vite-ignore */ `../src/${path}`)),
+    );
+    const single = tables.flatMap((table) => Object.values(table)).filter((value) => value !== ERROR_CODES);
+    const codes = single.flatMap((table) => (typeof table === "object" ? Object.keys(table as object) : []));
+    expect(codes.toSorted()).toEqual(Object.keys(ERROR_CODES).toSorted());
+    for (const [code, { means, fix }] of rows) {
+      expect(code).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
+      expect(means, code).toMatch(/^\S[^|\n]*\.$/);
+      expect(fix, code).toMatch(/^[^|\n]*[^|\n.]$/);
+    }
+  });
+
+  it("cost no start: their tables are imported for their types, but for that of the findings", () => {
+    const imports = files.filter(({ path }) => !path.startsWith("codes/")).flatMap(importedBy);
+    const ofCodes = imports.filter(({ to }) => /^codes\/(?!findings)/.test(to));
+    expect(ofCodes.length).toBeGreaterThan(10);
+    expect(ofCodes.filter(({ isType }) => !isType)).toEqual([]);
+  });
+
+  it("name only keys of the configuration that there are", () => {
+    const keys = settingsTable().map(({ path }) => path);
+    const named = rows.flatMap(([, { fix }]) => [...fix.matchAll(/\[([a-z]+)\] ([a-z_]+)/g)]);
+    expect(named.length).toBeGreaterThan(5);
+    expect(named.map(([, table, key]) => `${table}.${key}`).filter((key) => !keys.includes(key))).toEqual([]);
+  });
+
+  it("are each found on their page by an anchor of their own, and no link on any page leads to one that is not there", () => {
+    const text = page("errors.md");
+    const anchors = [...text.matchAll(/<a id="([^"]+)">/g)].map(([, id = ""]) => id);
+    expect(anchors.toSorted()).toEqual(Object.keys(ERROR_CODES).toSorted());
+    const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, title = ""]) => anchorOf(title));
+    expect(headings.filter((heading) => anchors.includes(heading))).toEqual([]);
+    const links = [...text.matchAll(/\]\(#([^)]+)\)/g)].map(([, id = ""]) => id);
+    expect(links.filter((id) => ![...anchors, ...headings].includes(id))).toEqual([]);
+  });
+});
+
+describe("the environment", () => {
+  it("has every variable that the sources read, or pass on, in the table of the page", () => {
+    const [, table = ""] = page("config.md").split("## Environment");
+    const read = variablesOf(files);
+    expect([...read]).toEqual(expect.arrayContaining(["SKILLET_HOME", "NO_COLOR", "OPENAI_API_KEY", "TRACEPARENT"]));
+    expect([...read].filter((name) => !NO_VARIABLES.test(name) && !table.includes(`\`${name}\``))).toEqual([]);
+  });
+});
+
+/** What stands where a code does: parts of other codes (`resource-outside`), a word that a command line has for another, a mark that nobody sees. */
+const NO_CODES = new Set(["outside", "too-large", "callback", "left-out"]);
+
+/** What is written like one: capabilities of Linux, errors of Node, names that stand for others, what a test of the sandbox sets itself. */
+const NO_VARIABLES =
+  /^(?:AUDIT_WRITE|DAC_OVERRIDE|SYS_CHROOT|ERR_\w+|MODULE_NOT_FOUND|REQUEST_\w+|UPPER_CASE|GITHUB_TOKEN|API_KEY|PROBE_SECRET|SKILLET_SELF_TEST)$/;
+
+function anchorOf(title: string): string {
+  return title
+    .toLowerCase()
+    .replace(/[^a-z -]/g, "")
+    .replaceAll(" ", "-");
+}

@@ -1,0 +1,120 @@
+import { settingsTable } from "../../src/host/keys.ts";
+
+/** Every variable of the environment that is read, or passed on to a program. */
+const VARIABLES: readonly (readonly [names: readonly string[], means: string])[] = [
+  [["AGENT_WORKSPACE_ROOT"], "the workspace, when `--workspace` is not given"],
+  [["SKILLS_DIR"], "takes the place of the bundled skills"],
+  [["CUSTOM_SKILLS_DIR"], "takes the place of `<workspace>/skills`; relative to the workspace"],
+  [["SKILLET_HOME"], "takes the place of `~/.skillet`"],
+  [
+    ["SKILLET_PACKAGES"],
+    "the folder to build system packages in, in place of `~/.skillet/packages` (of root: `/var/lib/skillet/packages`)",
+  ],
+  [
+    ["SKILLET_VAULT_PASSPHRASE_FILE"],
+    "a file with the passphrase of the vault, where `capabilities.vault_passphrase_file` names none",
+  ],
+  [
+    ["SKILLET_SIGNING_PASSPHRASE"],
+    "the passphrase of the key that `skillet sign` signs with; nobody is asked for it then",
+  ],
+  [["SKILLET_TOKEN"], "the token of a server that `skillet mcp-config --url` tells clients of: they read it from here"],
+  [
+    ["SKILLET_CAPABILITY_SOCKET", "SKILLET_CAPABILITY_TOKEN"],
+    "set by skillet for code of a skill with capabilities: the broker of its run",
+  ],
+  [["ANTHROPIC_API_KEY", "OPENAI_API_KEY"], "the key of a model whose `api_key` is not set"],
+  [["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OLLAMA_HOST"], "where its provider is asked, unless `base_url` says it"],
+  [["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"], "other ways to sign in, passed on to the Claude Agent SDK"],
+  [
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"],
+    "the collector that [traces](statistics.md) are sent to",
+  ],
+  [
+    ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_PROTOCOL"],
+    "how they are sent; `OTEL_EXPORTER_OTLP_TRACES_…` goes first",
+  ],
+  [["OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"], "who sends them"],
+  [["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"], "whether what was said is sent too"],
+  [["OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"], "`true`, `none`: nothing is sent"],
+  [["TRACEPARENT"], "the span that runs belong to"],
+  [["NO_COLOR", "FORCE_COLOR"], "no colour, or colour also without a terminal"],
+  [["TERM"], "`dumb`: no colour, and no line that is written anew"],
+  [["GITHUB_WORKSPACE"], "set by GitHub Actions: what files in reports are named from, where the workspace is in it"],
+  [["HOME"], "your home folder"],
+  [["TMPDIR"], "where sockets and short-lived files are made"],
+  [
+    ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME", "APPDATA"],
+    "where other clients have their skills and configurations",
+  ],
+  [
+    ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"],
+    "the way to the network, passed on to git and the Claude Agent SDK",
+  ],
+  [
+    ["GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSH_AUTH_SOCK", "LC_ALL", "LC_CTYPE"],
+    "passed on to the program that they are for",
+  ],
+  [
+    ["DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY"],
+    "how the keyring of the system is reached",
+  ],
+];
+
+export function configPage(): string {
+  const rows = settingsTable().map(
+    ({ path, type, means, isForWorkspace }) =>
+      `| \`${path}\` | ${type} | ${means} | ${isForWorkspace ? "yes" : "no"} |`,
+  );
+  return `# Configuration
+
+This page is made from the table of keys.
+
+The configuration is TOML: \`~/.skillet/config.toml\` (\`SKILLET_HOME\` moves the folder), then \`.skillet/config.toml\` in the workspace,
+which may set only the keys marked here; anything else in it is refused with its line. An unknown key is a warning with the nearest
+known one. A file that cannot be read as TOML is said with its line, and defaults stand in its place. Keep the file to yourself
+(\`chmod 600\`): \`skillet doctor\` warns when others can read values in it.
+
+| key | type | what it says | workspace |
+|---|---|---|---|
+${rows.join("\n")}
+
+\`*\` stands for a name: of a skill, a source, a model's alias, a model at its provider, or a namespace of capabilities. \`UPPER_CASE\` is the
+exact name of a variable. A workspace cannot switch on what you switched off, and what it sets as a number counts only where it is lower.
+\`skillet config\` shows what holds and where it is written; \`skillet config set KEY VALUE\` writes it.
+
+\`\`\`toml
+[skills.research]
+enabled = true
+model = "fast"
+PERPLEXITY_API_KEY = "…"              # or "env:NAME", a variable of yours; or "file:PATH", a file's text
+network = ["api.perplexity.ai:443"]  # what its scripts may reach
+workspace = "read"                   # whether they see the workspace
+
+[models.fast]
+provider = "anthropic"
+model = "claude-haiku-4-5"
+api_key = "env:ANTHROPIC_API_KEY"
+
+[prices."claude-haiku-4-5"]          # dollars for a million tokens
+input = 1.0
+output = 5.0
+
+[limits]
+max_iterations = 20
+tokens = 200000
+
+[scripts]
+timeout_seconds = 120
+
+[sources.team]
+path = "~/team-skills"
+\`\`\`
+
+## Environment
+
+| variable | what it does |
+|---|---|
+${VARIABLES.map(([names, means]) => `| ${names.map((name) => `\`${name}\``).join(", ")} | ${means} |`).join("\n")}
+`;
+}

@@ -1,0 +1,60 @@
+import { NATIVE_CLIENTS } from "../../src/install/clients.ts";
+import type { Data } from "../../src/skill/data.ts";
+import { frontmatterSchema } from "../../src/skill/frontmatter-schema.ts";
+import { ROWS, STANDARD_KEYS } from "../../src/skill/manifest.ts";
+
+/** The page with its table of keys as the program has it. */
+export function withFrontmatterTable(page: string): string {
+  return page.replace(/(?<=<!-- made by npm run docs -->\n\n)[\s\S]*?(?=\n\n<!-- end -->)/, () => frontmatterTable());
+}
+
+/** Every key: its spellings, what it takes, what it says, and which clients know it. */
+export function frontmatterTable(): string {
+  const { properties } = frontmatterSchema() as { properties: Record<string, Data> };
+  const others = ROWS.find(({ name }) => name === "other")?.keys ?? [];
+  const own = others.filter((key) => properties[key]?.["type"] !== undefined);
+  const kept = others.filter((key) => !own.includes(key));
+  const line = (keys: readonly string[], isAlsoBelow = false) => {
+    const [first = ""] = keys;
+    const { description, ...shape } = properties[first] ?? {};
+    return row([`${spelled(keys)}${isAlsoBelow ? " *" : ""}`, takes(shape), String(description), knowing(keys)]);
+  };
+  return [
+    row(["key", "takes", "what it says", "known to, beside skillet"]),
+    "|---|---|---|---|",
+    ...own.map((key) => line([key])),
+    ...ROWS.filter(({ name }) => name !== "other").map(({ keys, place }) => line(keys, place === "metadata")),
+    ...[...Map.groupBy(kept, (key) => knowing([key])).values()].map((keys) => line(keys)),
+  ].join("\n");
+}
+
+function row(cells: readonly string[]): string {
+  return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+}
+
+function spelled(keys: readonly string[]): string {
+  return keys.map((key) => `\`${key}\``).join(", ");
+}
+
+/** What a value is called that takes all of these types: the first that fits. */
+const TYPES: readonly [types: readonly string[], word: string][] = [
+  [["array", "number"], "a list, or one text"],
+  [["object"], "keys and values"],
+  [["boolean"], "true or false"],
+  [["integer"], "a number"],
+  [["string"], "a text"],
+  [[], "anything"],
+];
+
+function takes({ type, anyOf, maxLength }: Data): string {
+  if (anyOf) return "a list";
+  const types = [type].flat();
+  const word = TYPES.find(([all]) => all.every((one) => types.includes(one)))?.[1] ?? "";
+  return typeof maxLength === "number" ? `${word}, at most ${maxLength} characters` : word;
+}
+
+function knowing(keys: readonly string[]): string {
+  if (keys.some((key) => STANDARD_KEYS.includes(key))) return "every client";
+  const clients = Object.values(NATIVE_CLIENTS).filter((client) => client.keys.some((key) => keys.includes(key)));
+  return clients.map(({ title }) => title).join(", ");
+}
