@@ -8,7 +8,7 @@ export const AUDIT: Entry = {
     command
       .description("show what skills asked of capabilities, who signed in where, and what came of it; the newest last")
       .argument("[command]")
-      .option("--skill <name>", "only what this skill asked")
+      .option("--skill <skill>", "only what this skill asked")
       .option("--run <id>", "only what was asked in this run: its id, the beginning or end of it, or `last`")
       .option("--capability <id>", "only this capability, operation or namespace: notes.notes, notes.notes.add, notes")
       .option("--outcome <code>", "only what ended so: ok, or the code of what refused it")
@@ -40,7 +40,10 @@ const NAMESPACE = "what the provider serves: the beginning of its capabilities, 
 
 /** `skillet auth` and what stands below it. */
 export const AUTH: Entry = {
-  define: (command) => command.description("sign in to the systems that capabilities reach, and out of them"),
+  define: (command) =>
+    command
+      .description("sign in to the systems that capabilities reach, and out of them")
+      .addHelpText("after", examples("skillet auth list", "skillet auth login github")),
   commands: {
     list: {
       define: (command) =>
@@ -57,7 +60,7 @@ export const AUTH: Entry = {
           .option("-s, --scope <scope...>", "what the sign-in is to be good for; what the provider needs when left out")
           .addHelpText(
             "after",
-            "\nA token is asked for without being shown, or piped in. It is never an argument: others could see it.",
+            "\nA token is asked for without being shown, or piped in.\nIt is never an argument: others could see it.",
           )
           .addHelpText(
             "after",
@@ -110,7 +113,10 @@ export const AUTH: Entry = {
 
 /** `skillet capability` and what stands below it. */
 export const CAPABILITY: Entry = {
-  define: (command) => command.description("show the systems that skills can ask, and say which skill may"),
+  define: (command) =>
+    command
+      .description("show the systems that skills can ask, and say which skill may")
+      .addHelpText("after", examples("skillet capability list", "skillet capability grant note-taker notes.notes")),
   commands: {
     list: {
       define: (command) =>
@@ -142,7 +148,7 @@ export const CAPABILITY: Entry = {
         command
           .description("give a skill capabilities that it declares: adds them to capabilities of [skills.NAME]")
           .argument("<skill>", "the skill")
-          .argument("<id...>", "what it is given, as in notes.notes")
+          .argument("<capability...>", "what it is given, as in notes.notes")
           .option("-y, --yes", "do not ask; needed where there is no terminal")
           .addHelpText("after", examples("skillet capability grant note-taker notes.notes")),
       load: async () => (await import("./commands/capability-grant.ts")).grant,
@@ -152,7 +158,7 @@ export const CAPABILITY: Entry = {
         command
           .description("take capabilities from a skill again")
           .argument("<skill>", "the skill, or what the configuration calls it when it is gone")
-          .argument("<id...>", "what is taken from it")
+          .argument("<capability...>", "what is taken from it")
           .option("-y, --yes", "do not ask when another copy of this name loses it")
           .addHelpText("after", examples("skillet capability ungrant note-taker notes.notes")),
       load: async () => (await import("./commands/capability-grant.ts")).ungrant,

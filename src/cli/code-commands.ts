@@ -29,7 +29,7 @@ export const TOOLS: Entry = {
   define: (command) =>
     command
       .description("show the tools that skills bring, and what is wrong with them")
-      .argument("[name]", "a skill, or a server of [tools.mcp]; every skill with toolsets when left out")
+      .argument("[skill]", "a skill, or a server of [tools.mcp]; every skill with toolsets when left out")
       .addHelpText("after", examples("skillet tools", "skillet tools my-skill --json")),
   load: async () => (await import("./commands/tools.ts")).tools,
 };
@@ -57,13 +57,16 @@ export const CALL: Entry = {
 
 /** `skillet packages` and what stands below it. */
 export const PACKAGES: Entry = {
-  define: (command) => command.description("build the system and Python packages that skills declare"),
+  define: (command) =>
+    command
+      .description("build the system and Python packages that skills declare")
+      .addHelpText("after", examples("skillet packages build", "skillet packages list")),
   commands: {
     build: {
       define: (command) =>
         command
           .description("build what skills declare under `packages`, and fetch what their Python scripts declare")
-          .argument("[name...]", "skills; every skill found when left out")
+          .argument("[skill...]", "skills; every skill found when left out")
           .option("--dry-run", "say what would be fetched, and build nothing")
           .option("--update", "ask for newer versions")
           .addHelpText("after", examples("skillet packages build", "skillet packages build media --dry-run")),
@@ -98,7 +101,7 @@ export const TRUST: Entry = {
       .option("--revoke", "take it back")
       .addOption(
         new Option(
-          "--secrets <name>",
+          "--secrets <skill>",
           "give a skill's values to the copy found now, and no longer to another",
         ).conflicts(["list", "revoke"]),
       )

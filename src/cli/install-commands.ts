@@ -12,7 +12,7 @@ export const INSTALL: Entry = {
   define: (command) =>
     command
       .description("put copies of skills into a client's own folder, or bring those that are there up to date")
-      .argument("[name...]", "skills, or `name@source`; every one that can be used here when left out")
+      .argument("[skill...]", "skills, or `name@source`; every one that can be used here when left out")
       .option("--to <client,...>", `the clients: ${CLIENTS}`)
       .option("--project", "into this workspace, in place of your own folders")
       .option("--update", "bring up to date what is installed, in all clients unless --to names some; add nothing")
@@ -44,7 +44,7 @@ export const UNINSTALL: Entry = {
   define: (command) =>
     command
       .description("take copies that skillet installed out of clients' folders again")
-      .argument("[name...]", "skills")
+      .argument("[skill...]", "skills")
       .option("--all", "every copy there")
       .option("--from <client,...>", `only out of these: ${CLIENTS}`)
       .option("--project", "out of this workspace, in place of your own folders")
@@ -66,20 +66,17 @@ export const EXPORT: Entry = {
   define: (command) =>
     command
       .description("write a skill as one file or folder, for others to upload or install")
-      .argument("<name>", "the skill, or `name@source` for a shadowed copy")
+      .argument("<skill>", "the skill, or `name@source` for a shadowed copy")
       .addOption(
         new Option("-f, --format <format>", "what to write")
           .choices(["skill-zip", "agent-plugin"])
           .default("skill-zip"),
       )
-      .option("-o, --output <path>", "where; the current folder when left out")
+      .option("-o, --output <file>", "where; the current folder when left out")
       .option("--force", "replace what is there")
       .addHelpText(
         "after",
-        examples(
-          "skillet export code-review",
-          "skillet export code-review --format agent-plugin --output plugins/code-review",
-        ),
+        examples("skillet export code-review", "skillet export deploy --format agent-plugin --output plugins/deploy"),
       ),
   load: async () => (await import("./commands/export.ts")).exportCommand,
 };

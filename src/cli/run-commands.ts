@@ -14,7 +14,7 @@ export const RUNS: Entry = {
         "-s, --state <state>",
         "only those that are running, interrupted, waiting, answered, ended, cancelled or corrupt; of those that ended: done, failed",
       )
-      .option("--skill <name>", "only those of this skill; `chat` for conversations")
+      .option("--skill <skill>", "only those of this skill; `chat` for conversations")
       .option("--since <time>", `only those that began since then: ${SINCE}`)
       .option("-n, --number <number>", "at most so many; 20 when left out")
       .usage("[options]")

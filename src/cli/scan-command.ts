@@ -22,7 +22,7 @@ export const SCAN: Entry = {
       )
       .addHelpText(
         "after",
-        "\nExits with 1 when something weighs high, or could not be looked at. It is advice: that nothing is found proves nothing.",
+        "\nExits with 1 when something weighs high, or could not be looked at.\nIt is advice: that nothing is found proves nothing.",
       )
       .addHelpText(
         "after",

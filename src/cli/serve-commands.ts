@@ -15,9 +15,9 @@ export const SERVE: Entry = {
       .option("--token <reference>", "over HTTP: where the token is that clients have to send: env:NAME or file:PATH")
       .option("--allow-host <name...>", "over HTTP: further names that clients may call this machine by")
       .option("--allow-origin <name...>", "over HTTP: web pages of these hosts may call too")
-      .option("--only <name...>", "serve these skills and no others")
+      .option("--only <skill...>", "serve these skills and no others")
       .option(
-        "--load <name...>",
+        "--load <skill...>",
         "skills that are loaded from the start, for clients that keep their first list of tools",
       )
       .option("--authoring", "also the tools that check skills while they are written")
@@ -28,7 +28,7 @@ export const SERVE: Entry = {
       .option("--chat-id <id>", "and of this id")
       .addHelpText(
         "after",
-        "\nA client starts it by itself: `skillet mcp-config --for claude` prints how, or writes it (--write).",
+        "\nA client starts it by itself: `skillet mcp-config --for claude` prints how,\nor writes it (--write).",
       )
       .addHelpText(
         "after",

@@ -6,7 +6,7 @@ export const SIGN: Entry = {
   define: (command) =>
     command
       .description("sign skills of yours, so that others know who made them; alone: show your public key")
-      .argument("[skill...]", "skill folders, or names")
+      .argument("[path...]", "skill folders, or names")
       .option("--new-key", "make your key, ~/.skillet/signing-key.pem; one that is there is never replaced")
       .option("--key <file>", "another key: a private Ed25519 key in PEM that nobody else can read")
       .addHelpText(

@@ -43,11 +43,12 @@ export const UPDATE: Entry = {
   define: (command) =>
     command
       .description("bring added skills up to date with their sources; what you changed is kept")
-      .argument("[name...]", "skills; all that were added when left out")
+      .argument("[skill...]", "skills; all that were added when left out")
       .option("--project", PROJECT)
       .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
       .option("-n, --dry-run", "show what would change, and change nothing")
       .option("--show", "show every line that changes, however many")
+      .option("--require-signature", "only what a known signer signed (`skillet signers`)")
       .addOption(
         new Option("--conflicts <whose>", "whose text stays where you and the source changed the same").choices([
           "mine",
@@ -66,7 +67,7 @@ export const REMOVE: Entry = {
   define: (command) =>
     command
       .description("take added skills away again")
-      .argument("<name...>", "skills")
+      .argument("<skill...>", "skills")
       .option("--project", PROJECT)
       .option("-n, --dry-run", "show what would be removed, and remove nothing")
       .option("--force", "also those that you changed")
@@ -79,7 +80,7 @@ export const VERIFY: Entry = {
   define: (command) =>
     command
       .description("compare added skills with their locks, to the last byte; exit 1 when one differs")
-      .argument("[name...]", "skills; all that were added when left out")
+      .argument("[skill...]", "skills; all that were added when left out")
       .option("--project", "only those of this workspace")
       .option("--require-signature", "each must be signed by a known signer (`skillet signers`)")
       .option("--full", "read every byte, also of what nobody has touched since the last look")
@@ -95,7 +96,7 @@ export const OUTDATED: Entry = {
   define: (command) =>
     command
       .description("ask the sources of added skills whether they have something newer; exit 1 when one has")
-      .argument("[name...]", "skills; all that were added when left out")
+      .argument("[skill...]", "skills; all that were added when left out")
       .option("--project", PROJECT)
       .addHelpText("after", examples("skillet outdated", "skillet outdated --json")),
   load: async () => (await import("./commands/outdated.ts")).outdated,

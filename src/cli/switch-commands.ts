@@ -6,7 +6,7 @@ export const ENABLE: Entry = {
   define: (command) =>
     command
       .description("switch skills on, and say what else they need")
-      .argument("<name...>", "skills")
+      .argument("<skill...>", "skills")
       .option(
         "--project",
         "for this workspace, in its own .skillet/config.toml; it cannot switch on what you switched off",
@@ -20,7 +20,7 @@ export const DISABLE: Entry = {
   define: (command) =>
     command
       .description("switch skills off: no model is told of them, and nobody can use them")
-      .argument("<name...>", "skills")
+      .argument("<skill...>", "skills")
       .option("--project", "for this workspace, in its own .skillet/config.toml")
       .addHelpText("after", examples("skillet disable research", "skillet disable deploy --project")),
   load: async () => (await import("./commands/switch.ts")).disable,

@@ -8,7 +8,7 @@ export const RUN: Entry = {
     using(
       command
         .description("use a skill: a sub-agent follows it, with its own model, tools, variables and limits")
-        .argument("<name>", "the skill, or `name@source` for a shadowed copy")
+        .argument("<skill>", "the skill, or `name@source` for a shadowed copy")
         .argument("[message...]", "what it is to do")
         .option("-i, --input <json>", "input for a skill with an input schema; @file reads it from a file")
         .option("-c, --context <text>", "what it must know; @file reads a file; what is piped in, when left out")

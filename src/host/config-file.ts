@@ -113,7 +113,7 @@ export function judge(parts: readonly string[], value: unknown, owner: Owner): K
     return { code: "config-unknown", message, meant: dotted(meant), fix: `did you mean "${dotted(meant)}"?` };
   }
   const name = parts[row.path.split(".").indexOf("*")];
-  if (row.hasPlainName && !/^[A-Za-z0-9_-]{1,64}$/.test(name ?? ""))
+  if (row.hasPlainName && !PLAIN_NAME.test(name ?? ""))
     return { code: "config-type", message: `${shown}: its name must be of up to 64 letters, digits, "-" and "_"` };
   const type = TYPES[row.type];
   if (!type.is(value)) return { code: "config-type", message: `${shown} must be ${type.say}` };
@@ -122,6 +122,8 @@ export function judge(parts: readonly string[], value: unknown, owner: Owner): K
     return { code: "config-refused", message: `${shown} must be ${narrow.say} where a workspace sets it` };
   return row;
 }
+
+export const PLAIN_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** A key as it is written: a name that is more than letters, digits, `_` and `-` stands in quotes. */
 export function dotted(parts: readonly string[]): string {

@@ -29,8 +29,10 @@ const RESERVED = new Set(["skills.defaults"]);
 
 function fitsPart(wanted: string, part: string): boolean {
   if (wanted === "*") return true;
-  return wanted === "UPPER_CASE" ? /^[A-Z_][A-Z0-9_]*$/.test(part) : wanted === part;
+  return wanted === "UPPER_CASE" ? UPPER_CASE.test(part) : wanted === part;
 }
+
+export const UPPER_CASE = /^[A-Z_][A-Z0-9_]*$/;
 
 /** The parts of a key as a person writes it. A name with dots in it needs no quotes where what stands around it is known. */
 export function keyParts(written: string): string[] {

@@ -14,10 +14,11 @@ interface Type {
 }
 
 // What is exactly a host is judged where it is opened: that takes more than a start should load.
-const ENDPOINT = /^(?:[^\s:/@[\]]+|\[[\da-f:.]+\]):\d{1,5}$/i;
+// The bracket by its number: editors read it in the schema, and their engines take it for a class of its own.
+export const ENDPOINT = /^(?:[^\s:/@\x5b\]]+|\[[\da-fA-F:.]+\]):\d{1,5}$/;
 
-const NAMESPACE = /^[a-z][a-z0-9_-]*$/;
-const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*\.(?:\*|[a-z][a-z0-9_-]*)$/;
+export const NAMESPACE = /^[a-z][a-z0-9_-]*$/;
+export const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*\.(?:\*|[a-z][a-z0-9_-]*)$/;
 
 export const TYPES = {
   text: text(() => true, 'text in quotes, "…"'),

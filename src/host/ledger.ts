@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
+import type { ErrorCode } from "../codes/codes.ts";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
 import { isData } from "../skill/data.ts";
@@ -19,7 +20,7 @@ export interface LedgerOptions<T> {
   file: string;
   isEntry: (entry: unknown) => entry is T;
   /** What the error is called when it cannot be read, and what to do then. */
-  unreadable: { code: string; fix: string };
+  unreadable: { code: ErrorCode; fix: string };
 }
 
 export function openLedger<T>({ file, isEntry, unreadable }: LedgerOptions<T>): Ledger<T> {

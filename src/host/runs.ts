@@ -1,6 +1,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import type { ErrorCode } from "../codes/codes.ts";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
@@ -165,7 +166,7 @@ export function openRuns(skilletHome: string, keep: Retention = RETENTION): Runs
 }
 
 interface WhyNot {
-  code: string;
+  code: ErrorCode;
   says: string;
   fix(id: string): string;
 }

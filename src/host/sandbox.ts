@@ -1,5 +1,6 @@
 import { join, relative } from "node:path";
 import type { Duplex } from "node:stream";
+import type { ErrorCode } from "../codes/codes.ts";
 import { isInside } from "../shared/inside.ts";
 
 /** Weakest first. `none` is only ever an operator's own choice. */
@@ -72,7 +73,7 @@ export type Ending = "exit" | "timeout" | "abort" | "output" | "memory";
 
 /** What somebody should look at although the code ran. */
 export interface Notice {
-  code: string;
+  code: ErrorCode;
   message: string;
   fix: string;
 }

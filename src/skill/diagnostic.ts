@@ -1,4 +1,4 @@
-import { CODES, type Code } from "./codes.ts";
+import { CODES, type Code } from "../codes/findings.ts";
 
 export const PROFILES = ["load", "agentskills", "shipped", "claude-upload", "vscode"] as const;
 export type Profile = (typeof PROFILES)[number];

@@ -1,5 +1,5 @@
+import type { Code } from "../codes/findings.ts";
 import { oneLine } from "../shared/text.ts";
-import type { Code } from "./codes.ts";
 import { type Data, isData } from "./data.ts";
 import { isPackageName, variableProblem } from "./needs.ts";
 import { parseToolsetRef } from "./toolset-ref.ts";
@@ -221,7 +221,7 @@ function more(names: readonly string[]): string {
 
 const NO_SEPARATOR = /(?!)/;
 const SEMVER = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
-const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/;
+export const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/;
 const WORDS = new Map([
   ["true", true],
   ["yes", true],

@@ -1,4 +1,4 @@
-import type { Code } from "./codes.ts";
+import type { Code } from "../codes/findings.ts";
 import { severityOf } from "./diagnostic.ts";
 import { type Document, parseMarkdown, parseYaml } from "./document.ts";
 import { findFrame } from "./frame.ts";

@@ -1,6 +1,6 @@
+import type { Code } from "../codes/findings.ts";
 import { findHidden, spell } from "../shared/hidden.ts";
 import { estimateTokens, nearest, oneLine } from "../shared/text.ts";
-import type { Code } from "./codes.ts";
 import { type Finding, type Profile, severityOf } from "./diagnostic.ts";
 import type { Document } from "./document.ts";
 import { positionAt, trimBody } from "./frame.ts";

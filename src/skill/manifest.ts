@@ -1,5 +1,5 @@
+import type { Code } from "../codes/findings.ts";
 import { firstSentence, nearest, oneLine } from "../shared/text.ts";
-import type { Code } from "./codes.ts";
 import { type Data, isData } from "./data.ts";
 import * as read from "./fields.ts";
 
@@ -108,6 +108,7 @@ const FIELDS = {
 };
 
 type Fields = typeof FIELDS;
+export type FieldName = keyof Fields;
 export type Values = { [Name in keyof Fields]?: NonNullable<ReturnType<Fields[Name]["read"]>> };
 
 /** Reads every key of the frontmatter. What cannot be used is left out and reported. */
@@ -196,15 +197,19 @@ interface Field<T> {
   /** Also looked for under `metadata`, where the standard wants extensions. */
   place?: "metadata";
 }
-interface Row extends Field<unknown> {
-  name: string;
+export interface Row extends Field<unknown> {
+  name: FieldName;
 }
 
 function field<T>(read: read.Read<T>, keys: readonly string[], place?: "metadata"): Field<T> {
   return place ? { read, keys, place } : { read, keys };
 }
 
-const ROWS: Row[] = Object.entries<Field<unknown>>(FIELDS).map(([name, row]) => ({ ...row, name }));
+/** The table, row by row. */
+export const ROWS: readonly Row[] = Object.entries<Field<unknown>>(FIELDS).map(([name, row]) => ({
+  ...row,
+  name: name as FieldName,
+}));
 const BY_KEY = new Map(ROWS.flatMap((row) => row.keys.map((key) => [key, row] as const)));
 const IN_METADATA = [...BY_KEY].filter(([, row]) => row.place === "metadata");
 const STANDARD = new Set(STANDARD_KEYS);

@@ -1,4 +1,4 @@
-import type { Code } from "./codes.ts";
+import type { Code } from "../codes/findings.ts";
 
 /** What the open standard asks of a name, beside its length. */
 export const STANDARD_NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
@@ -33,9 +33,10 @@ const USABLE = "^[\\p{L}\\p{N}][\\p{L}\\p{N}\\p{M} ._-]*$";
 
 const INVISIBLE = "\\p{Default_Ignorable_Code_Point}";
 
-// `defaults` is a section of the configuration; the others are tools that a model already has, or keys of JavaScript objects.
+// `defaults` is a section of the configuration, `skills.lock` a file beside the folders of skills; the others are tools that a model already has, or keys of JavaScript objects.
 const RESERVED: ReadonlySet<string> = new Set([
   "defaults",
+  "skills.lock",
   "__proto__",
   "constructor",
   "prototype",

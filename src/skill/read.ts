@@ -1,5 +1,5 @@
+import type { Code } from "../codes/findings.ts";
 import { oneLine } from "../shared/text.ts";
-import type { Code } from "./codes.ts";
 import type { Data } from "./data.ts";
 import { type Finding, hasErrors, type Profile, severityOf } from "./diagnostic.ts";
 import type { Document } from "./document.ts";

@@ -1,0 +1,195 @@
+import type { Data } from "./data.ts";
+import * as fields from "./fields.ts";
+import { type FieldName, ROWS } from "./manifest.ts";
+import { LONGEST_NAME, STANDARD_NAME } from "./name.ts";
+import { PACKAGE, VARIABLE } from "./needs.ts";
+import { MOST_TRIGGERS } from "./triggers.ts";
+
+/**
+ * What an editor needs to complete and check a skill's frontmatter, as JSON Schema. What it refuses, `check` calls an error of the open
+ * standard's profile; keys that nobody knows are kept as data when a skill is loaded, and so it lets them be.
+ */
+export function frontmatterSchema(): Data {
+  const { metadata, ...properties } = propertiesOf(ROWS);
+  const inMetadata = propertiesOf(ROWS.filter(({ place }) => place === "metadata"));
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "Frontmatter of a skill",
+    description: "What stands between the --- lines of a SKILL.md, or in a .yaml file with its instructions.",
+    type: "object",
+    required: ["description"],
+    properties: { ...properties, metadata: { ...metadata, properties: inMetadata } },
+    additionalProperties: true,
+  };
+}
+
+function propertiesOf(rows: typeof ROWS): Record<string, Data> {
+  const properties: Record<string, Data> = {};
+  for (const { name, read, keys } of rows) {
+    for (const key of keys) {
+      const [first = ""] = keys;
+      const { says = KEPT, ...more } = name === "other" ? (OTHERS[key] ?? {}) : FIELDS[name];
+      const shape = { ...SHAPE_BY_READER.get(read), ...more };
+      properties[key] =
+        key === first || name === "other"
+          ? { description: says, ...shape }
+          : { description: `As \`${first}\`: ${says}`, deprecated: true, ...shape };
+    }
+  }
+  return properties;
+}
+
+/** What is said of a field besides its type: one row each. */
+interface Says {
+  says?: string;
+  examples?: readonly unknown[];
+  default?: unknown;
+  [keyword: string]: unknown;
+}
+
+const FIELDS: Readonly<Record<Exclude<FieldName, "other">, Says>> = {
+  description: {
+    says: "What the skill does, and when to use it. All that a model knows of it until it is loaded.",
+    examples: ["Writes release notes from the commits. Use when a release is prepared."],
+  },
+  briefDescription: { says: "For short lists. The first sentence of the description when left out." },
+  title: { says: "A heading for people." },
+  version: { says: "Its version, as major.minor.patch.", examples: ["1.0.0"] },
+  tags: { says: "Words to find it by.", examples: [["release", "git"]] },
+  authors: { says: "Who wrote it.", examples: [["Ada Lovelace"]] },
+  license: { says: "The name of its licence, or a file of the skill that holds it.", examples: ["MIT"] },
+  compatibility: {
+    says: "What it needs: clients, programs, a network.",
+    examples: ["Needs git, and access to the internet."],
+  },
+  homepage: { says: "Where people read more of it.", examples: ["https://example.com/skills/release-notes"] },
+  rationale: { says: "Why it is a skill of its own. For people." },
+  whenToUse: {
+    says: "When to use it, where the description does not say it.",
+    examples: ["When a release is prepared."],
+  },
+  triggers: {
+    says: "What queries it is for. Where one fits, its instructions are told without being asked for.",
+    examples: [{ keywords: ["release notes"], verbs: ["release"], patterns: ["changelog\\s+for\\s+v\\d+"] }],
+  },
+  paths: { says: "Files that it is for, as globs.", examples: [["src/**/*.sql", "*.tf"]] },
+  model: {
+    says: "The model that follows it: an alias of the configuration, or provider/model.",
+    examples: ["fast", "anthropic/claude-haiku-4-5"],
+  },
+  effort: { says: "How hard the model is to think.", examples: ["low", "medium", "high"] },
+  maxSteps: { says: "How often its model is asked at most. 10 when left out; whoever runs it may lower it." },
+  inputSchema: {
+    says: "JSON Schema of its input. Defaults are put in, and what does not fit is refused.",
+    examples: [{ type: "object", properties: { content: { type: "string" } }, required: ["content"] }],
+  },
+  requiredTools: { says: "Tools without which it is refused.", examples: [["bash"]] },
+  allowedTools: {
+    says: "The only tools that it may call, beside those that it brings. All when left out.",
+    examples: [["bash", "read_file"]],
+  },
+  preapprovedTools: {
+    says: "Tools that it may call without asking, in the words of the open standard. Restricts nothing.",
+    examples: ["Bash(git:*) Read"],
+  },
+  disallowedTools: { says: "Tools that it may not call.", examples: [["bash"]] },
+  toolsets: {
+    says: "Tools that it brings: a file of the skill, and what that exports.",
+    examples: [["toolsets/index:MyToolset"]],
+  },
+  scripts: { says: "Which of its files are scripts, where that is not plain.", examples: [["scripts/totals.py"]] },
+  env: { says: "Variables that its code is given, from [skills.NAME] in config.toml.", examples: [["API_KEY"]] },
+  packages: { says: "System packages that its code needs.", examples: [["jq", "ffmpeg"]] },
+  capabilities: {
+    says: "Systems that it asks, as namespace.name. Whoever runs it gives them.",
+    examples: [["gog.email"]],
+  },
+  sensitive: { says: "Whether it is for private chats only.", default: false },
+  access: { says: "Where it may be used.", examples: [{ chat_types: ["private"] }] },
+  modelInvocationDisabled: { says: "Whether only people may use it, and no model is told of it.", default: false },
+  userInvocable: { says: "Whether people may use it by its name.", default: true },
+  arguments: { says: "Names for the words of a message: $file in the instructions.", examples: [["file", "format"]] },
+  argumentHint: { says: "What people type behind its name.", examples: ["[file] [format]"] },
+  context: { says: "`fork`: hand it to a sub-agent of its own when it is loaded.", examples: ["fork"] },
+  agent: { says: "The kind of sub-agent, for clients that have several." },
+  defaultEnabled: { says: "Whether it is on before anybody has said so.", default: true },
+  metadata: { says: "Anything else. Extensions of the open standard may stand here too." },
+};
+
+/** Keys that are read elsewhere. */
+const OTHERS: Readonly<Record<string, Says>> = {
+  name: {
+    says: "Its name: that of its folder, which serves when it is left out.",
+    type: "string",
+    pattern: STANDARD_NAME.source,
+    maxLength: LONGEST_NAME,
+    examples: ["release-notes"],
+  },
+  instructions: { says: "In a .yaml file: what the agent is to do.", type: ["string", "null"] },
+};
+
+const KEPT = "Kept for the clients that use it.";
+
+const TEXT = ["string", "null"];
+const ITEM = { type: ["string", "number", "boolean"] };
+/** One text stands for a list too. */
+const LIST = { type: ["array", "string", "number", "boolean", "null"], items: ITEM };
+const SCRIPT = [
+  { type: "string", minLength: 1 },
+  {
+    type: "object",
+    required: ["path"],
+    properties: {
+      path: { type: "string", minLength: 1, description: "From the skill's folder." },
+      name: { description: "What it is called by." },
+      description: { description: "What it does." },
+    },
+  },
+];
+
+/** What each reader takes without a word. */
+const SHAPES: Readonly<Record<keyof Readers, Data>> = {
+  text: { type: TEXT },
+  hint: { type: ["array", ...TEXT], items: ITEM },
+  anything: {},
+  version: { type: ["number", ...TEXT] },
+  description: { type: "string", pattern: "\\S", maxLength: 1024 },
+  compatibility: { type: TEXT, maxLength: 500 },
+  flag: { type: ["boolean", "null"] },
+  steps: { type: ["integer", "null"], minimum: 1, maximum: 1000 },
+  list: LIST,
+  names: LIST,
+  tools: LIST,
+  capabilities: listOf(fields.CAPABILITY),
+  variables: listOf(VARIABLE),
+  packages: listOf(PACKAGE),
+  toolsets: { ...LIST, items: { ...ITEM, pattern: "^\\s*(?:$|(?![/~\\s])[^:\\\\]+:\\s*\\S)" } },
+  mapping: { type: ["object", "null"] },
+  access: { type: ["object", "null"], properties: { chat_types: LIST } },
+  triggers: { type: ["object", "null"], properties: triggerKinds() },
+  scripts: { anyOf: [...SCRIPT, { type: "array", items: { anyOf: SCRIPT } }, { type: "null" }] },
+  schema: { type: ["object", "null"] },
+};
+
+type Readers = {
+  [Name in keyof typeof fields as (typeof fields)[Name] extends fields.Read<infer _> ? Name : never]: 1;
+};
+
+const SHAPE_BY_READER = new Map<unknown, Data | undefined>(
+  Object.entries(fields).map(([name, reader]) => [reader, SHAPES[name as keyof Readers]]),
+);
+
+/** Names of one kind; those of one text stand apart by commas or blanks. */
+function listOf(name: RegExp): Data {
+  const plain = name.source.slice(1, -1);
+  return {
+    ...LIST,
+    items: { ...ITEM, pattern: `^(?:\\s*${plain})?\\s*$` },
+    pattern: `^[,\\s]*(?:${plain}(?:[,\\s]+|$))*$`,
+  };
+}
+
+function triggerKinds(): Data {
+  const kinds = Object.entries(MOST_TRIGGERS).filter(([kind]) => kind !== "paths");
+  return Object.fromEntries(kinds.map(([kind, most]) => [kind, { ...LIST, maxItems: most }]));
+}

@@ -1,0 +1,97 @@
+import type { Command } from "commander";
+import { describe, expect, it } from "vitest";
+import { buildProgram, commandPaths } from "../../src/cli/program.ts";
+import { skillet } from "../support/command.ts";
+
+const COLUMNS = 80;
+const LINES = 40;
+const SILENT = { write: () => {} };
+const program = buildProgram({ stdout: SILENT, stderr: SILENT, env: {}, cwd: "." }, [], () => {});
+
+function wordsOf(path: string): string[] {
+  return path === "" ? [] : path.split(" ");
+}
+
+async function helpOf(path: string): Promise<string> {
+  return (await skillet([...wordsOf(path), "--help"], { columns: COLUMNS })).stdout;
+}
+
+/** The examples at the end of a help. */
+function examplesIn(help: string): string[] {
+  return Array.from(help.split("\nExamples:\n")[1]?.matchAll(/^ {2}\$ (.+)$/gm) ?? [], ([, line = ""]) => line);
+}
+
+describe("skillet --help", () => {
+  it("fits one screen, and names every command once, with what it does in one line", async () => {
+    const lines = (await helpOf("")).trimEnd().split("\n");
+    expect(lines.length).toBeLessThanOrEqual(LINES);
+    const listed = lines.slice(lines.indexOf("Commands:") + 1, lines.indexOf("Examples:") - 1);
+    const rows = listed.map((line) => /^ {2}.{9}([a-z-]+(?:, [a-z-]+)*) {2,}(\S.*)$/.exec(line) ?? [line]);
+    expect(rows.filter((row) => row.length === 1)).toEqual([]);
+    const names = rows.flatMap(([, terms = ""]) => terms.split(", "));
+    expect([...names].sort()).toEqual(
+      commandPaths()
+        .filter((path) => /^[a-z-]+$/.test(path))
+        .sort(),
+    );
+  });
+
+  it("is also `skillet help`, at every level", async () => {
+    for (const path of ["", "run", "config set"])
+      expect((await skillet(["help", ...wordsOf(path)])).stdout).toBe(
+        (await skillet([...wordsOf(path), "--help"])).stdout,
+      );
+  });
+});
+
+describe("the help of every command", () => {
+  it.each(commandPaths())("fits 80 columns and ends with examples: skillet %s", async (path) => {
+    const help = await helpOf(path);
+    expect(help.split("\n").filter((line) => line.length > COLUMNS)).toEqual([]);
+    const examples = examplesIn(help);
+    expect(examples).not.toEqual([]);
+    expect(examples.some((line) => line.includes(`skillet ${path.replace("skill list", "list")}`.trim()))).toBe(true);
+    expect(examples.flatMap(unknownIn)).toEqual([]);
+  });
+});
+
+/** Commands and options in an example that do not exist. */
+function unknownIn(example: string): string[] {
+  const [, line = ""] = /skillet(?: ([^|<>)]*))?/.exec(example) ?? [];
+  const words = line
+    .replace(/"[^"]*"|'[^']*'/g, "…")
+    .split(" ")
+    .filter(Boolean);
+  let command: Command = program;
+  while (words.length > 0) {
+    const inner = command.commands.find((other) => other.name() === words[0]);
+    if (!inner) break;
+    command = inner;
+    words.shift();
+  }
+  if (command === program && words.length > 0) return [example];
+  // What follows `--`, or a script's name, is for somebody else.
+  const end = words.findIndex((word) => word === "--" || (command.name() === "script" && !word.startsWith("-")));
+  const options = words.slice(0, end === -1 ? words.length : end).filter((word) => word.startsWith("-"));
+  const known = command.createHelp().visibleOptions(command);
+  return options.filter((word) => !known.some(({ long, short }) => word === long || word === short));
+}
+
+describe("what is mistyped", () => {
+  it.each([
+    ["lsit", "Did you mean list?"],
+    ["help lsit", "Did you mean list?"],
+    ["config ste a b", "Did you mean set?"],
+    ["signers ad x", "Did you mean add?"],
+    ["help config ste", "Did you mean set?"],
+    ["auth logn github", "Did you mean login?"],
+    ["skill vaildate x", "Did you mean validate?"],
+    ["runs shwo", "did you mean skillet runs show?"],
+    ["audit verfy", "did you mean skillet audit verify?"],
+    ["check --formt json", "Did you mean --format?"],
+  ])("is said with what was meant, and exits 2: skillet %s", async (line, meant) => {
+    const { code, stderr } = await skillet(line.split(" "));
+    expect(code).toBe(2);
+    expect(stderr).toContain(meant);
+  });
+});

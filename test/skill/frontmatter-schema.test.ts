@@ -1,0 +1,150 @@
+import { globSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Data } from "../../src/skill/data.ts";
+import { severityOf } from "../../src/skill/diagnostic.ts";
+import { parseMarkdown, parseYaml } from "../../src/skill/document.ts";
+import { frontmatterSchema } from "../../src/skill/frontmatter-schema.ts";
+import { ROWS } from "../../src/skill/manifest.ts";
+import { readSkill } from "../../src/skill/read.ts";
+
+const root = join(import.meta.dirname, "../..");
+const schema = frontmatterSchema() as { properties: Record<string, Data> };
+const fits = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(schema);
+const metadata = (schema.properties["metadata"]?.["properties"] ?? {}) as Record<string, Data>;
+
+/** What the schema can say, and so has to: the rest are rules about what a value means. */
+const SAID_TOO = new Set([
+  ...["field-type", "field-value", "name-type", "name-format", "description-missing", "description-type"],
+  ...["description-too-long", "compatibility-too-long"],
+]);
+
+const DOCUMENT = parseMarkdown("---\ndescription: d\n---\nDo it.\n");
+
+/** What `check` calls an error of the open standard, but for keys, which a schema for editors lets be. */
+function errorsIn(data: Data): string[] {
+  const { findings } = readSkill({ ...DOCUMENT, data }, { form: "folder", stem: "some-skill", profile: "agentskills" });
+  return findings
+    .map(({ code }) => code)
+    .filter((code) => severityOf(code, "agentskills") === "error" && !/^key-|^name-(?:missing|differs)$/.test(code));
+}
+
+describe("the schema of a frontmatter", () => {
+  it.each(globSync("{skills,examples}/**/SKILL.md", { cwd: root, exclude: ["**/node_modules/**"] }))(
+    "takes %s",
+    (path) => {
+      const { data } = parseMarkdown(readFileSync(join(root, path), "utf8"));
+      expect(fits(data), JSON.stringify(fits.errors)).toBe(true);
+    },
+  );
+
+  it("takes a skill in one YAML file, with its instructions", () => {
+    expect(fits(parseYaml("name: greet\ndescription: Greets. Use when asked.\ninstructions: Say hello.\n").data)).toBe(
+      true,
+    );
+    expect(fits(parseYaml("description: Greets.\ninstructions: [Say, hello]\n").data)).toBe(false);
+  });
+
+  it("has every spelling of the table with a description, and marks those that another is taken before", () => {
+    const keys = ROWS.flatMap((row) =>
+      row.keys.map((key) => [key, row.name !== "other" && key !== row.keys[0]] as const),
+    );
+    expect(Object.keys(schema.properties).sort()).toEqual(keys.map(([key]) => key).sort());
+    for (const [key, isLater] of keys) {
+      expect(schema.properties[key]?.["deprecated"] ?? false, key).toBe(isLater);
+      expect(schema.properties[key]?.["description"], key).toMatch(/^(?:As `[\w-]+`: )?[A-Z`].*\.$/);
+    }
+    const placed = ROWS.filter(({ place }) => place === "metadata").flatMap((row) => row.keys);
+    expect(Object.keys(metadata).sort()).toEqual([...placed].sort());
+  });
+
+  it("gives examples that fit, of themselves and for check", () => {
+    for (const [key, { examples = [] }] of Object.entries(schema.properties)) {
+      for (const example of examples as unknown[]) {
+        const data = { name: "some-skill", description: "Does it. Use when asked.", [key]: example };
+        expect([key, fits(data), errorsIn(data)]).toEqual([key, true, []]);
+      }
+    }
+  });
+
+  it("lets keys be that nobody knows, as loading does", () => {
+    expect(fits({ description: "d", "x-team": { a: 1 } })).toBe(true);
+  });
+
+  const fixtures = globSync("test/fixtures/skills/*/SKILL.md", { cwd: root }).flatMap((path) => {
+    if (!statSync(join(root, path)).isFile()) return [];
+    const { data } = parseMarkdown(readFileSync(join(root, path), "utf8"));
+    return Object.keys(data).length > 0 ? [[path.split("/").at(-2) ?? "", data] as const] : [];
+  });
+
+  it("refuses the fixtures whose values check refuses, and no others", () => {
+    expect(fixtures.length).toBeGreaterThan(50);
+    const refused = fixtures.filter(([, data]) => !fits(data)).map(([name]) => name);
+    expect(refused).toEqual(
+      expect.arrayContaining(["frontmatter-field-type", "frontmatter-steps-infinite", "name-list"]),
+    );
+    for (const [name, data] of fixtures) {
+      const errors = errorsIn(data);
+      if (errors.some((code) => SAID_TOO.has(code))) expect(refused, `${name} ${errors}`).toContain(name);
+      if (refused.includes(name)) expect(errors, name).not.toEqual([]);
+    }
+  });
+
+  const EDGES = [
+    ...[
+      "",
+      " ",
+      "yes",
+      "10",
+      "a, b",
+      "gog.email",
+      "gog.email acme.mail",
+      "API_KEY, b",
+      "jq",
+      "a/b:C",
+      "./t:X",
+      "~/t:X",
+    ],
+    ...[500, 501, 1024, 1025].map((length) => "x".repeat(length)),
+    ...[0, 1, -1, 1000, 1001, 1.5, true, false, null],
+  ];
+  const scalar = fc.oneof(fc.string(), fc.integer(), fc.constantFrom(...EDGES));
+  const value = fc.oneof(
+    scalar,
+    fc.array(fc.oneof(scalar, fc.array(scalar, { maxLength: 2 }), fc.record({ path: scalar })), { maxLength: 4 }),
+    fc.dictionary(fc.constantFrom("path", "keywords", "chat_types", "tags", "x"), fc.oneof(scalar, fc.array(scalar))),
+  );
+
+  // Instructions are the body of a YAML file: that they are none is said of the file.
+  const keys = ROWS.flatMap((row) => (row.name === "other" ? row.keys : row.keys.slice(0, 1)));
+  const places = [
+    ...keys.filter((key) => key !== "instructions").map((key) => (written: unknown) => ({ [key]: written })),
+    ...Object.keys(metadata).map((key) => (written: unknown) => ({ metadata: { [key]: written } })),
+  ];
+
+  const expectSame = (data: Data) => {
+    const errors = errorsIn(data);
+    if (!fits(data)) expect(errors, JSON.stringify(data)).not.toEqual([]);
+    if (errors.some((code) => SAID_TOO.has(code))) expect(fits(data), `${errors} ${JSON.stringify(data)}`).toBe(false);
+  };
+
+  it("says of values at their bounds what check says", () => {
+    for (const place of places) {
+      for (const edge of [...EDGES, [], {}]) {
+        for (const written of [edge, [edge], { path: edge }, { keywords: edge }, { chat_types: edge }])
+          expectSame({ name: "some-skill", description: "d", ...place(written) });
+      }
+    }
+  });
+
+  it("says of any value what check says", () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...places), value, (place, written) =>
+        expectSame({ name: "some-skill", description: "d", ...place(written) }),
+      ),
+      { numRuns: 1000 },
+    );
+  });
+});
