@@ -10,8 +10,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import type { Code } from "../codes/findings.ts";
 import { isInside, reason } from "../shared/inside.ts";
-import type { Code } from "../skill/codes.ts";
 import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
 import { parseMarkdown, parseYaml } from "../skill/document.ts";
 import { fixDocument } from "../skill/fix.ts";

@@ -1,7 +1,7 @@
 import { basename } from "node:path";
+import { CODES } from "../codes/findings.ts";
 import { SkillError } from "../shared/error.ts";
 import { readInside } from "../shared/inside.ts";
-import { CODES } from "../skill/codes.ts";
 import { type Data, emptyData } from "../skill/data.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";

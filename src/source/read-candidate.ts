@@ -1,5 +1,5 @@
 import { lstatSync, realpathSync } from "node:fs";
-import { CODES } from "../skill/codes.ts";
+import { CODES } from "../codes/findings.ts";
 import { type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
 import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/document.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";

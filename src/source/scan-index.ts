@@ -1,6 +1,6 @@
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { CODES } from "../skill/codes.ts";
+import { CODES } from "../codes/findings.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import type { Stamp } from "./file.ts";
 

@@ -131,7 +131,7 @@ function takeFlat(state: State, path: string, real: string, depth: number): void
   if (!form || isSeen(state, real)) return;
   const name = path.slice(path.lastIndexOf("/") + 1);
   const stem = SKILL_FILE_ANY_CASE.test(name) ? lastPart(state.real) : name.replace(/\.[^.]*$/, "");
-  const isDoubtful = depth > 0 || USUAL_DOCUMENTS.has(stem.toLowerCase());
+  const isDoubtful = depth > 0 || isUsualDocument(stem);
   state.take({ file: join(state.root, path), path, form, stem, findings: [], isDoubtful });
 }
 
@@ -213,7 +213,11 @@ const USUAL_DOCUMENTS = new Set(
   ),
 );
 
-function flatForm(path: string): Form | undefined {
+export function isUsualDocument(stem: string): boolean {
+  return USUAL_DOCUMENTS.has(stem.toLowerCase());
+}
+
+export function flatForm(path: string): Form | undefined {
   if (/\.md$/i.test(path)) return "markdown";
   return /\.ya?ml$/i.test(path) ? "yaml" : undefined;
 }
