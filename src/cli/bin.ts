@@ -157,9 +157,9 @@ async function isInterruptedAhead(input: ReadStream): Promise<boolean> {
 async function askHidden(question: string): Promise<string> {
   const { createInterface } = process.getBuiltinModule("node:readline/promises");
   const { Writable } = process.getBuiltinModule("node:stream");
-  process.stderr.write(question);
   const silent = new Writable({ write: (_part, _encoding, done) => done() });
   const lines = createInterface({ input: process.stdin, output: silent, terminal: true });
+  process.stderr.write(question); // Only now does the terminal show nothing of what is typed.
   const gone = new Promise<string>((resolve) => lines.once("close", () => resolve("")));
   const answer = await Promise.race([lines.question(""), gone]);
   lines.close();

@@ -1,10 +1,11 @@
-import { relative, sep } from "node:path";
+import { relative, resolve, sep } from "node:path";
 import { pathToFileURL } from "node:url";
+import { CODES, type Code } from "../codes/findings.ts";
 import { packageVersion } from "../package.ts";
 import { reveal } from "../shared/hidden.ts";
 import { isInside } from "../shared/inside.ts";
-import { CODES, type Code } from "../skill/codes.ts";
 import type { Diagnostic, Severity } from "../skill/diagnostic.ts";
+import type { Io } from "./io.ts";
 
 const LEVELS: Record<Severity, "error" | "warning" | "note"> = { error: "error", warning: "warning", info: "note" };
 
@@ -55,6 +56,12 @@ export function sarifLog(results: readonly SarifResult[], describe: (rule: strin
       },
     ],
   };
+}
+
+/** What files are named from. GitHub reads names from the top of what it checked out, wherever in it the program was started. */
+export function reportRoot(env: Io["env"], workspace: string): string {
+  const top = env["GITHUB_WORKSPACE"];
+  return top && isInside(resolve(top), workspace) ? resolve(top) : workspace;
 }
 
 /** Workflow commands: GitHub shows each on the line it is about. */

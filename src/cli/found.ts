@@ -9,6 +9,8 @@ import { displayPath, type Surroundings } from "../source/locations.ts";
 import type { Source } from "../source/source.ts";
 import { type Io, type Printer, printer, type Safe } from "./io.ts";
 import type { CommonOptions } from "./program.ts";
+import { Told } from "./told.ts";
+import { printHanging } from "./wrap.ts";
 
 /** For commands that can be asked on behalf of another chat. */
 export interface CallerOptions {
@@ -60,18 +62,38 @@ function workspaceOf(io: Io, options: CommonOptions): string {
   return workspace;
 }
 
-/** `skills/x/SKILL.md:3:1 error yaml-syntax`, then what and how to mend it. */
+/** A folder as people are told of it. */
+export function folderSaid(path: string, around: Surroundings): string {
+  const shown = displayPath(path, around);
+  return shown === "." ? "this workspace" : shown;
+}
+
+/** `skills/x/SKILL.md:3:1 what is wrong (yaml-syntax)`, then how to mend it. */
 export function printDiagnostic(out: Printer, diagnostic: Diagnostic, around: Surroundings): void {
   const { severity, code, line: row, column, message, fix } = diagnostic;
   const mark: Safe = severity === "error" ? out.red("✗") : severity === "warning" ? out.yellow("!") : out.dim("·");
   const place = row === undefined ? "" : `:${row}${column === undefined ? "" : `:${column}`}`;
-  out.line`${mark} ${displayPath(diagnostic.file, around)}${place} ${message} ${out.dim(code)}`;
-  out.line`    ${fix}`;
+  const said = `${displayPath(diagnostic.file, around)}${place} ${message} (${code})`;
+  const paint = (line: string) =>
+    line.endsWith(`(${code})`) ? out.text`${line.slice(0, -code.length - 2)}${out.dim(`(${code})`)}` : line;
+  printHanging(out, out.text`${mark} `, [said], { indent: 2, paint });
+  printHanging(out, "    ", [fix], { indent: 4 });
 }
 
 /** What is wrong with the configuration goes to stderr. Contract: false when defaults stand in for a file that cannot be read. */
-export function warnOfConfiguration(io: Io, found: Discovered): boolean {
+export function warnOfConfiguration(io: Io, found: Pick<Discovered, "configuration" | "around">): boolean {
   const error = printer(io.stderr, io.env);
   for (const diagnostic of found.configuration.diagnostics) printDiagnostic(error, diagnostic, found.around);
   return !found.configuration.isBroken;
+}
+
+/** The same for commands that do nothing where defaults would stand in: throws then. */
+export function requireConfiguration(io: Io, found: Pick<Discovered, "configuration" | "around">): void {
+  if (!warnOfConfiguration(io, found)) throw unreadableConfiguration(found.configuration.diagnostics);
+}
+
+/** People see each of these. */
+export function unreadableConfiguration(diagnostics: readonly Diagnostic[]): Told {
+  const { file = "", message = "", fix = "" } = diagnostics.find(({ severity }) => severity === "error") ?? {};
+  return new Told("config-unreadable", { message: `${file} ${message}`, fix });
 }

@@ -67,7 +67,7 @@ export function printOutcomes(io: Io, outcomes: readonly Outcome[], options: Opt
 
 function asJson(outcomes: readonly Outcome[], { dryRun = false }: Options): object {
   return {
-    dryRun,
+    isDryRun: dryRun,
     clients: outcomes.map(({ target: { id, folder }, steps, error }) => ({
       client: id,
       folder,

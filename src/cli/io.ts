@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import { SkillError } from "../shared/error.ts";
 import { reveal } from "../shared/hidden.ts";
 
 export interface Stream {
@@ -71,6 +72,21 @@ export async function interruptible<T>(io: Io, work: (signal: AbortSignal) => Pr
   } finally {
     done.abort();
   }
+}
+
+/** The same, and the command ends with it: throws then, also where the work does not heed the signal. */
+export function untilInterrupted<T>(io: Io, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  return interruptible(io, async (signal) => {
+    const error = () => new SkillError("interrupted", { message: "interrupted" });
+    const interrupted = new Promise<never>((_, reject) => {
+      signal.addEventListener("abort", () => reject(error()), { once: true });
+    });
+    try {
+      return await Promise.race([interrupted, work(signal)]);
+    } catch (failure) {
+      throw signal.aborted ? error() : failure;
+    }
+  });
 }
 
 /** Text that has been made safe for a terminal, with the colours of ours that are in it. */

@@ -1,14 +1,18 @@
-import { CommanderError } from "commander";
+import { type Command, CommanderError } from "commander";
 import { closeMcpServers } from "../run/mcp/end.ts";
+import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { EXIT } from "./exit.ts";
-import { type Io, printer } from "./io.ts";
+import { type Io, printer, printJson, printJsonLine, type Stream } from "./io.ts";
 import { buildProgram } from "./program.ts";
 import { sayNotice } from "./say.ts";
+import { Told } from "./told.ts";
 
 /** The command line as a function. Never throws and never ends the process. */
-export async function main(argv: readonly string[], io: Io): Promise<number> {
+export async function main(argv: readonly string[], given: Io): Promise<number> {
   let code: number = EXIT.fine;
+  const stdout = noting(given.stdout);
+  const io = { ...given, stdout: stdout.stream };
   const program = buildProgram(io, argv, (result) => {
     code = result;
   });
@@ -16,17 +20,113 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
     await program.parseAsync(argv, { from: "user" });
     return code;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.fine : EXIT.usage;
-    const out = printer(io.stderr, io.env);
-    const message = error instanceof Error ? error.message : String(error);
-    // On one line: it may hold the name of somebody's file.
-    const fix = error instanceof SkillError ? (error.fix ?? "") : BUG;
-    sayNotice(out, out.red("✗"), message, fix.replace(/\s*\n\s*/g, " "));
-    return error instanceof SkillError && USAGE.has(error.code) ? EXIT.usage : EXIT.findings;
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.fine;
+    const failure = failureOf(error, { program, argv });
+    if (!(error instanceof CommanderError || error instanceof Told)) say(io, failure);
+    if (!stdout.isWritten()) tell(io, failure, formOf(error, { program, argv }));
+    return EXITS[failure.code] ?? EXIT.findings;
   } finally {
     await closeMcpServers();
   }
 }
 
+/** What ends a command with another code than that of a failure. */
+export const EXITS: Readonly<Record<string, number>> = {
+  usage: EXIT.usage,
+  "workspace-missing": EXIT.usage,
+  "config-unreadable": EXIT.usage,
+  "not-agreed": EXIT.refused,
+  interrupted: EXIT.interrupted,
+};
+
+interface Failure {
+  code: string;
+  message: string;
+  fix?: string;
+}
+
+interface Asked {
+  program: Command;
+  argv: readonly string[];
+}
+
+function failureOf(error: unknown, { program, argv }: Asked): Failure {
+  if (error instanceof SkillError) {
+    const { code, message, fix } = error;
+    return { code, message, ...defined({ fix: fix || undefined }) };
+  }
+  if (error instanceof CommanderError) {
+    const [said = "", ...hint] = error.message.replace(/^error: /, "").split("\n");
+    const named = program.commands.some((command) => command.name() === argv[0]) ? ` ${argv[0]}` : "";
+    const message = error.code === "commander.help" ? `skillet${named} does nothing by itself` : said;
+    return { code: "usage", message, fix: [...hint.map(unbracketed), `see \`skillet${named} --help\``].join(" ") };
+  }
+  return { code: "bug", message: error instanceof Error ? error.message : String(error), fix: BUG };
+}
+
+function unbracketed(hint: string): string {
+  return hint.replace(/^\(Did (.*)\)$/, "did $1");
+}
+
 const BUG = "this is a bug in skillet: please report it with the command you ran";
-const USAGE = new Set(["workspace-missing", "usage"]);
+
+function say(io: Io, { message, fix = "" }: Failure): void {
+  const out = printer(io.stderr, io.env);
+  // On one line: it may hold the name of somebody's file.
+  sayNotice(out, out.red("✗"), message, fix.replace(/\s*\n\s*/g, " "));
+}
+
+/** Whoever asked for JSON gets some, whatever happens: what went wrong, where there is nothing else. */
+function tell({ stdout }: Io, error: Failure, form: Form): void {
+  if (form === "json") printJson(stdout, { error });
+  else if (form === "lines") printJsonLine(stdout, { type: "error", error });
+}
+
+type Form = "json" | "lines" | undefined;
+
+/** What was asked for, also by a line that could not be read to its end. */
+function formOf(error: unknown, { program, argv }: Asked): Form {
+  const end = argv.indexOf("--");
+  const words = end === -1 ? argv : argv.slice(0, end);
+  const { json, events, watch, format } = error instanceof CommanderError ? asTyped(words) : optionsOf(program);
+  if (events || (json && watch)) return "lines";
+  return json || format === "json" ? "json" : undefined;
+}
+
+function asTyped(words: readonly string[]): Options {
+  return { json: words.includes("--json"), events: words.includes("--events"), watch: words.includes("--watch") };
+}
+
+interface Options {
+  json?: boolean;
+  events?: boolean;
+  watch?: boolean;
+  format?: string;
+}
+
+function optionsOf(command: Command): Options {
+  return Object.assign({}, command.opts(), ...command.commands.map(optionsOf));
+}
+
+/** A stream, and whether anything was written to it. */
+function noting(stream: Stream): { stream: Stream; isWritten(): boolean } {
+  let isWritten = false;
+  return {
+    isWritten: () => isWritten,
+    stream: {
+      write(text) {
+        isWritten ||= text !== "";
+        return stream.write(text);
+      },
+      get isClosed() {
+        return stream.isClosed ?? false;
+      },
+      get isTTY() {
+        return stream.isTTY;
+      },
+      get columns() {
+        return stream.columns;
+      },
+    },
+  };
+}

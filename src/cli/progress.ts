@@ -70,6 +70,53 @@ export function openProgress(io: Io): Progress {
   };
 }
 
+/** A moving line for whoever waits at a terminal, from a second on. It is gone once that is over. */
+export interface Waiting {
+  /** How far it is. Called again and again by work that lets nothing else happen, or the line would not move. */
+  at(doing?: string): void;
+  end(): void;
+}
+
+const PATIENCE_MS = 1000;
+const FRAME_MS = 120;
+
+export function openWaiting(io: Io, doing: string): Waiting {
+  const { stderr, env } = io;
+  if (stderr.isTTY !== true || env["TERM"] === "dumb") return { at() {}, end() {} };
+  const out = printer(stderr, env);
+  const start = performance.now();
+  const state = { doing, frame: 0, drawnAt: start + PATIENCE_MS - FRAME_MS };
+  const draw = () => {
+    const now = performance.now();
+    if (now - state.drawnAt < FRAME_MS) return;
+    state.drawnAt = now;
+    const line = oneLine(`${state.doing} · ${((now - start) / 1000).toFixed(0)} s`, out.width - 3);
+    const frame = FRAMES[state.frame++ % FRAMES.length] ?? "";
+    stderr.write(`\r\x1b[2K${out.text`${out.cyan(frame)} ${out.dim(line)}`.text}`);
+  };
+  const timer = setInterval(draw, FRAME_MS).unref();
+  return {
+    at(now) {
+      state.doing = now ?? state.doing;
+      draw();
+    },
+    end() {
+      clearInterval(timer);
+      if (state.frame > 0) stderr.write("\r\x1b[2K");
+    },
+  };
+}
+
+/** Work that is waited for so. */
+export async function waitingFor<T>(io: Io, doing: string, work: (waiting: Waiting) => T | Promise<T>): Promise<T> {
+  const waiting = openWaiting(io, doing);
+  try {
+    return await work(waiting);
+  } finally {
+    waiting.end();
+  }
+}
+
 function doingOf(event: RunEvent): string | undefined {
   const who = event.skill === "" ? "" : `${event.skill}: `;
   const step = "step" in event ? ` · step ${event.step}` : "";

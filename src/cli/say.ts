@@ -7,6 +7,11 @@ export function forTerminal(text: string): string {
   return spellHidden(text.replace(/\r(?!\n)/g, "\n")).text;
 }
 
+/** A line of ours, folded where their terminal ends. */
+export function sayLine(out: Printer, text: string, paint?: (line: string) => Safe): void {
+  printHanging(out, "", [text], { indent: 2, start: 0, ...(paint ? { paint } : {}) });
+}
+
 /** What, and on the lines below what to do. What is indented there is to be copied, and stays as it is. */
 export function sayNotice(out: Printer, mark: Safe, message: string, fix: string): void {
   printHanging(out, out.text`${mark} `, [message], { indent: 2 });

@@ -1,5 +1,7 @@
+import { existsSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import type { Discovered } from "../host/discover.ts";
+import type { LockedSkills } from "../host/lock/format.ts";
 import { openSigners } from "../host/signers.ts";
 import { keyOf } from "../policy/table.ts";
 import { quoted } from "../policy/trust.ts";
@@ -11,7 +13,7 @@ import { displayPath } from "../source/locations.ts";
 import type { Addition } from "../supply/add.ts";
 import { type Coming, isComing, trustPlaced } from "../supply/add-skills.ts";
 import { change } from "../supply/put.ts";
-import { writeTree } from "../supply/read-tree.ts";
+import { type Tree, writeTree } from "../supply/read-tree.ts";
 import { checkSignature, type SignatureState } from "../supply/signature.ts";
 import { lockedIn, type SkillsPlace } from "../supply/skills-place.ts";
 import { EXIT } from "./exit.ts";
@@ -22,7 +24,8 @@ import { answerOf } from "./supply-fetch.ts";
 import { additionAsJson } from "./supply-json.ts";
 import { showComing, showWhole } from "./supply-show.ts";
 import { trustedOnceAgreed } from "./supply-trust.ts";
-import { questionOf, sayNames, sayProblems, saySignature, showConflicts, someOf } from "./supply-words.ts";
+import { notSigned, questionOf, sayNames, sayProblems, showConflicts, someOf } from "./supply-words.ts";
+import { notAgreed } from "./told.ts";
 import { printHanging } from "./wrap.ts";
 
 export interface PutOptions extends CommonOptions {
@@ -56,13 +59,16 @@ export async function agreeAndPut(additions: readonly Addition[], putting: Putti
     locked: lockedIn(place),
     signatures: new Map(coming.map((one) => [one.name, signatureOf(one, found)])),
   };
-  if (options.requireSignature) for (const { name } of coming) checkSigned(name, known.signatures.get(name));
+  for (const { name } of options.requireSignature ? coming : []) {
+    const state = known.signatures.get(name);
+    if (state?.state !== "valid") throw notSigned(name, state);
+  }
   const report = () => {
     if (!options.json) return;
     const skills = additions.map((one) => additionAsJson(one, known));
     printJson(io.stdout, {
-      place: place.folder,
-      dryRun: options.dryRun ?? false,
+      folder: place.folder,
+      isDryRun: options.dryRun ?? false,
       skills,
       problems: problems.map(asJson),
     });
@@ -84,13 +90,20 @@ export async function agreeAndPut(additions: readonly Addition[], putting: Putti
     report();
     return code;
   }
-  if (!options.yes && !(await isAgreed(out, coming, putting))) return sayNotAgreed(putting);
+  if (options.yes) checkAgreed(coming, known.locked);
+  if (!options.yes && !(await isAgreed(out, coming, putting)))
+    throw notAgreed(io, `nothing was ${DONE[putting.verb]}`, "look at it (--dry-run --show), then say --yes");
   keepReplaced(out, coming, found);
   const trusted = trustedOnceAgreed(coming, putting);
   change({ place, put: coming.map(({ put }) => put), skilletHome: found.home });
-  // What was given to another of the name that stood there is not given to this one.
-  for (const { name, put } of coming) if (put.before !== undefined) found.approvals.forget(name);
-  if (place.isProject) trustPlaced(trusted, place, found.trust);
+  // What was agreed to for another that stood there is not agreed to for this one.
+  for (const { name } of coming) found.approvals.forget(name, join(place.folder, name));
+  if (place.isProject)
+    trustPlaced(
+      coming.filter(({ name }) => trusted.has(name)),
+      place,
+      found.trust,
+    );
   report();
   if (!options.json) sayDone(out, coming, { ...putting, trusted });
   return code;
@@ -101,8 +114,12 @@ function asJson({ name, error: { code, message, fix } }: { name: string; error: 
 }
 
 function saySame(out: Printer, additions: readonly Addition[]): void {
-  const same = additions.filter(({ is }) => is === "same").map(({ name }) => name);
-  if (same.length > 0) out.line`${out.dim("=")} ${sayNames(same)} ${same.length === 1 ? "is" : "are"} up to date`;
+  const same = additions.filter((one) => one.is === "same");
+  const asLocked = same.filter(({ isChanged }) => !isChanged).map(({ name }) => name);
+  if (asLocked.length > 0)
+    out.line`${out.dim("=")} ${sayNames(asLocked)} ${asLocked.length === 1 ? "is" : "are"} up to date`;
+  for (const { name } of same.filter(({ isChanged }) => isChanged))
+    out.line`${out.yellow("!")} ${name} is up to date with its source, and changed here: skillet trust ${quoted(name)}`;
 }
 
 /** Nobody agrees to what they had no way to look at: `show` shows all of it, and asks again. */
@@ -115,26 +132,37 @@ async function isAgreed(out: Printer, coming: readonly Coming[], { io, verb, opt
   }
 }
 
+/** Who says yes beforehand agrees to what a source has. What somebody changed here is for a person to look at. */
+function checkAgreed(coming: readonly Coming[], locked: LockedSkills): void {
+  const changed = coming.filter(({ name, put }) => put.before !== undefined && put.before !== locked[name]?.digest);
+  if (changed.length === 0) return;
+  const names = changed.map(({ name }) => name);
+  throw new SkillError("changed", {
+    message: `${sayNames(names)} changed here since ${names.length === 1 ? "it was" : "they were"} agreed to, and nothing was updated`,
+    fix: `look at the change first: skillet trust ${names.length === 1 ? quoted(names[0] ?? "") : "NAME"}; or leave out --yes`,
+  });
+}
+
 /** What the user had, where theirs wins over it, is put aside. */
 function keepReplaced(out: Printer, coming: readonly Coming[], { home, around }: Discovered): void {
   for (const one of coming) {
     if (one.is !== "update" || !one.replaced) continue;
     const kept = join(home, "replaced", `${one.name}-${(one.put.before ?? "").slice(7, 19)}`);
-    writeTree(kept, one.replaced);
+    keepTree(kept, one.replaced);
     out.line`  ${out.dim(`what you had is kept in ${displayPath(kept, around)}`)}`;
   }
 }
 
-function signatureOf({ put, name }: Coming, { home }: Discovered): SignatureState {
-  return checkSignature({ folder: put.folder, name, files: put.entry.files, signers: openSigners(home) });
+/** All of it or nothing. What is kept there already is the same: its name says what is in it. */
+function keepTree(folder: string, tree: Tree): void {
+  if (existsSync(folder)) return;
+  const draft = `${folder}.${crypto.randomUUID()}`;
+  writeTree(draft, tree);
+  renameSync(draft, folder);
 }
 
-function checkSigned(name: string, state: SignatureState | undefined): void {
-  if (state?.state === "valid") return;
-  throw new SkillError("not-signed", {
-    message: `Skill "${name}" ${saySignature(state)}, and nothing was added`,
-    fix: "ask whoever wrote it for a signature, and add their key: skillet signers add NAME KEY",
-  });
+function signatureOf({ put, name }: Coming, { home }: Discovered): SignatureState {
+  return checkSignature({ folder: put.folder, name, files: put.entry.files, signers: openSigners(home) });
 }
 
 function sayConflicts(io: Io, conflicts: readonly { name: string }[], { workspace, project }: PutOptions): void {
@@ -147,13 +175,6 @@ function sayConflicts(io: Io, conflicts: readonly { name: string }[], { workspac
 
 function sayDryRun(out: Printer, coming: readonly Coming[], { verb }: Putting): void {
   out.line`${out.dim(`a dry run: ${count(coming.length, "skill")} would be ${DONE[verb]}, and nothing was`)}`;
-}
-
-function sayNotAgreed({ io, verb }: Putting): number {
-  const error = printer(io.stderr, io.env);
-  error.line`${error.red("✗")} nothing was ${DONE[verb]}${io.ask ? "" : ": nobody was asked, since this is no terminal"}`;
-  if (!io.ask) error.line`  look at it (--dry-run --show), then say --yes`;
-  return EXIT.refused;
 }
 
 const DONE: Record<Putting["verb"], string> = { Add: "added", Update: "updated" };

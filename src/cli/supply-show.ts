@@ -7,7 +7,7 @@ import { byText, count, grouped, oneLine } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { CopiedFile } from "../source/digest.ts";
 import type { Coming } from "../supply/add-skills.ts";
-import type { SignatureState } from "../supply/signature.ts";
+import { SIGNATURE_FILE, type SignatureState } from "../supply/signature.ts";
 import type { SkillsPlace } from "../supply/skills-place.ts";
 import { showContents, showDifference } from "./commands/trust-show.ts";
 import type { Printer, Safe } from "./io.ts";
@@ -209,8 +209,11 @@ function sayFiles(coming: readonly Coming[]): string {
 }
 
 /** Who signed it, and which other skills of its name there are. */
-function showNotes(out: Printer, { name, is }: Coming, { signatures, found, place }: Showing, who = ""): void {
+function showNotes(out: Printer, one: Coming, { signatures, found, place }: Showing, who = ""): void {
+  const { name, is } = one;
   const signature = signatures.get(name);
+  if (one.is === "update" && one.difference.before.has(SIGNATURE_FILE) && signature?.state === "none")
+    out.line`  ${out.yellow(`! ${who}it was signed before, and is not any more`)}`;
   if (signature && signature.state !== "none") {
     const paint = signature.state === "valid" ? out.green : out.yellow;
     out.line`  ${paint(`${who}it ${saySignature(signature)}`)}`;

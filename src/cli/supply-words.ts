@@ -1,7 +1,7 @@
 import { type Drift, driftOf } from "../host/lock/drift.ts";
 import { isCode } from "../host/trust.ts";
 import { type ScanFinding, WEIGHTS } from "../scan/finding.ts";
-import type { SkillError } from "../shared/error.ts";
+import { SkillError } from "../shared/error.ts";
 import { count } from "../shared/text.ts";
 import type { Coming } from "../supply/add-skills.ts";
 import type { Conflict } from "../supply/merge.ts";
@@ -97,12 +97,19 @@ export function saySignature(state: SignatureState | undefined): string {
     case "valid":
       return `is signed by ${state.signer}`;
     case "unknown-signer":
-      return `is signed with a key that nobody here knows (${state.key})`;
+      return `names a signer that nobody here knows (${state.key}), so its signature cannot be checked`;
     case "broken":
       return `has a signature that does not hold: ${state.why}`;
     default:
       return "is not signed";
   }
+}
+
+export function notSigned(name: string, state: SignatureState | undefined): SkillError {
+  return new SkillError("not-signed", {
+    message: `Skill "${name}" ${saySignature(state)}, and nothing was added`,
+    fix: "ask whoever wrote it for a signature, and add their key: skillet signers add NAME KEY",
+  });
 }
 
 /** `3 skills`, or their names where they are few. */

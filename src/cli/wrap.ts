@@ -39,5 +39,5 @@ export function wrapped(text: string, width: number): string[] {
 /** What follows a colon is one to the end of its line. */
 const COMMAND = /^(\s*)(.*?)((?:run: |(?<=: ))skillet .*)?$/s;
 
-/** What stands between backticks or in parentheses is one too. */
-const WORDS = /(?:`[^`]*`|\(skillet [^)]*\)|[^ ])+/g;
+/** What stands between backticks or in parentheses is one too; and so is what is quoted: others wrote it, and it begins no line. */
+const WORDS = /(?:`[^`]*`|"[^"]*"|\(skillet [^)]*\)|[^ ])+/g;

@@ -19,7 +19,7 @@ describe("skillet add", () => {
     expect(code).toBe(0);
     const [before = "", after = ""] = stdout.split("  scan:");
     expect(before.replace(/sha256:[0-9a-f]{64}/, "sha256:…")).toBe(
-      `deploy  from ${folder}//deploy
+      `deploy  from ${folder}/deploy
   Does deploy. Use when asked for deploy.
   sha256:…
   3 files, 241 bytes: SKILL.md, scripts/go.sh, toolsets/index.ts
@@ -141,8 +141,8 @@ describe("skillet add", () => {
     const commit = repository.git("rev-parse", "HEAD");
     const printed = await json(["add", `${repository.url}#main`, "--yes"]);
     expect(printed).toEqual({
-      place: installed,
-      dryRun: false,
+      folder: installed,
+      isDryRun: false,
       problems: [],
       skills: [
         {
@@ -153,11 +153,11 @@ describe("skillet add", () => {
           ref: "main",
           commit,
           digest: expect.stringMatching(/^sha256:/),
-          files: {
-            "SKILL.md": { mode: "644", size: 195, sha256: expect.stringMatching(/^sha256:/) },
-            "scripts/go.sh": { mode: "644", size: 20, sha256: expect.stringMatching(/^sha256:/) },
-            "toolsets/index.ts": { mode: "644", size: 26, sha256: expect.stringMatching(/^sha256:/) },
-          },
+          files: [
+            { path: "SKILL.md", mode: "644", bytes: 195, digest: expect.stringMatching(/^sha256:/) },
+            { path: "scripts/go.sh", mode: "644", bytes: 20, digest: expect.stringMatching(/^sha256:/) },
+            { path: "toolsets/index.ts", mode: "644", bytes: 26, digest: expect.stringMatching(/^sha256:/) },
+          ],
           grants: ["instructions", "packages", "scripts", "toolsets"],
           asks: {
             scripts: ["scripts/go.sh"],
@@ -335,7 +335,7 @@ describe("at a terminal of 80 columns", () => {
     const { home, cwd } = supplyScene();
     const site = await startSite({ "/skills.zip": () => {} });
     const shown = terminal(["add", `${site.url}/skills.zip`], { home, cwd });
-    await shown.sees("· fetching ");
+    await shown.sees(" fetching ");
     shown.type("\u0003");
     expect(await shown.ended).toBe(130);
     expect(shown.screen()).toContain("✗ interrupted: nothing was added");

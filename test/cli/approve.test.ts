@@ -177,7 +177,8 @@ describe("skillet approve", () => {
     const { run, out, id } = await waiting([writes, () => "No."]);
     for (const more of [[], ["--resume"], ["--always"], ["--json"]]) {
       const { code, stdout, stderr } = await run(["approve", id, ...more]);
-      expect([code, stdout]).toEqual([3, ""]);
+      const told = more.includes("--json") ? expect.stringContaining('"code": "not-agreed"') : "";
+      expect([code, stdout]).toEqual([3, told]);
       expect(stderr).toContain(
         `✗ not agreed: nobody was asked, since this is no terminal; ${id} still waits\n  look at what it would do (skillet runs show ${id.slice(-8)}), then say --yes\n`,
       );

@@ -99,7 +99,7 @@ describe("the audit log on the command line", () => {
     expect(stdout).toMatch(
       /^✗ line 2: it was edited.*\n {2}the 1 line before it is whole; the log is .*audit\.jsonl\n {2}keep a copy/,
     );
-    expect(JSON.parse((await run("verify", "--json")).stdout)).toMatchObject({ isWhole: false, line: 2, lines: 1 });
+    expect(JSON.parse((await run("verify", "--json")).stdout)).toMatchObject({ isWhole: false, line: 2, total: 1 });
   });
 
   it("shows an edited log only with the word that it is: exit 1, also for programs", async () => {

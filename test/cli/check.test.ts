@@ -321,8 +321,8 @@ describe("skillet new", () => {
     const workspace = temporaryFolder();
     const { code, stdout } = await skillet(["new", "my-claude", "-C", workspace, "-d", "Does it."]);
     expect(code).toBe(0);
-    expect(stdout).toContain("holds a vendor's name profile claude-upload");
-    expect(stdout).toContain("does not say when to use the skill profile load");
+    expect(stdout).toContain("holds a vendor's name (profile claude-upload)");
+    expect(stdout).toContain("does not say when to use the skill (profile load)");
     const [, path = ""] = /skillet check (\S+)/.exec(stdout) ?? [];
     expect((await skillet(["check", path])).code).toBe(0);
   });

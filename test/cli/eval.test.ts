@@ -103,7 +103,7 @@ describe("skillet eval", () => {
     ]) {
       const { stdout } = await evaluated([...args, "--json"]);
       expect(JSON.parse(stdout), args.join(" ")).toMatchObject({
-        skills: [{ skill: "invoices", first: { 1: 2, 3: 3 }, takenBy: [{ skill: "reminders", times: 1 }] }],
+        skills: [{ name: "invoices", first: { 1: 2, 3: 3 }, takenBy: [{ skill: "reminders", times: 1 }] }],
       });
     }
     const missing = await evaluated(["invoice"]);
@@ -116,7 +116,7 @@ describe("skillet eval", () => {
       cwd: temporaryFolder(files),
       env: { SKILLS_DIR: "none", HOME: home },
     });
-    expect(JSON.parse(stdout).skills).toMatchObject([{ skill: "invoices", takenBy: [] }]);
+    expect(JSON.parse(stdout).skills).toMatchObject([{ name: "invoices", takenBy: [] }]);
   });
 
   it("tells nothing of a skill that a model may not invoke", async () => {
@@ -126,7 +126,7 @@ describe("skillet eval", () => {
       }),
       "skills/own/evals/triggers.json": JSON.stringify([query("my own thing", true)]),
     });
-    expect(JSON.parse(stdout).skills).toMatchObject([{ skill: "own", queries: 1, told: 0 }]);
+    expect(JSON.parse(stdout).skills).toMatchObject([{ name: "own", queries: 1, told: 0 }]);
   });
 
   it("says what to write where there is nothing to measure, and what is wrong with a file", async () => {

@@ -78,7 +78,7 @@ describe("skillet explain", () => {
       shown: ["hello-extended"],
       matches: [
         {
-          skill: "hello-extended",
+          name: "hello-extended",
           level: "trigger",
           rank: 1,
           isShown: true,
@@ -89,8 +89,8 @@ describe("skillet explain", () => {
         },
       ],
       notConsidered: [
-        { skill: "party", why: '"no cake" in the query speaks against it' },
-        { skill: "own", why: expect.any(String) },
+        { name: "party", why: '"no cake" in the query speaks against it' },
+        { name: "own", why: expect.any(String) },
       ],
       text: expect.stringContaining("Instructions for using this skill"),
     });

@@ -55,10 +55,10 @@ describe("skillet export", () => {
     const { cwd, run } = place();
     const { stdout, stderr } = await run(["notes", "--format", "skill-zip", "--json"]);
     expect(JSON.parse(stdout)).toEqual({
-      skill: "notes",
+      name: "notes",
       source: "skills",
       format: "skill-zip",
-      path: join(cwd, "notes.zip"),
+      place: join(cwd, "notes.zip"),
       files: ["notes/SKILL.md", "notes/scripts/run.sh"],
       bytes: readFileSync(join(cwd, "notes.zip")).length,
       leftOut: ['".env" is hidden: it belongs to this machine'],

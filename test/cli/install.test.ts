@@ -92,7 +92,7 @@ describe("skillet install", () => {
     expect(stderr).toBe("✓ Claude Code: 1 would be installed\n");
     const folder = join(home, ".claude/skills/deploy");
     expect(await json(["install", "--to", "claude", "--dry-run"])).toMatchObject({
-      dryRun: true,
+      isDryRun: true,
       clients: [
         {
           client: "claude",

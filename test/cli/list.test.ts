@@ -271,7 +271,7 @@ describe("skillet show", () => {
     expect((await skillet(["show", "a", "--body"], { cwd })).stdout).toBe("Body text.\n");
     expect((await skillet(["show", "a", "scripts/run.sh"], { cwd })).stdout).toBe("#!/bin/sh\n");
     expect(JSON.parse((await skillet(["show", "a", "scripts/run.sh", "--json"], { cwd })).stdout)).toEqual({
-      skill: "a",
+      name: "a",
       path: "scripts/run.sh",
       text: "#!/bin/sh\n",
     });

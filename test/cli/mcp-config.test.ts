@@ -75,17 +75,17 @@ describe("skillet mcp-config", () => {
       file: join(home, ".codex/config.toml"),
       format: "toml",
       snippet,
-      written: false,
+      isWritten: false,
       replaced: null,
       command: ["codex", "mcp", "add", "skillet", "--", process.execPath, BIN, "serve"],
     });
     expect(stderr).toBe("");
     const written = async (...args: string[]) =>
       JSON.parse((await run("codex", ["--json", "--write", ...args])).stdout);
-    expect(await written()).toMatchObject({ written: true, replaced: null });
-    expect(await written()).toMatchObject({ written: false, replaced: null });
+    expect(await written()).toMatchObject({ isWritten: true, replaced: null });
+    expect(await written()).toMatchObject({ isWritten: false, replaced: null });
     const replaced = { was: "serve", is: "serve --only a", keys: ["args"] };
-    expect(await written("--", "--only", "a")).toMatchObject({ written: true, replaced });
+    expect(await written("--", "--only", "a")).toMatchObject({ isWritten: true, replaced });
     expect(JSON.parse((await run("cursor", ["--json"])).stdout)).toMatchObject({ command: null });
   });
 
@@ -365,7 +365,7 @@ describe("skillet mcp-config", () => {
       expect(stdout).toContain("skillet.cjs");
       expect(readFileSync(join(home, file)).equals(Buffer.from(content))).toBe(true);
       const json = await run(name, ["--write", "--json"]);
-      expect([json.code, JSON.parse(json.stdout).written]).toEqual([1, false]);
+      expect([json.code, JSON.parse(json.stdout).isWritten]).toEqual([1, false]);
     }
   });
 

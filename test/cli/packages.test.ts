@@ -1,18 +1,22 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { buildSkillPackages, listPackages, prunePackages } from "../../src/cli/commands/packages.ts";
 import type { Io } from "../../src/cli/io.ts";
+import { main } from "../../src/cli/main.ts";
 import { cachedBase, canBuild, lackedPackages, places } from "../sandbox/packages/place.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
 const [lacked = ""] = lackedPackages(1);
 
-/** Calls a command as the program does. */
+type Command = readonly ["packages", "build" | "list" | "prune"];
+const [buildSkillPackages, listPackages, prunePackages] = (["build", "list", "prune"] as const).map(
+  (name): Command => ["packages", name],
+) as [Command, Command, Command];
+
 async function call(
-  command: typeof buildSkillPackages,
+  command: Command,
   cwd: string,
-  more: { args?: string[]; options?: object; env?: Record<string, string> } & Pick<Io, "ask" | "interrupted"> = {},
+  more: { args?: string[]; env?: Record<string, string> } & Pick<Io, "ask" | "interrupted"> = {},
 ) {
   const written = { stdout: "", stderr: "" };
   const stream = (name: keyof typeof written) => ({
@@ -27,7 +31,7 @@ async function call(
     ...(ask && { ask }),
     ...(interrupted && { interrupted }),
   };
-  const code = await command({ io, options: { ...more.options }, args: more.args ?? [] });
+  const code = await main([...command, ...(more.args ?? [])], io);
   return { code, ...written };
 }
 
@@ -59,7 +63,8 @@ describe("skillet packages", () => {
 
   it("names the nearest skill for one that is not there", async () => {
     const cwd = workspace({ deploy: "[jq]" });
-    await expect(call(buildSkillPackages, cwd, { args: ["deplay"] })).rejects.toThrow("deplay");
+    const { code, stderr } = await call(buildSkillPackages, cwd, { args: ["deplay"] });
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/deplay.*\n.*"deploy"/)]);
   });
 
   it("[Q-18] refuses a bad name and says whose it is, without keeping the others from theirs", async () => {
@@ -86,16 +91,16 @@ describe("skillet packages", () => {
     await cachedBase();
     const env = { SKILLET_PACKAGES: places().own };
     const cwd = workspace({ one: `[${lacked}]`, two: `[${lacked}, ${lacked}]` });
-    const plan = await call(buildSkillPackages, cwd, { env, options: { dryRun: true } });
+    const plan = await call(buildSkillPackages, cwd, { env, args: ["--dry-run"] });
     expect(plan.stdout).toMatch(new RegExp(`✓ ${lacked} {2}would fetch .*: .*${lacked} .*one, two`));
     expect((await call(listPackages, cwd, { env })).stdout).not.toContain("one, two");
 
-    const built = await call(buildSkillPackages, cwd, { env, options: { json: true } });
+    const built = await call(buildSkillPackages, cwd, { env, args: ["--json"] });
     expect(built.code).toBe(0);
     expect(built.stderr).toContain(`setting up ${lacked}`);
     expect(JSON.parse(built.stdout)).toMatchObject({
-      sets: [{ packages: [lacked], skills: ["one", "two"], kind: "layer", lock: { names: [lacked] } }],
-      failures: [],
+      sets: [{ names: [lacked], skills: ["one", "two"], by: "layer", folder: expect.any(String) }],
+      problems: [],
     });
     expect((await call(buildSkillPackages, cwd, { env })).stdout).toMatch(/ready, 0\.\d s/);
     expect((await call(listPackages, cwd, { env })).stdout).toMatch(new RegExp(`${lacked} .* one, two\n`));
@@ -103,7 +108,7 @@ describe("skillet packages", () => {
     expect((await call(prunePackages, cwd, { env })).stdout).toBe("nothing to remove\n");
     const empty = workspace({});
     const list = `would remove ${lacked}`;
-    expect(await call(prunePackages, empty, { env, options: { dryRun: true } })).toMatchObject({
+    expect(await call(prunePackages, empty, { env, args: ["--dry-run"] })).toMatchObject({
       code: 0,
       stdout: expect.stringContaining(list),
     });
@@ -112,14 +117,21 @@ describe("skillet packages", () => {
     expect(unasked).toMatchObject(refused);
     expect(unasked.stderr).toContain("`skillet packages prune --yes`");
     expect(await call(prunePackages, empty, { env, ask: async () => "n" })).toMatchObject(refused);
-    const { code, stdout } = await call(prunePackages, empty, { env, options: { json: true } });
-    expect([code, JSON.parse(stdout)]).toMatchObject([3, { wouldRemove: [{ names: [lacked] }], bases: [], python: 0 }]);
+    const { code, stdout } = await call(prunePackages, empty, { env, args: ["--json"] });
+    expect([code, JSON.parse(stdout)]).toMatchObject([3, { error: { code: "not-agreed" } }]);
+    const planned = await call(prunePackages, empty, { env, args: ["--json", "--dry-run"] });
+    const nothingElse = { bases: [], python: 0 };
+    expect(JSON.parse(planned.stdout)).toMatchObject({
+      isDryRun: true,
+      removed: [{ names: [lacked] }],
+      ...nothingElse,
+    });
     expect((await call(listPackages, cwd, { env })).stdout, "nothing is gone yet").toContain("one, two");
     const pruned = await call(prunePackages, empty, { env, ask: async () => "y" });
     expect(pruned).toMatchObject({ code: 0, stdout: expect.stringContaining(`removed ${lacked}`) });
-    expect((await call(prunePackages, empty, { env, options: { yes: true } })).stdout).toBe("nothing to remove\n");
-    expect(
-      JSON.parse((await call(listPackages, cwd, { env, options: { json: true } })).stdout).layers,
-    ).not.toContainEqual(expect.objectContaining({ names: [lacked], isOwn: true }));
+    expect((await call(prunePackages, empty, { env, args: ["--yes"] })).stdout).toBe("nothing to remove\n");
+    expect(JSON.parse((await call(listPackages, cwd, { env, args: ["--json"] })).stdout).layers).not.toContainEqual(
+      expect.objectContaining({ names: [lacked], isOwn: true }),
+    );
   });
 });

@@ -123,12 +123,12 @@ describe("skillet scan", () => {
           {
             rule: "fetch-and-execute",
             weight: "high",
-            file: "SKILL.md",
+            path: "SKILL.md",
             line: 6,
             column: 6,
-            path: expect.stringMatching(/mean\/SKILL\.md$/),
+            file: expect.stringMatching(/mean\/SKILL\.md$/),
           },
-          { rule: "credential-read", weight: "medium", file: "scripts/run.sh", line: 2 },
+          { rule: "credential-read", weight: "medium", path: "scripts/run.sh", line: 2 },
         ],
       },
     ]);

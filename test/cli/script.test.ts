@@ -31,7 +31,7 @@ describe("skillet script", () => {
     );
     expect(await run(["script", "x"])).toMatchObject({ code: 0, stdout: "scripts/b.py  Does b\nscripts/a.sh\n" });
     expect(JSON.parse((await run(["script", "--json", "x"])).stdout)).toEqual({
-      skill: "x",
+      name: "x",
       scripts: [
         { path: "scripts/b.py", name: "beta", description: "Does b" },
         { path: "scripts/a.sh", name: "a" },

@@ -170,7 +170,7 @@ describe("skillet signers", () => {
     expect((await run(["signers"])).stdout).toContain(`  ${signers[0].fingerprint}\n`);
     expect((await run(["signers", "remove", "alic"])).stderr).toContain("did you mean alice?");
     const removed = await run(["signers", "remove", "alice"]);
-    expect(removed.stdout).toContain(`skillet signers add alice ${signers[0].key}`);
+    expect(removed.stdout).toContain(`skillet signers add alice ${signers[0].publicKey}`);
     expect(JSON.parse((await run(["signers", "--json"])).stdout)).toEqual({ signers: [] });
   });
 

@@ -67,14 +67,14 @@ describe("skillet stats", () => {
     const order = async () => {
       const { stdout } = await run("explain", "the report", "--json");
       const { matches, shown } = JSON.parse(stdout);
-      expect(matches.slice(0, 2).map(({ skill }: { skill: string }) => skill)).toEqual(shown);
+      expect(matches.slice(0, 2).map(({ name }: { name: string }) => name)).toEqual(shown);
       return shown;
     };
     expect(await order()).toEqual(["alpha", "beta"]);
     for (const _ of [1, 2]) expect((await run("run", "beta", "go")).stdout).toBe("hello\n");
     const { stdout } = await run("stats", "--json");
     expect(JSON.parse(stdout)).toMatchObject({
-      skills: [{ skill: "beta", runs: 2, iterations: 2, outcomes: { answer: 2 }, sources: ["~/.skillet/skills"] }],
+      skills: [{ name: "beta", runs: 2, iterations: 2, outcomes: { answer: 2 }, sources: ["~/.skillet/skills"] }],
       neverUsed: expect.arrayContaining(["alpha"]),
     });
     expect(await order()).toEqual(["beta", "alpha"]);
@@ -93,7 +93,7 @@ describe("skillet stats", () => {
     const run = used();
     expect(JSON.parse((await run(["--since", "7d", "--json"])).stdout)).toMatchObject({
       since: expect.stringMatching(/^20\d\d-.*Z$/),
-      skills: [{ skill: "beta", runs: 2 }, { skill: "gone" }, { skill: "alpha" }],
+      skills: [{ name: "beta", runs: 2 }, { name: "gone" }, { name: "alpha" }],
       total: { runs: 3 },
       neverUsed: ["gamma"],
     });
@@ -122,7 +122,7 @@ describe("skillet stats", () => {
     const { stdout } = await used()(["--json"]);
     const { skills, total, neverUsed } = JSON.parse(stdout);
     expect(skills[0]).toMatchObject({
-      skill: "beta",
+      name: "beta",
       runs: 3,
       refused: 1,
       outcomes: { answer: 1, error: 1, timeout: 1 },

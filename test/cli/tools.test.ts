@@ -30,8 +30,8 @@ describe("skillet tools", () => {
     const one = await skillet(["tools", "my-skill", "--json"], { env: { HOME: home } });
     expect(JSON.parse(one.stdout).skills).toMatchObject([
       {
-        skill: "my-skill",
-        tools: [{ name: "my-skill.my-tool", changes: false, inputSchema: { type: "object" } }],
+        name: "my-skill",
+        tools: [{ name: "my-skill.my-tool", isMutating: false, inputSchema: { type: "object" } }],
         problems: [],
       },
     ]);

@@ -154,7 +154,7 @@ esac
       const { code, text } = await card({ engine: "seatbelt" });
       expect([code, text]).toEqual([1, expect.stringMatching(/sandbox-exec is not there.*\n.*config\.toml/)]);
       const { text: json } = await card({ engine: "seatbelt" }, true);
-      expect(JSON.parse(json)).toMatchObject({ level: null, code: "sandbox-unavailable", fix: expect.any(String) });
+      expect(JSON.parse(json)).toMatchObject({ error: { code: "sandbox-unavailable", fix: expect.any(String) } });
     });
   });
 });

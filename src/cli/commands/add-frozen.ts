@@ -1,9 +1,12 @@
+import { join } from "node:path";
 import type { LockedSkill } from "../../host/lock/format.ts";
 import { openStamps } from "../../host/lock/stamps.ts";
+import { openSigners, type Signers } from "../../host/signers.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import { change, type Put } from "../../supply/put.ts";
 import { type Refetched, refetch } from "../../supply/refetch.ts";
+import { checkSignature } from "../../supply/signature.ts";
 import { inStaging } from "../../supply/staging.ts";
 import { type Verified, verifySkill } from "../../supply/verify.ts";
 import { EXIT } from "../exit.ts";
@@ -13,7 +16,7 @@ import { type LockedPlace, lockedPlace, named, sayNothingAdded } from "../locked
 import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { fetching, unlessStopped } from "../supply-fetch.ts";
-import { sayProblems, showDrift } from "../supply-words.ts";
+import { notSigned, sayProblems, showDrift } from "../supply-words.ts";
 import type { AddOptions } from "./add.ts";
 import { verifiedAsJson } from "./verify.ts";
 
@@ -35,18 +38,30 @@ export async function addFrozen({ io, options, args }: Context<AddOptions>): Pro
   const outcome: Outcome = { count: entries.length, wrong, added: [], problems: [] };
   const finish = (more: Partial<Outcome>) => report({ ...outcome, ...more }, { io, options, locked });
   if (wrong.length > 0) return finish({});
+  const signers = options.requireSignature ? openSigners(around.skilletHome) : undefined;
+  const there = signers ? entries.filter(([name]) => !missing.some(([other]) => other === name)) : [];
+  const unsigned = there.flatMap(([name]) => signed(name, join(place.folder, name), signers));
+  if (unsigned.length > 0) return finish({ problems: unsigned });
   const adding = async (work: string) => {
     const fetched = await fetching(io, "what the lock names", (signal) =>
       refetch(missing, { around, work, env: io.env, signal, isPinned: true }),
     );
     const found = missing.map(([name, entry]) => ({ name, ...asLocked(entry, fetched.get(name)) }));
-    const problems = found.flatMap(({ name, error }) => (error ? [{ name, error }] : []));
+    const problems = found.flatMap(({ name, error, put: one }) =>
+      error ? [{ name, error }] : one ? signed(name, one.folder, signers) : [],
+    );
     if (problems.length > 0) return finish({ problems });
     const put = found.flatMap(({ put: one }) => one ?? []);
     if (put.length > 0 && !options.dryRun) change({ place, put, skilletHome: around.skilletHome });
     return finish({ added: put.map(({ name }) => name) });
   };
-  return unlessStopped(io, "nothing was added", () => inStaging(around.skilletHome, adding));
+  return unlessStopped("nothing was added", () => inStaging(around.skilletHome, adding));
+}
+
+/** What stands against a skill that only a signer may bring. */
+function signed(name: string, folder: string, signers: Signers | undefined): { name: string; error: SkillError }[] {
+  const state = signers && checkSignature({ folder, name, signers });
+  return !state || state.state === "valid" ? [] : [{ name, error: notSigned(name, state) }];
 }
 
 /** What was fetched, if it is what the lock says to the last byte. */
@@ -91,8 +106,8 @@ function report(outcome: Outcome, { io, options, locked: { place } }: Reporting)
   const { wrong, added, problems, count: all } = outcome;
   if (options.json) {
     printJson(io.stdout, {
-      place: place.folder,
-      dryRun: options.dryRun ?? false,
+      folder: place.folder,
+      isDryRun: options.dryRun ?? false,
       added,
       wrong: wrong.map(verifiedAsJson),
       problems: problems.map(({ name, error: { code, message, fix } }) => ({ name, code, message, fix })),

@@ -7,8 +7,7 @@ import { type Candidate, candidateOf, distinct } from "../../supply/candidate.ts
 import { fetchOffer, type Supply } from "../../supply/fetch-offer.ts";
 import { lockedIn } from "../../supply/skills-place.ts";
 import { inStaging } from "../../supply/staging.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, printDiagnostic, surroundingsFor, warnOfConfiguration } from "../found.ts";
+import { discoverFor, printDiagnostic, requireConfiguration, surroundingsFor } from "../found.ts";
 import { type Io, printer } from "../io.ts";
 import { lockedPlace } from "../locked-skills.ts";
 import type { CommonOptions, Context } from "../program.ts";
@@ -16,6 +15,7 @@ import { sayNotice } from "../say.ts";
 import { answerOf, fetching, unlessStopped } from "../supply-fetch.ts";
 import { agreeAndPut } from "../supply-put.ts";
 import { someOf } from "../supply-words.ts";
+import { Told } from "../told.ts";
 
 export interface AddOptions {
   all?: boolean;
@@ -42,29 +42,37 @@ export async function add(context: Context<AddOptions>): Promise<number> {
   const { place } = lockedPlace(surroundingsFor(io, options), options.project ?? false);
   const locked = lockedIn(place);
   const found = await discoverFor(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const { around } = found;
   const address = parseAddress(source, { cwd: io.cwd, home: around.home });
   const adding = async (work: string) => {
     const supply = await fetching(io, source, (signal) => fetchOffer(address, work, { env: io.env, names, signal }));
     const chosen = await choose(io, supply, names, { found, options });
-    if (!chosen) return EXIT.refused;
     const planning = { supply, place, around, work, locked, isForced: options.force ?? false };
     const { additions, problems } = planAdditions(chosen, planning);
-    if (problems.length > 0) return sayImpossible(io, problems, chosen.length);
+    const [first] = problems;
+    if (first) throw saidImpossible(io, { first, problems, all: chosen.length });
     return agreeAndPut(additions, { io, options, found, place, work, verb: "Add", notes: supply.offer.notes });
   };
-  return unlessStopped(io, "nothing was added", () => inStaging(around.skilletHome, adding));
+  return unlessStopped("nothing was added", () => inStaging(around.skilletHome, adding));
 }
 
 const MOST_PROBLEMS = 20;
 
-function sayImpossible(io: Io, problems: readonly SkillError[], all: number): number {
+interface Impossible {
+  first: SkillError;
+  problems: readonly SkillError[];
+  all: number;
+}
+
+function saidImpossible(io: Io, { first, problems, all }: Impossible): Told {
   const error = printer(io.stderr, io.env);
   for (const { message, fix = "" } of problems.slice(0, MOST_PROBLEMS)) sayNotice(error, error.red("✗"), message, fix);
-  if (all > 1)
-    error.line`${problems.length} of ${all} skills cannot be added, and nothing was: name those that you want`;
-  return EXIT.findings;
+  const { code, message, fix = "" } = first;
+  if (all === 1) return new Told(code, { message, fix });
+  const rest = `${problems.length} of ${all} skills cannot be added, and nothing was: name those that you want`;
+  error.line`${rest}`;
+  return new Told(code, { message, fix: rest });
 }
 
 interface Choosing {
@@ -72,13 +80,8 @@ interface Choosing {
   options: AddOptions & CommonOptions;
 }
 
-/** Which of the source's skills are meant. Nothing when nobody says. */
-async function choose(
-  io: Io,
-  supply: Supply,
-  names: readonly string[],
-  choosing: Choosing,
-): Promise<Candidate[] | undefined> {
+/** Which of the source's skills are meant. Throws a SkillError when nobody says. */
+async function choose(io: Io, supply: Supply, names: readonly string[], choosing: Choosing): Promise<Candidate[]> {
   const { offer } = supply;
   const { candidates } = offer;
   if (names.length > 0) return distinct(names.map((name) => candidateOf(name, offer)));
@@ -105,7 +108,7 @@ function sayBroken(io: Io, { offer, fetched }: Supply, { found }: Choosing): voi
 
 const MOST_OFFERED = 60;
 
-async function ask(io: Io, candidates: readonly Candidate[]): Promise<Candidate[] | undefined> {
+async function ask(io: Io, candidates: readonly Candidate[]): Promise<Candidate[]> {
   const out = printer(io.stderr, io.env);
   const shown = candidates.slice(0, MOST_OFFERED);
   const widest = String(shown.length).length;
@@ -125,8 +128,7 @@ async function ask(io: Io, candidates: readonly Candidate[]): Promise<Candidate[
     else if (chosen.length > 0) return chosen;
     else break;
   }
-  out.line`${out.red("✗")} nothing was chosen, and nothing was added`;
-  return undefined;
+  throw new SkillError("not-agreed", { message: "nothing was chosen, and nothing was added" });
 }
 
 const TRIES = 3;

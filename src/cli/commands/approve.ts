@@ -12,7 +12,6 @@ import { discoverFor, surroundingsFor } from "../found.ts";
 import { type Io, isAgreed, printer, printJson } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
 import { runsFor, shortId } from "../run-words.ts";
-import { sayNotice } from "../say.ts";
 import { goOn } from "./resume.ts";
 import { printRuns } from "./runs.ts";
 
@@ -38,8 +37,7 @@ export async function approve({ io, options, args: [given] }: Context<ApproveOpt
   const isAsked = approval.isApproved && !options.yes;
   if (isAsked || !options.json) showEffect(printer(io.stderr, io.env), effect, userHome(io.env));
   if (isAsked && !(await isAgreed(io, questionOf(approval, effect)))) {
-    sayUnsaid(io, run);
-    return EXIT.refused;
+    throw unsaid(io, run);
   }
   runs.answer(run.id, approval, effect);
   if (approval.isApproved && approval.scope === "always") approvals.add(effect);
@@ -57,14 +55,12 @@ function runMeant(runs: Runs, given: string): RunSummary {
 }
 
 /** Whoever can start a program is not yet somebody who was asked. */
-function sayUnsaid(io: Io, { id }: RunSummary): void {
-  const out = printer(io.stderr, io.env);
-  if (io.ask) out.line`nothing was written down: ${id} still waits`;
-  else {
-    const message = `not agreed: nobody was asked, since this is no terminal; ${id} still waits`;
-    const fix = `look at what it would do (skillet runs show ${shortId(id)}), then say --yes`;
-    sayNotice(out, out.red("✗"), message, fix);
-  }
+function unsaid(io: Io, { id }: RunSummary): SkillError {
+  if (io.ask) return new SkillError("not-agreed", { message: `nothing was written down: ${id} still waits` });
+  return new SkillError("not-agreed", {
+    message: `not agreed: nobody was asked, since this is no terminal; ${id} still waits`,
+    fix: `look at what it would do (skillet runs show ${shortId(id)}), then say --yes`,
+  });
 }
 
 /** Why not, without secrets: it is written down, and told to the model. */
@@ -138,7 +134,7 @@ function forget(io: Io, approvals: Approvals, skill: string, asJson: boolean): n
     const fix = names.length === 0 ? "nothing is agreed to always" : `there are: ${names.slice(0, 10).join(", ")}`;
     throw new SkillError("not-found", { message: `Nothing was agreed to always for ${skill}`, fix });
   }
-  if (asJson) printJson(io.stdout, { forgotten: skill, copies });
+  if (asJson) printJson(io.stdout, { name: skill, copies });
   else {
     const out = printer(io.stdout, io.env);
     out.line`${out.green("✓")} ${skill} is asked about again${copies > 1 ? ` (${count(copies, "copy", "copies")})` : ""}`;

@@ -7,7 +7,7 @@ import { surroundingsFor } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
 import { runsFor, shortId } from "../run-words.ts";
-import { sayNotice } from "../say.ts";
+import { sayLine, sayNotice } from "../say.ts";
 import { sinceOf } from "../since.ts";
 import { printHanging } from "../wrap.ts";
 import { numberOf } from "./runs.ts";
@@ -50,7 +50,7 @@ export async function verifyLog({ io, options }: Context<object>): Promise<numbe
   const log = auditFor(io, options);
   const verdict = log.verify();
   const out = printer(io.stdout, io.env);
-  if (options.json) printJson(io.stdout, { file: log.file, ...verdict });
+  if (options.json) printJson(io.stdout, { file: log.file, ...verdictFacts(verdict) });
   else if (!verdict.isWhole) sayBroken(out, log, verdict);
   else if (verdict.lines === 0) sayEmpty(out);
   else {
@@ -62,12 +62,18 @@ export async function verifyLog({ io, options }: Context<object>): Promise<numbe
   return verdict.isWhole ? EXIT.fine : EXIT.findings;
 }
 
+/** For programs. */
+export function verdictFacts({ lines: total, ...verdict }: AuditVerdict): object {
+  return { total, ...verdict };
+}
+
 function auditFor(io: Io, options: CommonOptions): Audit {
   return openAudit(surroundingsFor(io, options).skilletHome);
 }
 
 function sayEmpty(out: Printer): void {
-  out.line`there is no audit log yet: whatever a skill asks of a capability becomes a line of it, and each sign-in`;
+  const says = "whatever a skill asks of a capability becomes a line of it, and each sign-in";
+  sayLine(out, `there is no audit log yet: ${says}`);
   out.line`  what skills can ask here: ${out.cyan("skillet capability list")}`;
 }
 

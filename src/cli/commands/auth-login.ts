@@ -6,7 +6,7 @@ import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, type Found, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, type Found, requireConfiguration } from "../found.ts";
 import { type Io, interruptible, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { providersOf } from "../providers-found.ts";
@@ -20,7 +20,7 @@ export interface ScopeOptions {
 /** Signs in, in one go: says what to do, and waits for it. */
 export async function login({ io, options, args: [wanted = ""] }: Context<ScopeOptions>): Promise<number> {
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const [provider] = providersOf(found, wanted) as [CapabilityProvider];
   const { namespace } = provider;
   return interruptible(io, async (signal) => {
@@ -37,10 +37,10 @@ export async function login({ io, options, args: [wanted = ""] }: Context<ScopeO
     } catch (error) {
       note(signal.aborted ? "aborted" : error instanceof SkillError ? error.code : "error");
       if (!signal.aborted) throw error;
-      const out = printer(io.stderr, io.env);
-      out.line`${out.red("✗")} not signed in: it was stopped`;
-      out.line`  to go on with it: skillet auth login ${wanted}`;
-      return EXIT.interrupted;
+      throw new SkillError("interrupted", {
+        message: "not signed in: it was stopped",
+        fix: `to go on with it: skillet auth login ${wanted}`,
+      });
     }
   });
 }

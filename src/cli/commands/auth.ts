@@ -5,19 +5,20 @@ import { SkillError } from "../../shared/error.ts";
 import { byText, count, oneLine } from "../../shared/text.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, type Found, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, type Found, requireConfiguration } from "../found.ts";
 import { type Io, interruptible, isAgreed, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { providersOf } from "../providers-found.ts";
 import { ago } from "../run-words.ts";
 import { sayNotice } from "../say.ts";
+import { notAgreed } from "../told.ts";
 import { entriesOf, keyFacts, OWNER, sayKey, vaultOf } from "../vault.ts";
 import { printHanging } from "../wrap.ts";
 
 /** Who is signed in where. */
 export async function listSignedIn({ io, options }: Context<object>): Promise<number> {
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const vault = vaultOf(found);
   const entries = signedInOf(entriesOf(vault), found);
   const facts = keyFacts(vault, found);
@@ -91,7 +92,12 @@ async function sayNobody(io: Io, found: Found): Promise<void> {
   const names = [...new Set(all.filter((_, index) => asked[index] !== false).map(({ namespace }) => namespace))];
   out.line`nobody is signed in anywhere`;
   if (all.length === 0)
-    out.line`  nobody serves capabilities here either: [capabilities.providers.NAME] in config.toml says who does`;
+    printHanging(
+      out,
+      "  ",
+      ["nobody serves capabilities here either: [capabilities.providers.NAME] in config.toml says who does"],
+      { indent: 2 },
+    );
   else if (names.length === 0) out.line`  nobody has to be: who serves capabilities here signs nobody in`;
   else
     out.line`  to sign in: ${out.cyan(`skillet auth login ${names.length === 1 ? names[0] : "NAME"}`)}${names.length === 1 ? "" : `; there are: ${names.join(", ")}`}`;
@@ -101,14 +107,13 @@ async function sayNobody(io: Io, found: Found): Promise<void> {
 export async function revoke({ io, options, args }: Context<{ yes?: boolean }>): Promise<number> {
   const [namespace = "", account] = args;
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const { vault, audit } = found.capabilities;
   const meant = vault.list().filter((entry) => isOf(entry, namespace, { account }));
   if (meant.length === 0) throw noneKept(namespace, account, vault.list());
   const whose = [...new Set(meant.map((entry) => entry.account))].sort(byText).map((one) => oneLine(one, 100));
   if (!options.yes && !(await isAgreed(io, `Remove the sign-in of ${whose.join(", ")} at ${namespace}?`))) {
-    sayKept(io);
-    return EXIT.refused;
+    throw notAgreed(io, "not removed", "if it is meant, say --yes");
   }
   const removed = vault.remove(namespace, { account });
   audit.add({
@@ -127,12 +132,6 @@ export async function revoke({ io, options, args }: Context<{ yes?: boolean }>):
     out.line`  what was removed holds until it is revoked at ${namespace} too: do that there, if somebody may have it`;
   }
   return EXIT.fine;
-}
-
-function sayKept(io: Io): void {
-  const error = printer(io.stderr, io.env);
-  error.line`${error.red("✗")} not removed${io.ask ? "" : ": nobody was asked, since this is no terminal"}`;
-  if (!io.ask) error.line`  if it is meant, say --yes`;
 }
 
 function noneKept(namespace: string, account: string | undefined, entries: readonly VaultEntry[]): SkillError {

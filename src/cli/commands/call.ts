@@ -22,7 +22,7 @@ import type { Tool, ToolResult } from "../../skill/tool.ts";
 import { wireName } from "../../skill/wire-name.ts";
 import { askApproval } from "../approval.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { forTerminal } from "../say.ts";
@@ -40,7 +40,7 @@ interface CallOptions {
 export async function call({ io, options, args }: Context<CallOptions>): Promise<number> {
   const [name = ""] = args;
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   if (isWhole(found, name)) return tools({ io, options, args });
   const input = await inputOf(io, options.input);
   const row = await openFor(io, found, name);

@@ -11,7 +11,7 @@ export async function cancel({ io, options, args: [given = ""] }: Context<object
   const { id, pid } = runs.find(given);
   runs.cancel(id);
   openStatistics(surroundingsFor(io, options).skilletHome).settle(id, "aborted");
-  if (options.json) printJson(io.stdout, { cancelled: id, ...(pid === undefined ? {} : { pid }) });
+  if (options.json) printJson(io.stdout, { run: id, ...(pid === undefined ? {} : { pid }) });
   else {
     const out = printer(io.stdout, io.env);
     out.line`${out.green("✓")} called off: ${id}${pid === undefined ? "" : `; process ${pid} stops within a second`}`;

@@ -9,9 +9,10 @@ import { reason } from "../../shared/inside.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { type Data, isData } from "../../skill/data.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, warnOfConfiguration } from "../found.ts";
-import { type Io, interruptible, printer, printJson } from "../io.ts";
+import { discoverToUse, requireConfiguration } from "../found.ts";
+import { type Io, printer, printJson, untilInterrupted } from "../io.ts";
 import type { Context } from "../program.ts";
+import { waitingFor } from "../progress.ts";
 import { providersOf } from "../providers-found.ts";
 import { OWNER } from "../vault.ts";
 import { printHanging } from "../wrap.ts";
@@ -25,19 +26,21 @@ interface CheckOptions {
 export async function checkCapability({ io, options, args: [wanted = ""] }: Context<CheckOptions>): Promise<number> {
   if (options.changes && options.inputs === undefined) throw changesOfWhat();
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const { vault, audit } = found.capabilities;
   const [provider] = providersOf(found, wanted) as [CapabilityProvider];
   const { namespace } = provider;
   const inputs = options.inputs === undefined ? {} : inputsIn(resolve(io.cwd, options.inputs));
   const credential = vault.get(namespace, { user: OWNER, origin: provider.origin });
-  const told = await interruptible(io, (signal) =>
-    checkProvider(provider, {
-      inputs,
-      signal,
-      ...(options.changes ? { invokes: inputs } : {}),
-      ...defined({ credential }),
-    }),
+  const told = await waitingFor(io, `trying what ${namespace} has to hold to`, () =>
+    untilInterrupted(io, (signal) =>
+      checkProvider(provider, {
+        inputs,
+        signal,
+        ...(options.changes ? { invokes: inputs } : {}),
+        ...defined({ credential }),
+      }),
+    ),
   );
   // What a provider says of a failure may repeat what it was let in with.
   const findings = filterCredentials(told, secretsOf(credential)).value as ProviderFinding[];

@@ -8,18 +8,19 @@ import type { Skill } from "../../skill/skill.ts";
 import { digestOf } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, type Found, warnOfConfiguration } from "../found.ts";
-import { type Io, isAgreed, type Printer, printer, printJson } from "../io.ts";
+import { discoverToUse, type Found, requireConfiguration } from "../found.ts";
+import { isAgreed, type Printer, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { otherOwner, sayCopy, servedBy } from "../providers-found.ts";
 import { sayNotice } from "../say.ts";
+import { notAgreed } from "../told.ts";
 
 /** Gives a skill capabilities, of those that it declares. */
 export async function grant({ io, options, args }: Context<{ yes?: boolean }>): Promise<number> {
   const [name = "", ...ids] = args;
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const { capabilities, catalog, grants } = found;
   const skill = catalog.get(name);
   const undeclared = ids.filter((id) => !skill.manifest.capabilities.includes(id));
@@ -29,13 +30,14 @@ export async function grant({ io, options, args }: Context<{ yes?: boolean }>): 
   const given = [...before, ...added];
   if (added.length > 0) {
     showSkill(printer(options.json ? io.stderr : io.stdout, io.env), skill, added, found);
-    if (!options.yes && !(await isAgreed(io, `Give ${skill.name} ${added.join(", ")}?`))) return sayNotGiven(io);
+    if (!options.yes && !(await isAgreed(io, `Give ${skill.name} ${added.join(", ")}?`)))
+      throw notAgreed(io, "not given", "look at the skill, then say --yes");
     await editConfig(userConfig(found.around), { parts: ["skills", skill.name, "capabilities"], value: given });
   }
   // What was looked at is what gets it.
   if (added.length > 0) grants.claim(skill);
   const other = otherOwner(skill, grants);
-  if (options.json) printJson(io.stdout, { skill: skill.name, digest: digestOf(skill), added, capabilities: given });
+  if (options.json) printJson(io.stdout, { name: skill.name, digest: digestOf(skill), added, capabilities: given });
   else {
     const out = printer(io.stdout, io.env);
     const back = fromHere(`skillet capability ungrant ${quoted(skill.name)} ${added.join(" ")}`, options.workspace);
@@ -55,19 +57,21 @@ export async function grant({ io, options, args }: Context<{ yes?: boolean }>): 
 export async function ungrant({ io, options, args }: Context<{ yes?: boolean }>): Promise<number> {
   const [name = "", ...ids] = args;
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const before = [...(found.settings.skills.get(name)?.capabilities ?? [])];
   const missing = ids.filter((id) => !before.includes(id));
   if (missing.length > 0) throw notGiven(name, missing, before, found);
   const skill = found.catalog.find(name);
   const other = skill && otherOwner(skill, found.grants);
   if (other && !options.yes && !(await isAgreed(io, questionOf(name, ids, sayCopy(other, found))))) {
-    return sayNotTaken(io, sayCopy(other, found));
+    const copy = sayCopy(other, found);
+    const fix = `the copy from ${copy} would lose it, and not the one found here; if that is meant, say --yes`;
+    throw notAgreed(io, "not taken", fix);
   }
   const left = before.filter((id) => !ids.includes(id));
   const parts = ["skills", name, "capabilities"];
   await editConfig(userConfig(found.around), left.length > 0 ? { parts, value: left } : { parts });
-  if (options.json) printJson(io.stdout, { skill: name, removed: ids, capabilities: left });
+  if (options.json) printJson(io.stdout, { name, removed: ids, capabilities: left });
   else {
     const out = printer(io.stdout, io.env);
     out.line`${out.green("✓")} ${name} has ${ids.join(", ")} no longer; a run that is under way keeps it until it ends`;
@@ -79,16 +83,6 @@ function questionOf(name: string, ids: readonly string[], copy: string): string 
   return `Not the ${name} found here loses ${ids.join(", ")}, but the copy from ${copy}: take it?`;
 }
 
-function sayNotTaken(io: Io, copy: string): number {
-  const error = printer(io.stderr, io.env);
-  const why = io.ask ? "" : ": nobody was asked, since this is no terminal";
-  const fix = io.ask
-    ? ""
-    : `the copy from ${copy} would lose it, and not the one found here; if that is meant, say --yes`;
-  sayNotice(error, error.red("✗"), `not taken${why}`, fix);
-  return EXIT.refused;
-}
-
 /** What is given something, and who would serve it. */
 function showSkill(out: Printer, skill: Skill, ids: readonly string[], { capabilities, around }: Found): void {
   out.line`${out.bold(skill.name)}  ${oneLine(skill.description, 200)}`;
@@ -98,13 +92,6 @@ function showSkill(out: Printer, skill: Skill, ids: readonly string[], { capabil
     const provider = capabilities.providerOf(id, skill);
     out.line`  ${out.dim("to be given")} ${out.cyan(id)}, ${provider ? servedBy(provider) : "which nobody serves here yet"}`;
   }
-}
-
-function sayNotGiven(io: Io): number {
-  const error = printer(io.stderr, io.env);
-  error.line`${error.red("✗")} not given${io.ask ? "" : ": nobody was asked, since this is no terminal"}`;
-  if (!io.ask) error.line`  look at the skill, then say --yes`;
-  return EXIT.refused;
 }
 
 function notDeclared(skill: Skill, ids: readonly string[]): SkillError {

@@ -6,9 +6,10 @@ import { byText, count, oneLine } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { EXIT } from "../exit.ts";
 import { discoverToUse, type Found, warnOfConfiguration } from "../found.ts";
-import { interruptible, type Printer, printer, printJson } from "../io.ts";
+import { type Printer, printer, printJson, untilInterrupted } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { CommonOptions, Context } from "../program.ts";
+import { waitingFor } from "../progress.ts";
 import {
   giveCommand,
   type Holding,
@@ -19,6 +20,7 @@ import {
   stateOf,
   switchOn,
 } from "../providers-found.ts";
+import { sayLine } from "../say.ts";
 import { printHanging } from "../wrap.ts";
 
 interface Holder extends Holding {
@@ -28,7 +30,7 @@ interface Holder extends Holding {
 interface Served {
   id: string;
   description: string;
-  operations: { name: string; description: string; mutating: boolean }[];
+  operations: { name: string; description: string; isMutating: boolean }[];
   /** Those that declare it. */
   skills: Holder[];
   /** Whether the provider says that it serves it; not known where it does not answer. */
@@ -46,8 +48,8 @@ export async function listCapabilities({ io, options, args: [wanted] }: Context<
   const found = await discoverToUse(io, options);
   const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
   const asked = providersOf(found, wanted);
-  const providers = await interruptible(io, (signal) =>
-    Promise.all(asked.map((provider) => listed(provider, found, signal))),
+  const providers = await waitingFor(io, "asking who serves capabilities", () =>
+    untilInterrupted(io, (signal) => Promise.all(asked.map((provider) => listed(provider, found, signal)))),
   );
   const unserved = unservedIn(found, wanted);
   if (options.json) printJson(io.stdout, { providers, unserved });
@@ -59,7 +61,8 @@ export async function listCapabilities({ io, options, args: [wanted] }: Context<
     }
     if (providers.length === 0) {
       const error = printer(io.stderr, io.env);
-      error.line`nobody serves capabilities here: command under [capabilities.providers.NAME] in config.toml names a program that does`;
+      const fix = "command under [capabilities.providers.NAME] in config.toml names a program that does";
+      sayLine(error, `nobody serves capabilities here: ${fix}`);
     }
     printUnserved(out, unserved, found);
   }
@@ -92,7 +95,7 @@ function factsOf(id: string, described: CapabilityDescription | undefined) {
   return {
     id,
     description: described?.description ?? "",
-    operations: operations.map(({ name, description, mutating }) => ({ name, description, mutating })),
+    operations: operations.map(({ name, description, mutating }) => ({ name, description, isMutating: mutating })),
   };
 }
 
@@ -137,7 +140,7 @@ function printListed(out: Printer, provider: Listed, { workspace }: CommonOption
     if (description === "") out.line`  ${out.cyan(id)}`;
     else printHanging(out, out.text`  ${out.cyan(id)}  `, [oneLine(description, 200)], { indent: 4 + id.length });
     const named = (isChange: boolean) =>
-      operations.filter(({ mutating }) => mutating === isChange).map(({ name }) => name);
+      operations.filter(({ isMutating }) => isMutating === isChange).map(({ name }) => name);
     if (named(false).length > 0) say("reads", named(false).join(", "));
     if (named(true).length > 0) say("changes", `${named(true).join(", ")} (asks each time)`);
     if (isServed === false) out.line`    ${out.yellow("its provider does not serve it")}`;

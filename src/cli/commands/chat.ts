@@ -1,7 +1,7 @@
 import type { Discovered } from "../../host/discover.ts";
 import { SkillError } from "../../shared/error.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, requireConfiguration } from "../found.ts";
 import { printJson, printJsonLine } from "../io.ts";
 import { exitOf, sayHowToGoOn, sayOutcome, sayProblems } from "../outcome.ts";
 import type { Context } from "../program.ts";
@@ -12,7 +12,7 @@ import { type ChatOptions, openTalk } from "./talk.ts";
 /** An agent with the skills that are found here: one answer, or a dialogue. */
 export async function chat({ io, options, args }: Context<ChatOptions>): Promise<number> {
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const isForProgram = options.json === true || options.events === true;
   return traced(io, async (traces) => {
     if (args.length > 0 || !io.dialogue || isForProgram) return answered({ io, options, args }, found, traces);

@@ -6,7 +6,7 @@ import { loadSettings } from "../../host/settings.ts";
 import { SkillError } from "../../shared/error.ts";
 import type { Surroundings } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { printDiagnostic, surroundingsFor } from "../found.ts";
+import { printDiagnostic, surroundingsFor, unreadableConfiguration } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { known, type SecretOptions } from "./config.ts";
@@ -19,17 +19,17 @@ export async function getConfig({ io, options, args: [written = ""] }: Context<S
   const { entries, isBroken, diagnostics } = await loadSettings(around);
   if (isBroken) {
     for (const diagnostic of diagnostics) printDiagnostic(printer(io.stderr, io.env), diagnostic, around);
-    return EXIT.usage;
+    throw unreadableConfiguration(diagnostics);
   }
   const parts = keyParts(written);
   if (isTableKey(parts)) return getTable(io, parts, { entries, around, ...options });
   const row = known(parts);
   const entry = entries.find((one) => dotted(one.parts) === dotted(parts));
   if (row.isSecret && entry && !isReference(entry.value) && !options.showSecrets) {
-    const error = printer(io.stderr, io.env);
-    error.line`${error.red("✗")} ${dotted(parts)} is a secret`;
-    error.line`  to print it: ${`skillet config get ${dotted(parts)} --show-secrets`}`;
-    return EXIT.refused;
+    throw new SkillError("not-agreed", {
+      message: `${dotted(parts)} is a secret`,
+      fix: `to print it: skillet config get ${dotted(parts)} --show-secrets`,
+    });
   }
   const { value, says } = entry ? { value: entry.value } : usual(row);
   if (value === undefined) {

@@ -1,3 +1,4 @@
+import { CODES } from "../../codes/findings.ts";
 import { editConfig } from "../../host/config-edit.ts";
 import { dotted, type Entry, judge } from "../../host/config-file.ts";
 import { undeclaredSettings } from "../../host/discover.ts";
@@ -7,7 +8,6 @@ import type { Key } from "../../host/keys.ts";
 import { isReference } from "../../host/reference.ts";
 import { loadSettings, userConfig } from "../../host/settings.ts";
 import { SkillError } from "../../shared/error.ts";
-import { CODES } from "../../skill/codes.ts";
 import type { Finding } from "../../skill/diagnostic.ts";
 import { displayPath, type Surroundings } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
@@ -27,7 +27,7 @@ export async function showConfig({ io, options }: Context<SecretOptions>): Promi
   const show = (entry: Entry) => shownEntry(entry, found.around, options.showSecrets ?? false);
   const diagnostics = [...found.configuration.diagnostics, ...undeclaredSettings(found)];
   const facts = {
-    files,
+    files: files.map(fileFacts),
     set: entries.map(show),
     overruled: overruled.map(show),
     defaults: shownDefaults(entries),
@@ -88,9 +88,14 @@ export async function unsetConfig({ io, options, args: [written = ""] }: Context
 
 export async function configPath({ io, options }: Context<object>): Promise<number> {
   const { files } = await loadSettings(surroundingsFor(io, options));
-  if (options.json) printJson(io.stdout, { files });
+  if (options.json) printJson(io.stdout, { files: files.map(fileFacts) });
   else printer(io.stdout, io.env).line`${files[0]?.path ?? ""}`;
   return EXIT.fine;
+}
+
+/** A file of the configuration, for programs. */
+export function fileFacts({ path, exists }: { path: string; exists: boolean }) {
+  return { file: path, isThere: exists };
 }
 
 function printValues(out: Printer, title: string, values: readonly Shown[], around: Surroundings): void {

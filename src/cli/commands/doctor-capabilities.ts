@@ -4,7 +4,7 @@ import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import { displayPath } from "../../source/locations.ts";
 import type { Found } from "../found.ts";
-import { type Io, interruptible, type Printer } from "../io.ts";
+import { type Io, type Printer, untilInterrupted } from "../io.ts";
 import { type ProviderState, printState, providersOf, stateOf } from "../providers-found.ts";
 import { entriesOf, type KeyFacts, keyFacts, sayKey, vaultOf } from "../vault.ts";
 import { printHanging } from "../wrap.ts";
@@ -21,7 +21,7 @@ export interface CapabilityFacts {
 /** Who serves capabilities and how they are, where the vault's key is from, and whether the log is whole. */
 export async function capabilityFacts(io: Io, found: Found): Promise<CapabilityFacts> {
   const asked = providersOf(found);
-  const providers = await interruptible(io, (signal) =>
+  const providers = await untilInterrupted(io, (signal) =>
     Promise.all(asked.map((provider) => stateOf(provider, found, signal))),
   );
   const vault = vaultOf(found);

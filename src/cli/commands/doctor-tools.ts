@@ -3,11 +3,12 @@ import { closeMcpServers } from "../../run/mcp/end.ts";
 import { type McpState, mcpStates } from "../../run/mcp/servers.ts";
 import { count } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
-import { type Io, printer, printJson } from "../io.ts";
+import { type Io, printer, printJson, untilInterrupted } from "../io.ts";
+import { waitingFor } from "../progress.ts";
 
 /** Which servers of tools are configured, and how each is, tried now. */
 export async function doctorTools(io: Io, { json }: { json?: boolean }, found: Discovered): Promise<number> {
-  const servers = await mcpStates(found);
+  const servers = await waitingFor(io, "starting servers of tools", () => untilInterrupted(io, () => mcpStates(found)));
   await closeMcpServers();
   if (json) printJson(io.stdout, { servers });
   else printServers(io, servers);

@@ -9,8 +9,11 @@ import { EXIT } from "../exit.ts";
 import { discoverToUse, printDiagnostic } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { waitingFor } from "../progress.ts";
 import { sayNotice } from "../say.ts";
 import { sayServers, serversOf } from "../servers.ts";
+import { verdictFacts } from "./audit.ts";
+import { fileFacts } from "./config.ts";
 import { usualSandbox } from "./config-defaults.ts";
 import type { CapabilityFacts } from "./doctor-capabilities.ts";
 
@@ -30,7 +33,7 @@ export async function doctor({ io, options }: Context<DoctorOptions>): Promise<n
   const { aliasesOf } = await import("../../model/resolve.ts");
   const models = await aliasesOf(found);
   const { capabilityFacts, printCapabilities } = await import("./doctor-capabilities.ts");
-  const capabilities = await capabilityFacts(io, found);
+  const capabilities = await waitingFor(io, "asking who serves capabilities", () => capabilityFacts(io, found));
   const { printSupply, supplyFacts, supplyProblems } = await import("./doctor-supply.ts");
   const supply = supplyFacts(found);
   const facts = { ...factsOf(found), models, capabilities, supply };
@@ -39,11 +42,15 @@ export async function doctor({ io, options }: Context<DoctorOptions>): Promise<n
     printCapabilities(out, capabilities, found);
     printSupply(out, supply);
   };
-  if (options.json) printJson(io.stdout, facts);
+  if (options.json) printJson(io.stdout, { ...facts, capabilities: asJson(capabilities) });
   else printFacts(io, found, facts, { printMore, problems });
   if (found.configuration.isBroken) return EXIT.usage;
   const isWrong = facts.diagnostics.some(({ severity }) => severity === "error") || problems.length > 0;
   return isWrong ? EXIT.findings : EXIT.fine;
+}
+
+function asJson({ audit: { verdict, ...audit }, ...capabilities }: CapabilityFacts): object {
+  return { ...capabilities, audit: { ...audit, ...(verdict ? { verdict: verdictFacts(verdict) } : {}) } };
 }
 
 function factsOf(found: Discovered) {
@@ -67,14 +74,16 @@ function factsOf(found: Discovered) {
     executable: process.execPath,
     workspace: around.workspace,
     home: around.skilletHome,
-    folders: places.map((place) => ({
+    folders: places.map(({ path: folder, asks, ...place }) => ({
       ...place,
-      exists: existsSync(place.path),
-      skills: catalog.sources.find(({ name, path }) => name === place.name && path === place.path)?.skills ?? 0,
+      folder,
+      needsTrust: asks,
+      isThere: existsSync(folder),
+      skills: catalog.sources.find(({ name, path }) => name === place.name && path === folder)?.skills ?? 0,
     })),
     code: codeFacts(found),
     servers: serversOf(found),
-    configuration: configuration.files,
+    configuration: configuration.files.map(fileFacts),
     diagnostics: [...configuration.diagnostics, ...undeclaredSettings(found), ...catalog.diagnostics],
   };
 }
@@ -88,18 +97,21 @@ function codeFacts({ catalog, settings, system, trust, around }: Discovered) {
     level: settings.sandbox.level ?? usual.level,
     engine: settings.sandbox.engine ?? usual.engine,
     missing: missing ?? null,
-    uv: uvPrograms(around.home).has("uv"),
+    hasUv: uvPrograms(around.home).has("uv"),
     waitingForTrust: waiting,
   };
 }
 
-function printCode(out: Printer, { level, engine, missing, uv, waitingForTrust }: ReturnType<typeof codeFacts>): void {
+function printCode(
+  out: Printer,
+  { level, engine, missing, hasUv, waitingForTrust }: ReturnType<typeof codeFacts>,
+): void {
   out.line`\n${out.bold("Code")} ${out.dim("`skillet doctor --sandbox` tries what it promises")}`;
   if (level === "none") out.line`  ${out.red('✗ nothing keeps code apart: level = "none" under [sandbox]')}`;
   else if (missing !== null)
     out.line`  ${out.red(`✗ ${missing} is not installed, so no code runs`)}: skillet doctor --fix`;
   else out.line`  ${level} isolation by ${engine}`;
-  out.line`  uv ${uv ? "is there" : "is not there: Python scripts that declare packages need it"}`;
+  out.line`  uv ${hasUv ? "is there" : "is not there: Python scripts that declare packages need it"}`;
   if (waitingForTrust > 0)
     out.line`  ${count(waitingForTrust, "skill")} ${waitingForTrust === 1 ? "waits" : "wait"} for \`skillet trust\``;
 }
@@ -130,21 +142,23 @@ function printFacts(
   out.line`  ${shortPath(facts.home, around.home)} ${out.dim(stateOf(facts.home))}`;
   out.line`\n${out.bold("Folders")} ${out.dim("far to near: a later one overrides")}`;
   const widest = Math.max(...folders.map(({ name }) => name.length));
-  for (const { scope, name, path, exists, skills, sameAs } of folders) {
-    const state = sameAs !== undefined ? `the same folder as ${sameAs}` : exists ? count(skills, "skill") : "not there";
-    const shown = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}  ${out.dim(displayPath(path, around) === name ? "" : shortPath(path, around.home))}`;
-    out.line`${exists ? shown : out.dim(shown)}`;
+  for (const { scope, name, folder, isThere, skills, sameAs } of folders) {
+    const state =
+      sameAs !== undefined ? `the same folder as ${sameAs}` : isThere ? count(skills, "skill") : "not there";
+    const where = displayPath(folder, around) === name ? "" : `  ${shortPath(folder, around.home)}`;
+    const shown = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}${out.dim(where)}`;
+    out.line`${isThere ? shown : out.dim(shown)}`;
   }
   printCode(out, facts.code);
-  printModels(out, facts.models, displayPath(facts.configuration[0]?.path ?? "", around));
+  printModels(out, facts.models, displayPath(facts.configuration[0]?.file ?? "", around));
   if (facts.servers.length > 0) {
     out.line`\n${out.bold("Servers of tools")} ${out.dim("`skillet doctor --tools` starts them, and shows what they have")}`;
     out.line`  ${sayServers(found)}`;
   }
   printMore(out);
   out.line`\n${out.bold("Configuration")}`;
-  for (const { path, exists } of facts.configuration) {
-    out.line`  ${displayPath(path, around)}  ${out.dim(exists ? "read" : "not there")}`;
+  for (const { file, isThere } of facts.configuration) {
+    out.line`  ${displayPath(file, around)}  ${out.dim(isThere ? "read" : "not there")}`;
   }
   out.line`\n${out.bold("Findings")}`;
   for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, around);

@@ -21,6 +21,7 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { sayLine } from "../say.ts";
 
 interface EvalOptions {
   all?: boolean;
@@ -42,7 +43,11 @@ export async function evaluateSkills({ io, options, args }: Context<EvalOptions>
   else if (!isEmpty) printTable(io, evaluation, options.misses ?? false);
   if (isEmpty) sayWhatToWrite(error, training);
   else if (!options.json)
-    error.line`${error.dim(`held-out queries only; ${count(training, "training query serves as an example", "training queries serve as examples")}. told: its instructions were given at once`)}`;
+    sayLine(
+      error,
+      `held-out queries only; ${count(training, "training query serves as an example", "training queries serve as examples")}. told: its instructions were given at once`,
+      error.dim,
+    );
   if (!options.ci) return EXIT.fine;
   const isGood = !isEmpty && problems.length === 0 && isAbove(evaluation.all, threshold);
   error.line`${isGood ? error.green("✓") : error.red("✗")} recall@3 ${percent(recall(evaluation.all, 3))}, false triggers ${percent(falseShare(evaluation.all))}; wanted at least ${percent(threshold)} and at most ${percent(1 - threshold)}${problems.length > 0 ? "; a file of queries is wrong" : ""}`;
@@ -149,7 +154,7 @@ function asJson({ skills, all }: Evaluation): object {
     ...score,
     recall: Object.fromEntries(PLACES.map((place) => [place, recall(score, place) ?? null])),
   });
-  return { all: withShares(all), skills: skills.map(withShares) };
+  return { all: withShares(all), skills: skills.map(({ skill, ...score }) => ({ name: skill, ...withShares(score) })) };
 }
 
 function falseShare({ others, false: wrong }: Score): number | undefined {

@@ -12,6 +12,7 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { printHanging, wrapped } from "../wrap.ts";
 import { explainMissing } from "./show.ts";
 
 interface ExplainOptions {
@@ -85,11 +86,11 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
     })),
     notConsidered: [
       ...against.flatMap(({ skill, cue }) =>
-        matched.has(skill) ? [] : { skill: skill.name, why: `"${cue}" in the query speaks against it` },
+        matched.has(skill) ? [] : { name: skill.name, why: `"${cue}" in the query speaks against it` },
       ),
-      ...hidden.map((skill) => ({ skill: skill.name, why: whyHidden(skill, found) })),
+      ...hidden.map((skill) => ({ name: skill.name, why: whyHidden(skill, found) })),
       ...found.catalog.diagnostics.flatMap(({ severity, file, message }) =>
-        severity === "error" ? { skill: displayPath(file, found.around), why: `did not load: ${message}` } : [],
+        severity === "error" ? { name: displayPath(file, found.around), why: `did not load: ${message}` } : [],
       ),
     ],
     told,
@@ -117,11 +118,11 @@ function jsonOf({ told, ...facts }: Facts): object {
 
 function oneSkill(facts: Facts, skill: Skill) {
   const match = facts.matches.find((candidate) => candidate.skill.name === skill.name);
-  const hidden = facts.notConsidered.find((candidate) => candidate.skill === skill.name);
+  const hidden = facts.notConsidered.find((candidate) => candidate.name === skill.name);
   const isFull = facts.matches.filter(({ level }) => level === "words").length === MOST_BY_WORDS;
   const missing = `none of its triggers is in the query, ${isFull ? "and others fit better by their words" : "and none of its words"}`;
   return {
-    skill: skill.name,
+    name: skill.name,
     query: facts.query,
     tier: facts.tier,
     isConsidered: hidden === undefined,
@@ -132,7 +133,7 @@ function oneSkill(facts: Facts, skill: Skill) {
 }
 
 function asJson({ skill, ...match }: Explained) {
-  return { skill: skill.name, ...match };
+  return { name: skill.name, ...match };
 }
 
 const SAYS: Record<Tier, (told: Disclosure, visible: number) => string> = {
@@ -145,7 +146,8 @@ const SAYS: Record<Tier, (told: Disclosure, visible: number) => string> = {
 function printFacts(io: Io, facts: Facts): void {
   const out = printer(io.stdout, io.env);
   const { told, tier } = facts;
-  out.line`${out.bold(tier)}  ${SAYS[tier](told, facts.visible)}: ${told.why} ${out.dim(`~${told.tokens} tokens`)}`;
+  const said = `${SAYS[tier](told, facts.visible)}: ${told.why} ~${told.tokens} tokens`;
+  printHanging(out, out.text`${out.bold(tier)}  `, [said], { indent: 2, start: tier.length + 2 });
   const { descriptions, names, instructions } = told.cut;
   const cut = [
     descriptions > 0 && count(descriptions, "description"),
@@ -166,12 +168,14 @@ function printFacts(io: Io, facts: Facts): void {
     facts.matches.filter(({ level }) => level === "words"),
   );
   if (facts.notConsidered.length > 0) out.line`\n${out.bold("Not considered")}`;
-  for (const { skill, why } of facts.notConsidered.slice(0, 20)) out.line`  ${skill}  ${why}`;
+  for (const { name, why } of facts.notConsidered.slice(0, 20))
+    printHanging(out, `  ${name}  `, [why], { indent: 4, start: name.length + 4 });
   if (facts.notConsidered.length > 20) out.line`  and ${facts.notConsidered.length - 20} more`;
   if (told.text === "") return;
   out.line`\n${out.bold("What the model is told")}`;
   const lines = told.text.split("\n");
-  for (const line of lines.slice(0, MOST_LINES)) out.line`  ${out.dim("│")} ${line}`;
+  for (const line of lines.slice(0, MOST_LINES))
+    for (const part of wrapped(line, out.width - 4)) out.line`  ${out.dim("│")} ${part}`;
   if (lines.length > MOST_LINES)
     out.line`  ${out.dim(`│ … ${count(lines.length - MOST_LINES, "more line")}: --text prints all`)}`;
 }
@@ -186,7 +190,9 @@ function printMatches(out: Printer, title: string, matches: readonly Explained[]
   for (const match of matches) {
     const mark = match.isShown ? out.green("✓") : out.dim("·");
     const cost = match.level === "words" ? "" : ` ~${estimateTokens(bodyOf(match.skill))} tokens`;
-    out.line`${mark} ${String(match.rank).padStart(2)}  ${match.skill.name.padEnd(widest)}  ${match.level.padEnd(8)}  ${reasonsOf(match)}${out.dim(cost)}`;
+    const name = match.skill.name.padEnd(widest);
+    const before = out.text`${mark} ${String(match.rank).padStart(2)}  ${name}  ${match.level.padEnd(8)}  `;
+    printHanging(out, before, [`${reasonsOf(match)}${cost}`], { indent: 6, start: name.length + 18 });
   }
 }
 
@@ -199,10 +205,10 @@ function reasonsOf({ reasons, level, fields, score, isRecent }: Explained): stri
   return cues.join(", ");
 }
 
-function printOne(io: Io, { skill, isConsidered, why, match, triggers }: ReturnType<typeof oneSkill>): void {
+function printOne(io: Io, { name, isConsidered, why, match, triggers }: ReturnType<typeof oneSkill>): void {
   const out = printer(io.stdout, io.env);
   const place = match ? `${match.level}, rank ${match.rank}${match.isShown ? ", told in full" : ""}` : "not matched";
-  out.line`${out.bold(skill)}  ${isConsidered ? place : "not considered"}`;
+  out.line`${out.bold(name)}  ${isConsidered ? place : "not considered"}`;
   out.line`  ${why}`;
   if (match) return;
   for (const [kind, values] of Object.entries(triggers)) {

@@ -25,7 +25,8 @@ export async function exportCommand({ io, options, args: [name = ""] }: Context<
   const path = exportPath(skill, format, { cwd: io.cwd, ...(output === undefined ? {} : { output }) });
   const exported = exportSkill({ skill, format, path, isForced: force });
   if (options.json) {
-    printJson(io.stdout, { skill: skill.name, source: skill.origin.source, format, ...exported });
+    const { path: place, ...written } = exported;
+    printJson(io.stdout, { name: skill.name, source: skill.origin.source, format, place, ...written });
     return code;
   }
   const shown = displayPath(path, { ...found.around, workspace: io.cwd });

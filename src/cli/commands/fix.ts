@@ -1,6 +1,7 @@
 import { userHome } from "../../host/home.ts";
 import { applyFix, planFix, thisMachine, toolStates } from "../../sandbox/system.ts";
 import { uvPrograms } from "../../sandbox/uv.ts";
+import { SkillError } from "../../shared/error.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, isAgreed, printer, printJson } from "../io.ts";
 
@@ -9,6 +10,7 @@ export async function fix(io: Io, { yes = false, json = false }: { yes?: boolean
   const error = printer(io.stderr, io.env);
   if (process.platform !== "linux") {
     error.line`nothing can be installed here: code runs in a sandbox of ${process.platform === "darwin" ? "macOS's own" : "a container"}`;
+    if (json) printJson(io.stdout, { installed: [], missing: [], failed: null, userWithoutRange: null });
     return EXIT.fine;
   }
   const missing = toolStates().filter(({ path }) => path === undefined);
@@ -19,8 +21,8 @@ export async function fix(io: Io, { yes = false, json = false }: { yes?: boolean
     error.line`${error.dim("·")} uv is not there: Python scripts that declare packages need it (https://docs.astral.sh/uv)`;
   for (const command of commands) error.line`  ${error.cyan(command.join(" "))}`;
   if (commands.length > 0 && !yes && !(await isAgreed(io, "Run these commands?"))) {
-    error.line`nothing was installed: run the commands above, or \`skillet doctor --fix --yes\``;
-    return EXIT.refused;
+    const fix = "run the commands above, or `skillet doctor --fix --yes`";
+    throw new SkillError("not-agreed", { message: "nothing was installed", fix });
   }
   const failed = await applyFix(commands, (line) => error.line`${error.dim(line)}`);
   const still = toolStates().flatMap(({ tool, path }) => (path === undefined ? [tool.program] : []));

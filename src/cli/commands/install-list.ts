@@ -1,10 +1,11 @@
 import { dirname } from "node:path";
 import { checkRecord } from "../../install/copies.ts";
 import { clientOf } from "../../install/target.ts";
+import { defined } from "../../shared/defined.ts";
 import { nearest } from "../../shared/text.ts";
 import { shortPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { discoverFor, requireConfiguration } from "../found.ts";
 import { copiesFrom, type Row, STATES, type State, stateOf, titleOf } from "../install-copies.ts";
 import { type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
@@ -20,7 +21,7 @@ interface ListOptions {
 export async function listInstalled({ io, options, args }: Context<ListOptions>): Promise<number> {
   const found = await discoverFor(io, options);
   checkRecord(found.installs);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const clients = options.to === undefined ? [] : clientIds(options.to, "name one: --to claude");
   for (const id of clients) clientOf(id);
   const all = copiesFrom(found.installs, found.around, options.workspace);
@@ -28,7 +29,7 @@ export async function listInstalled({ io, options, args }: Context<ListOptions>)
     .filter(({ client, skill }) => isMeant(client, clients) && isMeant(skill, args))
     .filter(({ where }) => !options.project || where === "project")
     .map((row): Listed => ({ ...row, state: stateOf(row, found) }));
-  if (options.json) printJson(io.stdout, { installed: rows.map(({ before, where, flags, ...row }) => row) });
+  if (options.json) printJson(io.stdout, { installed: rows.map(asJson) });
   else printRows(printer(io.stdout, io.env), rows, found.around.home);
   if (options.json) return EXIT.fine;
   const error = printer(io.stderr, io.env);
@@ -45,6 +46,10 @@ export async function listInstalled({ io, options, args }: Context<ListOptions>)
 
 interface Listed extends Row {
   state: State;
+}
+
+function asJson({ skill, client, source, original, copy, at, folder, state }: Listed): object {
+  return { name: skill, client, source, ...defined({ file: original }), folder, digest: copy, at, state };
 }
 
 function printRows(out: Printer, rows: readonly Listed[], home: string): void {

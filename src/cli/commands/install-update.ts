@@ -2,8 +2,7 @@ import { checkRecord } from "../../install/copies.ts";
 import type { Reason } from "../../install/plan.ts";
 import { clientOf, targetOf } from "../../install/target.ts";
 import { byText } from "../../shared/text.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { discoverFor, requireConfiguration } from "../found.ts";
 import { copiesFrom, noCopy, originalOf, type Row, STATES, type State, stateOf } from "../install-copies.ts";
 import { type Left, type Outcome, printOutcomes } from "../install-words.ts";
 import { printer } from "../io.ts";
@@ -14,7 +13,7 @@ import { askFor, clientIds, type InstallOptions, installInto } from "./install.t
 export async function update({ io, options, args }: Context<InstallOptions>): Promise<number> {
   const found = await discoverFor(io, options);
   checkRecord(found.installs);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const { around, installs } = found;
   const isProject = options.project ?? false;
   const clients = options.to === undefined ? undefined : clientIds(options.to, "name one: --to claude");

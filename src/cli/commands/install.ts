@@ -12,12 +12,11 @@ import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import { isFor, type Skill } from "../../skill/skill.ts";
 import { copySkill } from "../../source/digest.ts";
-import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
-import { patience } from "../install-progress.ts";
+import { discoverFor, requireConfiguration } from "../found.ts";
 import { type Outcome, printOutcomes } from "../install-words.ts";
 import { type Io, printer } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
+import { openWaiting } from "../progress.ts";
 import { wrapped } from "../wrap.ts";
 import { explainMissing } from "./show.ts";
 import { askForTrust } from "./trust.ts";
@@ -39,7 +38,7 @@ export async function install(context: Context<InstallOptions>): Promise<number>
   const ids = clientIds(options.to, NO_CLIENT);
   const found = await discoverFor(io, options);
   checkRecord(found.installs);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const targets = ids.map((id) => targetOf(id, { around: found.around, isProject: options.project ?? false }));
   checkFolders(targets);
   const missing = args.find((name) => !found.catalog.has(name));
@@ -113,6 +112,7 @@ interface Asked {
 
 export function installInto({ target, skills }: Job, { io, options, found, planned = new Set() }: Asked): Outcome {
   const where = { around: found.around, isProject: options.project ?? false, planned };
+  const waiting = openWaiting(io, `looking at ${count(skills.length, "skill")} for ${target.client.title}`);
   try {
     const steps = installCopies({
       target,
@@ -121,7 +121,7 @@ export function installInto({ target, skills }: Job, { io, options, found, plann
       force: options.force,
       isDryRun: options.dryRun,
       refuses: (skill) => refusal(skill, found),
-      onLooked: patience(io, `looking at ${count(skills.length, "skill")} for ${target.client.title}`),
+      onLooked: () => waiting.at(),
     });
     const noted = steps.map((step) =>
       step.action === "install" ? { ...step, notes: [...step.notes, ...seenTwice(step.name, target, where)] } : step,
@@ -131,6 +131,8 @@ export function installInto({ target, skills }: Job, { io, options, found, plann
   } catch (error) {
     if (error instanceof SkillError) return { target, steps: [], error };
     throw error;
+  } finally {
+    waiting.end();
   }
 }
 

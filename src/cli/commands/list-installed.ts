@@ -23,14 +23,15 @@ export async function listInstalled({ io, options }: Context<object>): Promise<n
     const locked = skills.map(([name, entry]) => {
       const { files: _files, upstream, ...rest } = entry;
       const skill = catalog.find(name);
-      const isOff = skill !== undefined && isEnabled(skill, found) !== undefined;
+      const isOn = skill === undefined || isEnabled(skill, found) === undefined;
       const state = verifySkill(place, name, entry, stamps).is;
-      return { name, place: place.folder, isProject, ...rest, isEdited: upstream !== undefined, isOff, state };
+      const facts = { name, folder: place.folder, isProject, ...rest, isEdited: upstream !== undefined };
+      return { ...facts, isEnabled: isOn, state };
     });
     const unlocked = isProject ? [] : unlockedIn(place, new Set(skills.map(([name]) => name)));
     return [
       ...locked,
-      ...unlocked.map((name) => ({ name, place: place.folder, isProject, state: "unlocked" as const })),
+      ...unlocked.map((name) => ({ name, folder: place.folder, isProject, state: "unlocked" as const })),
     ];
   });
   if (options.json) printJson(io.stdout, { skills: rows });
@@ -39,7 +40,7 @@ export async function listInstalled({ io, options }: Context<object>): Promise<n
 }
 
 type Row = { name: string; isProject: boolean; state: Verified["is"] } & (
-  | { source: string; path?: string; ref?: string; commit?: string; isEdited: boolean; isOff: boolean }
+  | { source: string; path?: string; ref?: string; commit?: string; isEdited: boolean; isEnabled: boolean }
   | { source?: undefined }
 );
 
@@ -54,7 +55,7 @@ function print(io: Io, rows: readonly Row[]): void {
     const notes = [
       STATES[row.state],
       row.source !== undefined && row.isEdited && "with your changes",
-      row.source !== undefined && row.isOff && "switched off",
+      row.source !== undefined && !row.isEnabled && "switched off",
       row.isProject && "project",
     ].filter(Boolean);
     const origin = row.source === undefined ? "" : sayOrigin(row);

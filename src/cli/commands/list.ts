@@ -5,11 +5,12 @@ import { isOffAtFirst, unavailability } from "../../policy/policy.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { sandboxPathOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
-import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, printDiagnostic, warnOfConfiguration } from "../found.ts";
+import { discoverFor, folderSaid, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
 import type { Context } from "../program.ts";
+import { sayLine } from "../say.ts";
+import { printHanging } from "../wrap.ts";
 import { addressOf } from "./address.ts";
 
 interface ListOptions {
@@ -62,19 +63,24 @@ export function printSkills(io: Io, skills: readonly Skill[], trust: Trust): voi
     const from = trust.standingOf(skill) === "untrusted" ? `${origin.source} (untrusted)` : origin.source;
     const source = sources.get(from) ?? out.dim(from);
     sources.set(from, source);
-    const room = Math.max(20, out.width - Math.max(widest, name.length) - from.length - 5);
-    out.line`${out.bold(name.padEnd(widest))}  ${oneLine(description, Math.min(room, LONGEST))}  ${source}`;
+    const room = out.width - Math.max(widest, name.length) - from.length - 5;
+    const says = room < SHORTEST ? "" : oneLine(description, Math.min(room, LONGEST));
+    out.line`${out.bold(name.padEnd(widest))}  ${says}  ${source}`;
   }
   io.stdout.write(lines.join(""));
 }
 
 const LONGEST = 160;
+const SHORTEST = 10;
 
 async function printSummary(io: Io, found: Discovered, available: number): Promise<void> {
   const { catalog, around } = found;
   const error = printer(io.stderr, io.env);
   if (catalog.skills.length === 0) {
-    error.line`no skills found in ${displayPath(around.workspace, around)} or your home folder: \`skillet new NAME\` makes one, \`skillet doctor\` shows where they are looked for`;
+    sayLine(
+      error,
+      `no skills found in ${folderSaid(around.workspace, around)} or your home folder: \`skillet new NAME\` makes one, \`skillet doctor\` shows where they are looked for`,
+    );
   }
   const broken = brokenFiles(catalog);
   const { skills } = found.settings;
@@ -103,11 +109,11 @@ async function printRest(
   const { catalog, around } = found;
   section(out, "Not available here", catalog.skills, (skill) => {
     const denial = isDenied(skill);
-    if (denial) return out.text`${skill.name}  ${denial.message}; ${denial.fix}`;
+    if (denial) return [skill.name, `${denial.message}; ${denial.fix}`];
   });
   section(out, "Shadowed by a nearer copy", await realShadows(found), (skill) => {
     const [winner] = catalog.copies(skill.name);
-    return winner && out.text`${addressOf(skill, found)}  by ${addressOf(winner, found)}`;
+    return winner && [addressOf(skill, found), `by ${addressOf(winner, found)}`];
   });
   if (catalog.diagnostics.length > 0) out.line``;
   for (const diagnostic of catalog.diagnostics) printDiagnostic(out, diagnostic, around);
@@ -117,12 +123,12 @@ function section<T>(
   out: Printer,
   title: string,
   items: readonly T[],
-  show: (item: T) => ReturnType<Printer["text"]> | undefined,
+  show: (item: T) => [name: string, says: string] | undefined,
 ): void {
-  const lines = items.flatMap((item) => show(item) ?? []);
-  if (lines.length === 0) return;
+  const rows = items.map(show).filter((row) => row !== undefined);
+  if (rows.length === 0) return;
   out.line`\n${out.bold(title)}`;
-  for (const text of lines) out.line`  ${text}`;
+  for (const [name, says] of rows) printHanging(out, `  ${name}  `, [says], { indent: 4, start: name.length + 4 });
 }
 
 /** A copy that is the same to the byte is nothing to tell anybody about. */
@@ -154,5 +160,5 @@ async function asJson(
 export function describe(skill: Skill): object {
   const { name, description, manifest, origin } = skill;
   const { scope, source, form, file } = origin;
-  return { name, description, version: manifest.version, tags: manifest.tags, scope, source, form, path: file };
+  return { name, description, version: manifest.version, tags: manifest.tags, scope, source, form, file };
 }

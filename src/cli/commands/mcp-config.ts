@@ -39,8 +39,16 @@ export async function mcpConfig({ io, options, args }: Context<ConfigOptions>): 
   const written = typeof outcome === "object" && "after" in outcome;
   const replaced = written ? replacedBy(outcome) : undefined;
   if (options.json) {
-    const shown = { client: options.for, file, format: client.format, snippet: snippetObject(snippet), written };
-    printJson(io.stdout, { ...shown, replaced: replaced ?? null, command: command ?? null });
+    const shown = {
+      client: options.for,
+      file,
+      format: client.format,
+      snippet: snippetObject(snippet),
+      isWritten: written,
+    };
+    const { code, message, fix } = outcome instanceof SkillError ? outcome : {};
+    const error = outcome instanceof SkillError ? { error: { code, message, fix } } : {};
+    printJson(io.stdout, { ...shown, replaced: replaced ?? null, command: command ?? null, ...error });
   }
   if (outcome instanceof SkillError) return sayUnwritten(io, options.json ? undefined : snippet, outcome);
   if (options.json) return EXIT.fine;

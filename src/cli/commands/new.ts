@@ -58,13 +58,13 @@ export async function newSkill({ io, options, args: [name = ""] }: Context<NewOp
     });
   }
   await trustOwn(io, options, folder);
-  if (options.json) printJson(io.stdout, { name, path: file });
+  if (options.json) printJson(io.stdout, { name, file });
   else {
     const out = printer(io.stdout, io.env);
     const here = { ...around, workspace: io.cwd };
     out.line`${out.green("✓")} ${displayPath(file, here)}`;
     for (const [profile, message] of broken(folder))
-      out.line`${out.yellow("!")} ${message} ${out.dim(`profile ${profile}`)}`;
+      out.line`${out.yellow("!")} ${message} ${out.dim(`(profile ${profile})`)}`;
     out.line`  edit it, then: ${out.cyan(`skillet check ${displayPath(folder, here)}`)}`;
   }
   return EXIT.fine;

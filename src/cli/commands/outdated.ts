@@ -34,7 +34,7 @@ export async function outdated({ io, options, args }: Context<{ project?: boolea
     });
     return report(rows, { io, options, locked });
   };
-  return unlessStopped(io, "nothing is known", () => inStaging(around.skilletHome, asking));
+  return unlessStopped("nothing is known", () => inStaging(around.skilletHome, asking));
 }
 
 type Row = { name: string; commit?: string | undefined } & ReturnType<typeof stateOf>;
@@ -42,7 +42,7 @@ type Row = { name: string; commit?: string | undefined } & ReturnType<typeof sta
 function report(rows: readonly Row[], { io, options, locked }: Reporting): number {
   const old = rows.filter(({ state }) => state === "outdated");
   const failed = rows.flatMap(({ name, problem }) => (problem ? [{ name, error: problem }] : []));
-  if (options.json) printJson(io.stdout, { place: locked.place.folder, skills: rows.map(asJson) });
+  if (options.json) printJson(io.stdout, { folder: locked.place.folder, skills: rows.map(asJson) });
   else {
     const out = printer(io.stdout, io.env);
     const error = printer(io.stderr, io.env);
@@ -69,9 +69,9 @@ interface Reporting {
   locked: LockedPlace;
 }
 
-function asJson({ problem, ...row }: Row): object {
+function asJson({ problem, now, ...row }: Row): object {
   const { code, message, fix } = problem ?? {};
-  return { ...row, ...(problem ? { problem: { code, message, fix } } : {}) };
+  return { ...row, ...defined({ commitThere: now }), ...(problem ? { error: { code, message, fix } } : {}) };
 }
 
 function stateOf(

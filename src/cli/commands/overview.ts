@@ -1,4 +1,5 @@
 import { unavailability } from "../../policy/policy.ts";
+import { defined } from "../../shared/defined.ts";
 import { count } from "../../shared/text.ts";
 import { SCOPES } from "../../skill/skill.ts";
 import { shortPath } from "../../source/locations.ts";
@@ -19,7 +20,8 @@ export async function overview({ io, options }: Context<object>): Promise<number
   const { catalog, around } = found;
   const skills = catalog.available((skill) => unavailability(skill, found));
   if (options.json) {
-    printJson(io.stdout, { workspace: around.workspace, skills: skills.map(describe), sources: catalog.sources });
+    const folders = catalog.sources.map(({ path: folder, ...source }) => ({ ...source, ...defined({ folder }) }));
+    printJson(io.stdout, { workspace: around.workspace, skills: skills.map(describe), folders });
     return isConfigured ? EXIT.fine : EXIT.usage;
   }
   const out = printer(io.stdout, io.env);

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../../codes/codes.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { isEnabled } from "../../policy/policy.ts";
 import { fetchPythonPackages, prunePythonPackages, unusedPythonPackages } from "../../run/python-packages.ts";
@@ -5,6 +6,7 @@ import { packageSet } from "../../sandbox/packages/name.ts";
 import {
   buildPackages,
   defaultPlaces,
+  type LayerSummary,
   listLayers,
   type Places,
   type Plan,
@@ -14,14 +16,15 @@ import {
   unusedLayers,
 } from "../../sandbox/packages/packages.ts";
 import { calledOff } from "../../sandbox/packages/run.ts";
+import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
-import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration } from "../found.ts";
+import { discoverFor, folderSaid, warnOfConfiguration } from "../found.ts";
 import { type Io, interruption, isAgreed, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { sayLine } from "../say.ts";
 
 interface BuildCommandOptions {
   dryRun?: boolean;
@@ -41,7 +44,7 @@ interface Asked {
 
 interface Failure {
   skills: string[];
-  code: string;
+  code: ErrorCode;
   message: string;
   fix: string | undefined;
 }
@@ -59,15 +62,15 @@ export async function buildSkillPackages({ io, options, args }: Context<BuildCom
   for (const { names, skills: by } of asked) {
     await attempt(by, work, async () => {
       const result = await (options.dryRun ? planOne : buildOne)(names, places, work);
-      results.push({ packages: names, skills: by, ...result.facts });
+      results.push({ names, skills: by, ...result.facts });
       if (!options.json)
         out.line`${out.green("✓")} ${out.bold(names.join(", "))}  ${result.text}  ${out.dim(by.join(", "))}`;
     });
   }
   const python = options.dryRun ? [] : await fetchPython(found, skills, work);
-  for (const { skill, scripts } of options.json ? [] : python)
-    out.line`${out.green("✓")} ${out.bold(scripts.join(", "))}  Python packages ready  ${out.dim(skill)}`;
-  if (options.json) printJson(io.stdout, { sets: results, python, failures });
+  for (const { name, scripts } of options.json ? [] : python)
+    out.line`${out.green("✓")} ${out.bold(scripts.join(", "))}  Python packages ready  ${out.dim(name)}`;
+  if (options.json) printJson(io.stdout, { sets: results, python, problems: failures });
   printFailures(io, failures);
   if (asked.length + python.length + failures.length === 0) sayNothingAsked(io, args, found);
   if (failures.length > 0) return EXIT.findings;
@@ -79,12 +82,12 @@ async function fetchPython(
   found: Discovered,
   skills: readonly Skill[],
   work: Work,
-): Promise<{ skill: string; scripts: string[] }[]> {
-  const fetched: { skill: string; scripts: string[] }[] = [];
+): Promise<{ name: string; scripts: string[] }[]> {
+  const fetched: { name: string; scripts: string[] }[] = [];
   for (const skill of skills) {
     await attempt([skill.name], work, async () => {
       const scripts = await fetchPythonPackages(found, skill, work);
-      if (scripts.length > 0) fetched.push({ skill: skill.name, scripts });
+      if (scripts.length > 0) fetched.push({ name: skill.name, scripts });
     });
   }
   return fetched;
@@ -115,16 +118,22 @@ export async function listPackages({ io, options }: Context<object>): Promise<nu
   const usersOf = (names: readonly string[]) =>
     asked.find((set) => set.names.join(" ") === names.join(" "))?.skills ?? [];
   const layers = listLayers(defaultPlaces(found.around)).map((layer) => ({ ...layer, skills: usersOf(layer.names) }));
-  if (options.json) printJson(io.stdout, { layers });
+  if (options.json) printJson(io.stdout, { layers: layers.map(layerFacts) });
   const out = printer(io.stdout, io.env);
   for (const { names, bytes, suite, isCurrent, skills, built } of options.json ? [] : layers) {
     const state = isCurrent ? skills.join(", ") || "no skill here uses it" : "replaced by a newer one";
     out.line`${out.bold(names.join(", "))}  ${sizeOf(bytes)}  ${suite}  ${built.slice(0, 10)}  ${out.dim(state)}`;
   }
   if (layers.length === 0)
-    printer(io.stderr, io.env)
-      .line`no system packages are built: \`skillet packages build\` builds those that skills ask for`;
+    sayLine(
+      printer(io.stderr, io.env),
+      "no system packages are built: `skillet packages build` builds those that skills ask for",
+    );
   return EXIT.fine;
+}
+
+function layerFacts<Layer extends LayerSummary>({ root: folder, built: builtAt, ...layer }: Layer): object {
+  return { ...layer, folder, builtAt };
 }
 
 /** Removes what no skill that is found here uses, after showing it and asking. */
@@ -141,15 +150,19 @@ export async function prunePackages({ io, options }: Context<PruneCommandOptions
   const isAsked = !options.dryRun && !options.yes && !isNothing;
   if (isAsked) printUnused(error, "would remove", planned);
   const isRefused = isAsked && !(await isAgreed(io, "Remove this?"));
-  if (isRefused) error.line`nothing was removed: \`skillet packages prune --yes\` removes it`;
-  if (options.dryRun || isRefused) {
-    if (options.json) printJson(io.stdout, { wouldRemove: planned.layers, bases: planned.bases, python });
-    else if (options.dryRun) printUnused(out, "would remove", planned);
-    return isRefused ? EXIT.refused : EXIT.fine;
+  if (isRefused) {
+    const fix = "`skillet packages prune --yes` removes it";
+    throw new SkillError("not-agreed", { message: "nothing was removed", fix });
+  }
+  if (options.dryRun) {
+    if (options.json)
+      printJson(io.stdout, { isDryRun: true, removed: planned.layers.map(layerFacts), bases: planned.bases, python });
+    else printUnused(out, "would remove", planned);
+    return EXIT.fine;
   }
   const { layers, bases } = await pruneLayers(places, sets);
   prunePythonPackages(found, folders);
-  if (options.json) printJson(io.stdout, { removed: layers, bases, python });
+  if (options.json) printJson(io.stdout, { isDryRun: false, removed: layers.map(layerFacts), bases, python });
   else printUnused(out, "removed", { layers, bases, python });
   return EXIT.fine;
 }
@@ -163,7 +176,8 @@ function printUnused(out: Printer, what: string, { layers, bases, python }: Unus
 
 async function planOne(names: readonly string[], places: Places, options: Work) {
   const plan = await planPackages(names, places, options);
-  return { facts: { ...plan }, text: describePlan(plan) };
+  const { by, base, packages, download: bytes } = plan;
+  return { facts: { by, packages: versionsOf(packages), base: versionsOf(base), bytes }, text: describePlan(plan) };
 }
 
 function describePlan({ by, packages, base, download }: Plan): string {
@@ -177,7 +191,16 @@ async function buildOne(names: readonly string[], places: Places, options: Work)
   const start = performance.now();
   const root = await buildPackages(names, places, options);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
-  return { facts: { ...root }, text: `${READY[root.kind]}, ${seconds} s` };
+  const facts = {
+    by: root.kind,
+    ...("root" in root ? { folder: root.root } : {}),
+    packages: "lock" in root ? versionsOf(root.lock.packages) : [],
+  };
+  return { facts, text: `${READY[root.kind]}, ${seconds} s` };
+}
+
+function versionsOf(packages: readonly { name: string; version: string; size?: number }[]): object[] {
+  return packages.map(({ name, version, size: bytes }) => ({ name, version, ...defined({ bytes }) }));
 }
 
 const READY = { none: "nothing to do", host: "on this machine already", layer: "ready" };
@@ -226,9 +249,10 @@ function printFailures(io: Io, failures: readonly Failure[]): void {
 
 function sayNothingAsked(io: Io, args: readonly string[], { around }: Discovered): void {
   const where =
-    args.length > 0 ? args.join(", ") : `no skill in ${displayPath(around.workspace, around)} or your home folder`;
-  printer(io.stderr, io.env)
-    .line`${where} ${args.length > 1 ? "ask" : "asks"} for ${args.length > 0 ? "no " : ""}system packages: a skill does with \`packages: [jq]\` in its SKILL.md`;
+    args.length > 0 ? args.join(", ") : `no skill in ${folderSaid(around.workspace, around)} or your home folder`;
+  const asks = `${args.length > 1 ? "ask" : "asks"} for ${args.length > 0 ? "no " : ""}system packages`;
+  const says = `${where} ${asks}: a skill does with \`packages: [jq]\` in its SKILL.md`;
+  sayLine(printer(io.stderr, io.env), says);
 }
 
 function sizeOf(bytes: number): string {

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { SkillError } from "../../shared/error.ts";
 import { change, digestAt } from "../../supply/put.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, surroundingsFor, warnOfConfiguration } from "../found.ts";
+import { discoverFor, requireConfiguration, surroundingsFor } from "../found.ts";
 import { printer, printJson } from "../io.ts";
 import { lockedPlace, named } from "../locked-skills.ts";
 import type { Context } from "../program.ts";
@@ -19,7 +19,7 @@ export async function remove({ io, options, args }: Context<RemoveOptions>): Pro
   const { place } = locked;
   const entries = named(locked, args);
   const found = await discoverFor(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const going = entries.map(([name, entry]) => {
     const digest = digestAt(join(place.folder, name));
     const isEdited = digest !== undefined && digest !== (entry.upstream ?? entry).digest;
@@ -40,7 +40,7 @@ export async function remove({ io, options, args }: Context<RemoveOptions>): Pro
   }
   if (options.json) {
     const removed = going.map(({ name }) => name);
-    printJson(io.stdout, { place: place.folder, dryRun: options.dryRun ?? false, removed });
+    printJson(io.stdout, { folder: place.folder, isDryRun: options.dryRun ?? false, removed });
   } else {
     const out = printer(io.stdout, io.env);
     const names = going.map(({ name }) => name).join(", ");

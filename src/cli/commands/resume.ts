@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import type { ErrorCode } from "../../codes/codes.ts";
 import type { Discovered } from "../../host/discover.ts";
 import type { RunSummary } from "../../host/runs.ts";
 import { resumeRun } from "../../run/resume.ts";
@@ -7,7 +8,7 @@ import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer } from "../io.ts";
 import { exitOf, sayResult } from "../outcome.ts";
 import type { CommonOptions, Context } from "../program.ts";
@@ -28,7 +29,7 @@ export async function resume({ io, options, args: [given = ""] }: Context<Resume
 export async function goOn(io: Io, run: RunSummary, options: ResumeOptions & CommonOptions): Promise<number> {
   refuseEnded(run);
   const found = await discoverThere(io, run, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const isForProgram = options.json === true || options.events === true;
   if (run.kind === "use" && !isForProgram && !found.catalog.find(run.skill)) throw skillGone(run);
   if (!options.quiet && !isForProgram) sayBeginning(io, run);
@@ -59,7 +60,7 @@ function refuseEnded({ id, state, pid }: RunSummary): void {
   throw new SkillError(code, { message: `Run ${id} ${says}${more}`, fix: `${fix}`.replace("ID", shortId(id)) });
 }
 
-const REFUSED: Partial<Record<RunSummary["state"], [code: string, says: string, fix: string]>> = {
+const REFUSED: Partial<Record<RunSummary["state"], [code: ErrorCode, says: string, fix: string]>> = {
   ended: ["run-ended", "has ended", "to see what came of it: skillet runs show ID"],
   cancelled: ["run-cancelled", "was called off", "start it anew; skillet runs show ID says what it was"],
   running: ["run-busy", "is under way", "wait for it to end, or call it off: skillet cancel ID"],

@@ -4,8 +4,7 @@ import type { Host } from "../../host/host.ts";
 import { type UseRequest, useSkill } from "../../run/use.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
-import { EXIT } from "../exit.ts";
-import { type CallerOptions, discoverToUse, warnOfConfiguration } from "../found.ts";
+import { type CallerOptions, discoverToUse, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer } from "../io.ts";
 import { exitOf, sayResult } from "../outcome.ts";
 import type { Context } from "../program.ts";
@@ -28,7 +27,7 @@ interface UseOptions extends CallerOptions, SeenOptions {
 export async function run({ io, options, args }: Context<UseOptions>): Promise<number> {
   const [name = "", ...words] = args;
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const skill = found.catalog.find(name);
   if (!skill && !options.json && !options.events) return explainMissing(io, found, name);
   const request = await requestOf(io, options, name, words);

@@ -25,7 +25,7 @@ export async function pruneRuns({ io, options }: Context<PruneOptions>): Promise
   };
   const gone = runsFor(io, options).prune(retention, { isTrial });
   if (options.json) {
-    printJson(io.stdout, { [isTrial ? "wouldRemove" : "removed"]: gone });
+    printJson(io.stdout, { isDryRun: isTrial, removed: gone });
     return EXIT.fine;
   }
   const out = printer(io.stdout, io.env);

@@ -7,6 +7,7 @@ import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayUsage } from "../progress.ts";
 import { ago, markOf, nextOf, outcomeOf, paintOutcome, runsFor, shortId, subjectOf, tookOf } from "../run-words.ts";
+import { sayLine } from "../say.ts";
 import { sinceOf } from "../since.ts";
 
 interface RunsOptions {
@@ -45,7 +46,10 @@ function noSuch(word: string): SkillError {
 
 function sayEmpty(io: Io): void {
   const out = printer(io.stderr, io.env);
-  out.line`there are no runs yet: each use of a skill and each answer of a chat would be here, with what it did and cost`;
+  sayLine(
+    out,
+    "there are no runs yet: each use of a skill and each answer of a chat would be here, with what it did and cost",
+  );
   out.line`  begin with: ${out.cyan("skillet run host-report")}`;
 }
 

@@ -8,8 +8,9 @@ import { versionOf } from "../../sandbox/system.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
-import { type Io, type Printer, printer, printJson } from "../io.ts";
+import { type Io, type Printer, printer, printJson, untilInterrupted } from "../io.ts";
 import type { CommonOptions } from "../program.ts";
+import { waitingFor } from "../progress.ts";
 
 interface Card {
   level: Sandbox["level"];
@@ -28,17 +29,20 @@ export async function safetyCard(
 ): Promise<number> {
   const home = around.skilletHome;
   try {
-    const sandbox = await openSandbox({ settings: settings.sandbox, home });
-    const card = await cardOf(sandbox, home, settings.sandbox.program);
+    const tried = async () => {
+      const sandbox = await openSandbox({ settings: settings.sandbox, home });
+      return cardOf(sandbox, home, settings.sandbox.program);
+    };
+    const card = await waitingFor(io, "trying what the sandbox promises", () => untilInterrupted(io, tried));
     const held = card.probes.filter(({ holds }) => holds).length;
     if (options.json) printJson(io.stdout, { ...card, held, of: card.probes.length });
     else printCard(printer(io.stdout, io.env), card, held);
     const isFine = isLookedAround(card.probes) && card.probes.every(({ holds }) => holds !== false);
     return isFine ? EXIT.fine : EXIT.findings;
   } catch (error) {
-    if (!(error instanceof SkillError)) throw error;
+    if (!(error instanceof SkillError) || error.code === "interrupted") throw error;
     const { code, message, fix = "" } = error;
-    if (options.json) printJson(io.stdout, { level: null, code, message, fix });
+    if (options.json) printJson(io.stdout, { error: { code, message, fix } });
     else {
       const out = printer(io.stdout, io.env);
       out.line`${out.red("✗")} ${out.bold("No code of a skill is run here")}`;

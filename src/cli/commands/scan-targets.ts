@@ -1,9 +1,10 @@
 import { realpathSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import type { ErrorCode } from "../../codes/codes.ts";
+import { CODES } from "../../codes/findings.ts";
 import type { ScanFinding, ScanSubject } from "../../scan/finding.ts";
 import { scanFiles, scanSkill } from "../../scan/scan.ts";
 import { readInside } from "../../shared/inside.ts";
-import { CODES } from "../../skill/codes.ts";
 import { type Data, isData } from "../../skill/data.ts";
 import type { Diagnostic, Finding } from "../../skill/diagnostic.ts";
 import { readManifest } from "../../skill/manifest.ts";
@@ -27,7 +28,7 @@ export interface Scanned {
 
 /** What could not be looked at, or is broken. */
 export interface ScanProblem {
-  code: string;
+  code: ErrorCode;
   file: string;
   message: string;
   fix: string;
@@ -38,12 +39,12 @@ export interface Scans {
   problems: ScanProblem[];
 }
 
-/** Looks through whatever a path leads to. */
-export async function scanPath(path: string): Promise<Scans> {
+/** Looks through whatever a path leads to. `onScanned`: after each skill, with how many there are. */
+export async function scanPath(path: string, onScanned: (done: number, all: number) => void): Promise<Scans> {
   const scans: Scans = { scanned: [], problems: [] };
   try {
     if (!statSync(path).isDirectory()) scanFile(path, scans);
-    else if (!scanFolder(path, scans)) await scanBelow(path, scans);
+    else if (!scanFolder(path, scans)) await scanBelow(path, scans, onScanned);
   } catch (error) {
     scans.problems.push(problem(path, openFinding(error)));
   }
@@ -65,12 +66,13 @@ function scanFolder(path: string, scans: Scans): boolean {
 }
 
 /** Every skill below a folder; where there is none, the folder's files. */
-async function scanBelow(path: string, scans: Scans): Promise<void> {
+async function scanBelow(path: string, scans: Scans, onScanned: (done: number, all: number) => void): Promise<void> {
   const { skills, diagnostics } = await directorySource({ path }).load();
   const broken = diagnostics.filter(({ severity }) => severity === "error");
   for (const skill of skills) {
     if (skill.origin.folder !== undefined) addFolder(skill.origin.folder, scans, skill);
     else if (skill.origin.file !== undefined) addFile(skill.origin.file, scans, skill);
+    onScanned(scans.scanned.length, skills.length);
   }
   for (const diagnostic of broken) {
     scans.problems.push(ofDiagnostic(diagnostic));

@@ -1,12 +1,15 @@
 import { WEIGHTS, type Weight } from "../../scan/finding.ts";
 import { RULES } from "../../scan/rules.ts";
-import { count } from "../../shared/text.ts";
+import { byText, count, grouped } from "../../shared/text.ts";
 import { displayPath, type Surroundings } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { type SarifResult, sarifLog } from "../formats.ts";
+import { reportRoot, type SarifResult, sarifLog } from "../formats.ts";
 import { surroundingsFor } from "../found.ts";
 import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
 import type { Context } from "../program.ts";
+import { waitingFor } from "../progress.ts";
+import { sayLine } from "../say.ts";
+import { printHanging } from "../wrap.ts";
 import { distinct, named, workspaceFolders } from "./check.ts";
 import { type Scanned, type Scans, scanPath } from "./scan-targets.ts";
 
@@ -23,11 +26,15 @@ export async function scan({ io, options, args }: Context<ScanOptions>): Promise
   const around = surroundingsFor(io, options);
   const paths = distinct(args.length > 0 ? await named(io, options, args) : workspaceFolders(around));
   const all: Scans = { scanned: [], problems: [] };
-  for (const path of paths) {
-    const { scanned, problems } = await scanPath(path);
-    all.scanned.push(...scanned);
-    all.problems.push(...problems);
-  }
+  await waitingFor(io, "scanning", async ({ at }) => {
+    for (const path of paths) {
+      const onScanned = (done: number, of: number) => at(`scanning ${grouped(done)} of ${count(of, "skill")}`);
+      const { scanned, problems } = await scanPath(path, onScanned);
+      all.scanned.push(...scanned);
+      all.problems.push(...problems);
+    }
+  });
+  all.scanned.sort((a, b) => byText(a.name, b.name) || byText(a.path, b.path));
   const counts = countsOf(all.scanned);
   const shown: Shown = {
     problems: all.problems,
@@ -38,7 +45,7 @@ export async function scan({ io, options, args }: Context<ScanOptions>): Promise
     }),
   };
   if (format === "json") printJson(io.stdout, asJson(shown));
-  else if (format === "sarif") printJson(io.stdout, asSarif(shown, around.workspace));
+  else if (format === "sarif") printJson(io.stdout, asSarif(shown, reportRoot(io.env, around.workspace)));
   else printText(io, shown, { ...around, workspace: io.cwd });
   if (all.scanned.length === 0 && all.problems.length === 0) {
     const where = args.length > 0 ? args.join(", ") : "this workspace";
@@ -54,7 +61,12 @@ interface Shown extends Scans {
 }
 
 function asJson({ scanned, problems, counts }: Shown): object {
-  return { skills: scanned, problems, counts, advice: ADVICE };
+  const skills = scanned.map(({ path: place, findings, ...one }) => ({
+    ...one,
+    place,
+    findings: findings.map(({ file, path, ...finding }) => ({ ...finding, path: file, file: path })),
+  }));
+  return { skills, problems, counts, advice: ADVICE };
 }
 
 const LEVELS = { high: "error", medium: "warning", low: "note" } as const;
@@ -92,8 +104,8 @@ function printText(io: Io, { scanned, problems, counts }: Shown, around: Surroun
   const out = printer(io.stdout, io.env);
   for (const one of scanned) printOne(out, one, around);
   for (const { code, file, message, fix } of problems) {
-    out.line`${out.red("✗")} ${displayPath(file, around)} ${message} ${out.dim(code)}`;
-    out.line`    ${fix}`;
+    printHanging(out, out.text`${out.red("✗")} `, [`${displayPath(file, around)} ${message} ${code}`], { indent: 2 });
+    printHanging(out, "    ", [fix], { indent: 4 });
   }
   if (scanned.length === 0 && problems.length === 0) return;
   const weights = WEIGHTS.map((weight) => `${counts[weight]} ${weight}`).join(", ");
@@ -102,7 +114,7 @@ function printText(io: Io, { scanned, problems, counts }: Shown, around: Surroun
   const others = scanned.length - skills;
   const more = others === 0 ? "" : ` and ${count(others, "other place")}`;
   out.line`\nLooked through ${count(skills, "skill")}${more}: ${weights}${broken}`;
-  out.line`${ADVICE}`;
+  sayLine(out, ADVICE);
 }
 
 function printOne(
@@ -117,8 +129,9 @@ function printOne(
   }
   out.line`${out.bold(name)} ${where}`;
   for (const { rule, weight, file, line, message, fix } of findings) {
-    out.line`  ${markOf(out, weight)} ${file}${line === undefined ? "" : `:${line}`} ${message} ${out.dim(rule)}`;
-    out.line`      ${fix}`;
+    const said = `${file}${line === undefined ? "" : `:${line}`} ${message} ${rule}`;
+    printHanging(out, out.text`  ${markOf(out, weight)} `, [said], { indent: 4 });
+    printHanging(out, "      ", [fix], { indent: 6 });
   }
 }
 

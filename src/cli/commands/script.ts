@@ -4,7 +4,7 @@ import { SkillError } from "../../shared/error.ts";
 import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, warnOfConfiguration } from "../found.ts";
+import { discoverToUse, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { CommonOptions, Context } from "../program.ts";
@@ -21,7 +21,7 @@ interface ScriptOptions {
 export async function script({ io, options, args }: Context<ScriptOptions>): Promise<number> {
   const [name = "", file, ...rest] = args;
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const skill = found.catalog.find(name);
   if (!skill) return explainMissing(io, found, name);
   if (file === undefined) return listScripts(io, skill, options.json ?? false);
@@ -55,7 +55,7 @@ export async function script({ io, options, args }: Context<ScriptOptions>): Pro
 
 function listScripts(io: Io, skill: Skill, asJson: boolean): number {
   const scripts = scriptsOf(skill);
-  if (asJson) printJson(io.stdout, { skill: skill.name, scripts });
+  if (asJson) printJson(io.stdout, { name: skill.name, scripts });
   else {
     const out = printer(io.stdout, io.env);
     const widest = Math.max(0, ...scripts.map(({ path }) => path.length));

@@ -14,7 +14,7 @@ import type { Skill } from "../../skill/skill.ts";
 import type { Watcher } from "../../source/watch.ts";
 import { agreeing } from "../approval.ts";
 import { EXIT } from "../exit.ts";
-import { type CallerOptions, discoverToUse, warnOfConfiguration } from "../found.ts";
+import { type CallerOptions, discoverToUse, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJsonLine } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayNotice } from "../say.ts";
@@ -37,7 +37,7 @@ export interface ServeCommandOptions extends CallerOptions {
 /** Serves the skills that are found here until the client has gone, or the command is interrupted. */
 export async function serve({ io, options }: Context<ServeCommandOptions>): Promise<number> {
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   for (const [option, value] of Object.entries(onlyOverHttp(options))) {
     if (options.http === undefined && value !== undefined) {
       throw new SkillError("usage", { message: `${option} is for --http`, fix: "add --http, or leave it out" });
@@ -99,7 +99,7 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
     http.notify.toolsChanged();
   });
   const { length } = serving.visible();
-  if (options.json) printJsonLine(io.stdout, { event: "serving", url: http.url, skills: length });
+  if (options.json) printJsonLine(io.stdout, { type: "serving", url: http.url, skills: length });
   else {
     const out = printer(io.stdout, io.env);
     out.line`${http.url}`;

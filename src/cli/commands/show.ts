@@ -18,6 +18,7 @@ import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { giveCommand, holdingOf, servedBy, switchOn } from "../providers-found.ts";
 import { sayOrigin } from "../supply-origin.ts";
+import { Told } from "../told.ts";
 import { printHanging } from "../wrap.ts";
 import { addressOf } from "./address.ts";
 import { describe } from "./list.ts";
@@ -37,7 +38,7 @@ export async function show({ io, options, args }: Context<{ body?: boolean }>): 
 }
 
 /** A skill that did not load is not simply missing: say why. */
-export function explainMissing(io: Io, { catalog, around }: Discovered, name: string): number {
+export function explainMissing(io: Io, { catalog, around }: Discovered, name: string): never {
   const reasons = catalog.diagnostics.filter(
     (diagnostic) => diagnostic.severity === "error" && isAbout(diagnostic, name),
   );
@@ -45,7 +46,8 @@ export function explainMissing(io: Io, { catalog, around }: Discovered, name: st
   const error = printer(io.stderr, io.env);
   error.line`${error.red("✗")} Skill '${name}' did not load:`;
   for (const diagnostic of reasons) printDiagnostic(error, diagnostic, around);
-  return EXIT.findings;
+  const [{ message = "", fix = "" } = {}] = reasons;
+  throw new Told("not-found", { message: `Skill '${name}' did not load: ${message}`, fix });
 }
 
 function isAbout({ file }: Diagnostic, name: string): boolean {
@@ -59,7 +61,7 @@ function factsOf(skill: Skill, found: Found) {
     ...describe(skill),
     frontmatter: skill.manifest.data,
     tokens: { listed: estimateTokens(promptListing([skill])), full: estimateTokens(skill.body()) },
-    files,
+    files: files.map(({ path, size, executable }) => ({ path, bytes: size, isExecutable: executable })),
     scripts: scriptsOf(skill),
     trust: found.trust.standingOf(skill),
     ...(added ? { added } : {}),
@@ -165,8 +167,8 @@ function printFacts(io: Io, skill: Skill, found: Found, workspace: string | unde
     for (const copy of copies) out.line`  ${addressOf(copy, found)}`;
   }
   if (files.length > 0) out.line`\n${out.bold("Files")}`;
-  for (const { path, size, executable } of files) {
-    out.line`  ${path}  ${out.dim(`${count(size, "byte")}${executable ? ", executable" : ""}`)}`;
+  for (const { path, bytes, isExecutable } of files) {
+    out.line`  ${path}  ${out.dim(`${count(bytes, "byte")}${isExecutable ? ", executable" : ""}`)}`;
   }
   if (diagnostics.length > 0) out.line`\n${out.bold("Findings")}`;
   for (const diagnostic of diagnostics) printDiagnostic(out, diagnostic, found.around);
@@ -181,7 +183,7 @@ function printFile(io: Io, skill: Skill, path: string, asJson: boolean): void {
     });
   }
   const text = Buffer.from(bytes).toString("utf8");
-  if (asJson) printJson(io.stdout, { skill: skill.name, path, text });
+  if (asJson) printJson(io.stdout, { name: skill.name, path, text });
   else printText(io, text);
 }
 

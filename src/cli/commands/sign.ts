@@ -41,7 +41,8 @@ export async function sign({ io, options, args }: Context<SignOptions>): Promise
       out.line`${out.green("✓")} signed ${out.bold(skill.name)}  ${displayPath(done.file, { ...around, workspace: io.cwd })}`;
       out.line`  ${out.dim(done.digest)}`;
     }
-    return { name: skill.name, ...done };
+    const { file: signature, digest, key: fingerprint } = done;
+    return { name: skill.name, file: signature, digest, fingerprint };
   });
   const publicKey = publicKeyIn(key);
   const facts = { fingerprint: fingerprintOf(publicKey), publicKey: publicKey.toString("base64") };

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { fingerprintOf, fromBase64, openSigners, publicKeyFrom } from "../../host/signers.ts";
+import { fingerprintOf, fromBase64, openSigners, publicKeyFrom, type Signer } from "../../host/signers.ts";
 import { quoted } from "../../policy/trust.ts";
 import { SkillError } from "../../shared/error.ts";
 import { nearest, oneLine } from "../../shared/text.ts";
@@ -16,7 +16,7 @@ export async function listSigners({ io, options }: Context<object>): Promise<num
   const list = signers.list();
   const out = printer(io.stdout, io.env);
   const error = printer(io.stderr, io.env);
-  if (options.json) printJson(io.stdout, { signers: list });
+  if (options.json) printJson(io.stdout, { signers: list.map(asJson) });
   else {
     for (const { name, fingerprint, at } of list) {
       out.line`${out.bold(name)}  ${out.dim(`since ${at.slice(0, 10)}`)}`;
@@ -30,7 +30,17 @@ export async function listSigners({ io, options }: Context<object>): Promise<num
   return EXIT.findings;
 }
 
+function asJson({ name, fingerprint, key: publicKey, at }: Signer): object {
+  return { name, fingerprint, publicKey, at };
+}
+
 export async function addSigner({ io, options, args: [name = "", ...words] }: Context<object>): Promise<number> {
+  // Nothing that may be a private key becomes a name, which is shown.
+  if ((fromBase64(name)?.length ?? 0) >= SHORTEST_KEY)
+    throw new SkillError("usage", {
+      message: "There is a key where a name is wanted",
+      fix: "the name comes first: skillet signers add alice KEY",
+    });
   const given = words.join(" "); // A key that was pasted without quotes is several words.
   const key = publicKeyFrom(fromBase64(given) ? given : (textOfFile(resolve(io.cwd, given)) ?? given));
   const fingerprint = fingerprintOf(key);
@@ -59,7 +69,7 @@ export async function removeSigner({ io, options, args: [name = ""] }: Context<o
     });
   }
   const out = printer(io.stdout, io.env);
-  if (options.json) printJson(io.stdout, { removed: gone });
+  if (options.json) printJson(io.stdout, { removed: asJson(gone) });
   else {
     out.line`${out.green("✓")} signatures of ${out.bold(name)} count no longer; to let them count again:`;
     out.line`    ${out.cyan(`skillet signers add ${quoted(name)} ${gone.key}`)}`;
@@ -67,6 +77,7 @@ export async function removeSigner({ io, options, args: [name = ""] }: Context<o
   return EXIT.fine;
 }
 
+const SHORTEST_KEY = 32;
 const LARGEST = 64 * 1024;
 
 /** Nothing when there is no such file: then it is a key, or none. */

@@ -1,6 +1,7 @@
 import type { Discovered } from "../../host/discover.ts";
 import type { SkillStatistics, Total } from "../../host/statistics.ts";
 import { unavailability } from "../../policy/policy.ts";
+import { defined } from "../../shared/defined.ts";
 import { byText, count, grouped, oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
@@ -23,7 +24,7 @@ export async function stats({ io, options }: Context<StatsOptions>): Promise<num
   const skills = [...statistics.perSkill(from)].sort((a, b) => b.runs - a.runs || byText(a.skill, b.skill));
   const total = statistics.total(from);
   const neverUsed = namesWithout(skills, found);
-  if (options.json) printJson(io.stdout, { ...(since ? { since } : {}), skills, total, neverUsed });
+  if (options.json) printJson(io.stdout, { ...(since ? { since } : {}), skills: skills.map(asJson), total, neverUsed });
   else if (skills.length === 0) sayNothing(io, since, neverUsed);
   else {
     const out = printer(io.stdout, io.env);
@@ -32,6 +33,10 @@ export async function stats({ io, options }: Context<StatsOptions>): Promise<num
     for (const line of folded(since ? "not used since then: " : "never used: ", neverUsed, out)) out.line`${line}`;
   }
   return code;
+}
+
+function asJson({ skill, lastUse, ...counts }: SkillStatistics): object {
+  return { name: skill, ...counts, ...defined({ lastUseAt: lastUse }) };
 }
 
 function namesWithout(skills: readonly SkillStatistics[], found: Discovered): string[] {

@@ -8,7 +8,7 @@ import { SkillError } from "../../shared/error.ts";
 import { isInside, realPlace } from "../../shared/inside.ts";
 import { displayPath, type Surroundings } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, type Found, warnOfConfiguration, withCapabilities } from "../found.ts";
+import { discoverFor, type Found, requireConfiguration, withCapabilities } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { CommonOptions, Context } from "../program.ts";
@@ -30,7 +30,7 @@ export function disable(context: Context<SwitchOptions>): Promise<number> {
 /** Writes it down for all of the skills or none, then looks what holds: the other file may say otherwise. */
 async function switchTo(isOn: boolean, { io, options, args }: Context<SwitchOptions>): Promise<number> {
   const found = await discoverFor(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const { around, catalog } = found;
   const missing = args.find((name) => !catalog.has(name));
   if (missing !== undefined) return explainMissing(io, found, missing);
@@ -72,7 +72,7 @@ async function namesIn(file: string, isOn: boolean, owner: "user" | "workspace")
 function projectConfig({ workspace }: Surroundings): string {
   const file = join(workspace, ".skillet", "config.toml");
   if (isInside(realPlace(workspace), realPlace(file))) return file;
-  throw new SkillError("outside", {
+  throw new SkillError("target-outside", {
     message: `${file} is a link that leaves the workspace, so nothing was written`,
     fix: "look where it leads, and put a file in its place",
   });

@@ -2,9 +2,10 @@ import type { Discovered } from "../../host/discover.ts";
 import type { Notice } from "../../host/sandbox.ts";
 import { oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, warnOfConfiguration } from "../found.ts";
-import { type Io, type Printer, printer, printJson } from "../io.ts";
+import { discoverToUse, requireConfiguration } from "../found.ts";
+import { type Io, type Printer, printer, printJson, untilInterrupted } from "../io.ts";
 import type { Context } from "../program.ts";
+import { waitingFor } from "../progress.ts";
 import { sayNotice } from "../say.ts";
 import { sayServers, serversOf } from "../servers.ts";
 import { takesOf } from "../takes.ts";
@@ -15,18 +16,23 @@ import { explainMissing } from "./show.ts";
 export async function tools({ io, options, args }: Context<object>): Promise<number> {
   const [name] = args;
   const found = await discoverToUse(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const named = name === undefined ? undefined : found.catalog.find(name);
-  const server = name === undefined || named ? undefined : await openServer(found, name);
+  const server = await waitingFor(io, `starting ${name}`, () =>
+    name === undefined || named ? undefined : untilInterrupted(io, () => openServer(found, name)),
+  );
   if (name !== undefined && !named && !server) return explainMissing(io, found, name);
   const rows: ToolRow[] = server ? [server] : [];
   server?.close();
-  for (const skill of server ? [] : named ? [named] : skillsWithTools(found)) {
-    for (const row of await openTools(found, [skill])) {
-      row.close(); // One thread at a time.
-      rows.push(row);
+  await waitingFor(io, "importing toolsets", async ({ at }) => {
+    for (const skill of server ? [] : named ? [named] : skillsWithTools(found)) {
+      at(`importing the tools of ${skill.name}`);
+      for (const row of await untilInterrupted(io, () => openTools(found, [skill]))) {
+        row.close(); // One thread at a time.
+        rows.push(row);
+      }
     }
-  }
+  });
   if (options.json) printJson(io.stdout, { skills: rows.map(asData) });
   else {
     for (const row of rows) printRow(io, row);
@@ -63,12 +69,12 @@ const WAITING = new Set(["untrusted", "changed"]);
 
 function asData({ name, source, tools, problems }: ToolRow): object {
   return {
-    skill: name,
+    name,
     source,
     tools: tools.map((tool) => ({
       name: tool.name,
       description: tool.description,
-      changes: tool.effect !== undefined,
+      isMutating: tool.effect !== undefined,
       inputSchema: tool.inputSchema,
     })),
     problems,

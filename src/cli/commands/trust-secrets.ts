@@ -10,6 +10,7 @@ import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import type { Found } from "../found.ts";
 import { type Io, isAgreed, printer, printJson } from "../io.ts";
+import { notAgreed } from "../told.ts";
 
 interface SecretsOptions {
   secrets: string;
@@ -33,10 +34,7 @@ export async function trustSecrets(io: Io, found: Found, options: SecretsOptions
   if (before) out.line`  given to    ${shown(before)}`;
   if (isNew) out.line`  to be given ${shown({ source, place: folder ?? file ?? "" })}`;
   if (isNew && !options.yes && !(await isAgreed(io, "Give this to this copy, and no longer to another?"))) {
-    const error = printer(io.stderr, io.env);
-    error.line`${error.red("✗")} not given${io.ask ? "" : ": nobody was asked, since this is no terminal"}`;
-    if (!io.ask) error.line`  look at the skill, then say --yes`;
-    return EXIT.refused;
+    throw notAgreed(io, "not given", "look at the skill, then say --yes");
   }
   if (isNew) grants.grant(skill);
   if (options.json)

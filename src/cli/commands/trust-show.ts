@@ -40,7 +40,8 @@ export function showSubject(out: Printer, subject: Subject, found: Discovered): 
     const { bytes } = file;
     const kind = before ? kinds.get(path) : isCode(skill, path, file) ? "added" : undefined;
     if (path === "SKILL.md" && kind === undefined) continue;
-    out.line`  ${path}  ${out.dim(sizeOf(file))}${kind && before ? out.yellow(` ${kind}`) : ""}`;
+    const mode = kind === "mode" ? ` ${subject.there?.[path]?.mode ?? ""}` : "";
+    out.line`  ${path}  ${out.dim(sizeOf(file))}${kind && before ? out.yellow(` ${kind}${mode}`) : ""}`;
     // What was prose before was not shown then.
     const was = before && kind === "changed" ? bytesBefore(path, subject, found) : new Uint8Array();
     if (kind !== undefined && kind !== "mode")

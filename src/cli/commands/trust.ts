@@ -12,9 +12,10 @@ import { type Skill, withBody } from "../../skill/skill.ts";
 import { copySkill } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, warnOfConfiguration, withCapabilities } from "../found.ts";
+import { discoverFor, folderSaid, requireConfiguration, withCapabilities } from "../found.ts";
 import { type Io, isAgreed, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { notAgreed } from "../told.ts";
 import { type Subject, showSubject } from "./trust-show.ts";
 
 interface TrustOptions {
@@ -28,7 +29,7 @@ interface TrustOptions {
 export async function trust({ io, options, args: [given] }: Context<TrustOptions>): Promise<number> {
   const found = await discoverFor(io, options);
   const { around } = found;
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const { secrets } = options;
   if (secrets !== undefined)
     return (await import("./trust-secrets.ts")).trustSecrets(io, await withCapabilities(found), {
@@ -39,20 +40,19 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
   if (options.revoke) return revoke(io, found, given, options.json ?? false);
   const skills = meant(found, given, io.cwd);
   const subjects = skills.map((skill) => subject(skill, found));
-  if (!options.json) for (const one of subjects) showSubject(printer(io.stdout, io.env), one, found);
+  const shown = printer(options.json ? io.stderr : io.stdout, io.env);
+  const isAsking = io.ask !== undefined && !options.yes;
+  for (const one of options.json && !isAsking ? [] : subjects) showSubject(shown, one, found);
   const waiting = subjects.filter(({ before, changes }) => before === undefined || changes.length > 0);
   if (waiting.length > 0 && !options.yes && !(await isAgreed(io, question(waiting)))) {
-    const error = printer(io.stderr, io.env);
-    error.line`${error.red("✗")} not trusted${io.ask ? "" : ": nobody was asked, since this is no terminal"}`;
-    if (!io.ask) error.line`  look at it, then say --yes`;
-    return EXIT.refused;
+    throw notAgreed(io, "not trusted", "look at it, then say --yes");
   }
   grant(found, waiting);
   if (options.json) {
     printJson(io.stdout, {
       trusted: subjects.map(({ skill, copy, changes }) => ({
         name: skill.name,
-        path: placeOf(skill),
+        place: placeOf(skill),
         digest: copy.digest,
         changes,
       })),
@@ -134,7 +134,7 @@ function meant({ catalog, trust: given, around }: Discovered, wanted: string | u
   const inside = asking.filter((skill) => isInside(root, placeOf(skill)) || isInside(placeOf(skill), root));
   if (inside.length > 0) return inside;
   throw new SkillError("not-found", {
-    message: `There is no skill in ${displayPath(path, around)} that waits for trust`,
+    message: `There is no skill in ${folderSaid(path, around)} that waits for trust`,
     fix:
       asking.length === 0
         ? "`skillet list` shows where each skill comes from"
@@ -152,14 +152,14 @@ function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJs
       .map((skill) => [placeOf(skill), skill]),
   );
   const rows = given.list().map(([path, { name, digest, at }]) => {
-    return { name, path, digest, at, state: stateOf(path, skills.get(path), given) };
+    return { name, place: path, digest, at, state: stateOf(path, skills.get(path), given) };
   });
   if (asJson) printJson(io.stdout, { trusted: rows });
   const out = printer(io.stdout, io.env);
   if (!asJson) {
-    for (const { name, path, at, state } of rows) {
+    for (const { name, place, at, state } of rows) {
       const mark = state === "unchanged" ? out.green("✓") : out.yellow("!");
-      out.line`${mark} ${out.bold(name)}  ${displayPath(path, around)}  ${out.dim(`trusted ${at.slice(0, 10)}, ${state}`)}`;
+      out.line`${mark} ${out.bold(name)}  ${displayPath(place, around)}  ${out.dim(`trusted ${at.slice(0, 10)}, ${state}`)}`;
     }
     if (rows.length === 0)
       printer(io.stderr, io.env).line`${given.problem() ?? "nothing has been trusted yet: `skillet trust PATH` does"}`;
@@ -195,7 +195,7 @@ function revoke(
   }
   if (places.length === 0) {
     throw new SkillError("not-found", {
-      message: `Nothing in ${displayPath(path, around)} has been trusted`,
+      message: `Nothing in ${folderSaid(path, around)} has been trusted`,
       fix: "`skillet trust --list` shows what has been",
     });
   }

@@ -8,7 +8,7 @@ import { type Refetched, refetch } from "../../supply/refetch.ts";
 import { inStaging } from "../../supply/staging.ts";
 import { planUpdate } from "../../supply/update.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, surroundingsFor, warnOfConfiguration } from "../found.ts";
+import { discoverFor, requireConfiguration, surroundingsFor } from "../found.ts";
 import { printer, printJson } from "../io.ts";
 import { lockedPlace, named, sayNothingAdded } from "../locked-skills.ts";
 import type { Context } from "../program.ts";
@@ -20,6 +20,7 @@ interface UpdateOptions {
   yes?: boolean;
   dryRun?: boolean;
   show?: boolean;
+  requireSignature?: boolean;
   conflicts?: "mine" | "theirs";
 }
 
@@ -29,12 +30,12 @@ export async function update({ io, options, args }: Context<UpdateOptions>): Pro
   const { place } = locked;
   const entries = named(locked, args);
   const found = await discoverFor(io, options);
-  if (!warnOfConfiguration(io, found)) return EXIT.usage;
+  requireConfiguration(io, found);
   const { around, home } = found;
   if (entries.length === 0) {
     printer(io.stderr, io.env).line`${sayNothingAdded(locked)}`;
     if (options.json)
-      printJson(io.stdout, { place: place.folder, dryRun: options.dryRun ?? false, skills: [], problems: [] });
+      printJson(io.stdout, { folder: place.folder, isDryRun: options.dryRun ?? false, skills: [], problems: [] });
     return EXIT.fine;
   }
   const updating = async (work: string) => {
@@ -50,7 +51,7 @@ export async function update({ io, options, args }: Context<UpdateOptions>): Pro
         const originals = openOriginals(home);
         const merging = { work: join(work, "merged"), conflicts: options.conflicts };
         const planned = planUpdate({ name, entry, place, prepared, provenance, originals, ...merging });
-        return [{ name, prepared, ...(planned.is === "up-to-date" ? { is: "same" } : planned) }];
+        return [{ name, prepared, ...(planned.is === "up-to-date" ? { ...planned, is: "same" } : planned) }];
       } catch (problem) {
         if (!(problem instanceof SkillError)) throw problem;
         problems.push({ name, error: problem });
@@ -60,5 +61,5 @@ export async function update({ io, options, args }: Context<UpdateOptions>): Pro
     const additions = entries.flatMap(([name, entry]) => plan(name, entry, fetched.get(name)));
     return agreeAndPut(additions, { io, options, found, place, work, verb: "Update", problems });
   };
-  return unlessStopped(io, "nothing was updated", () => inStaging(home, updating));
+  return unlessStopped("nothing was updated", () => inStaging(home, updating));
 }

@@ -3,7 +3,7 @@ import { LOCK_FILE } from "../../host/lock/format.ts";
 import { openStamps } from "../../host/lock/stamps.ts";
 import { openSigners } from "../../host/signers.ts";
 import { quoted } from "../../policy/trust.ts";
-import { count } from "../../shared/text.ts";
+import { count, grouped } from "../../shared/text.ts";
 import { checkSignature, type SignatureState } from "../../supply/signature.ts";
 import type { SkillsPlace } from "../../supply/skills-place.ts";
 import { unlockedIn, type Verified, verifySkill } from "../../supply/verify.ts";
@@ -13,6 +13,8 @@ import { type Io, type Printer, printer, printJson } from "../io.ts";
 import { type LockedPlace, lockedPlace, named } from "../locked-skills.ts";
 import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
+import { openWaiting } from "../progress.ts";
+import { signatureAsJson } from "../supply-json.ts";
 import { saySignature, showDrift } from "../supply-words.ts";
 import { printHanging } from "../wrap.ts";
 
@@ -31,10 +33,12 @@ export async function verify({ io, options, args }: Context<VerifyOptions>): Pro
   const places = [...(options.project ? [] : [false]), true].map((isProject) => lockedPlace(around, isProject));
   const stamps = openStamps(around.skilletHome);
   const signers = openSigners(around.skilletHome);
+  const waiting = openWaiting(io, "comparing with the lock");
   const rows = places.flatMap((locked): Row[] => {
     const { place } = locked;
     const entries = chosen(locked, args, places);
-    const verified = entries.map(([name, entry]) => {
+    const verified = entries.map(([name, entry], index) => {
+      waiting.at(`comparing ${grouped(index + 1)} of ${count(entries.length, "skill")} with the lock`);
       const isEdited = entry.upstream !== undefined;
       const one = { ...verifySkill(place, name, entry, options.full ? undefined : stamps), isEdited };
       if (!options.requireSignature) return one;
@@ -49,9 +53,10 @@ export async function verify({ io, options, args }: Context<VerifyOptions>): Pro
       place,
     }));
   });
+  waiting.end();
   const wrong = rows.filter(isWrong);
   if (options.json) {
-    const skills = rows.map(({ place, ...row }) => ({ ...verifiedAsJson(row), place: place.folder }));
+    const skills = rows.map(({ place: { folder, isProject }, ...row }) => ({ ...asJson(row), folder, isProject }));
     printJson(io.stdout, { skills, wrong: wrong.length });
   } else print(io, rows, wrong, options.workspace);
   return wrong.length > 0 ? EXIT.findings : EXIT.fine;
@@ -60,6 +65,10 @@ export async function verify({ io, options, args }: Context<VerifyOptions>): Pro
 /** For programs. */
 export function verifiedAsJson({ name, is, ...more }: Verified): object {
   return { name, state: is, ...more };
+}
+
+function asJson({ signature, ...row }: Omit<Row, "place">): object {
+  return { ...verifiedAsJson(row as Verified), ...(signature ? { signature: signatureAsJson(signature) } : {}) };
 }
 
 /** A name is looked for in all places, and must be in one. */
@@ -79,10 +88,13 @@ const MOST_SHOWN = 50;
 function print(io: Io, rows: readonly Row[], wrong: readonly Row[], workspace: string | undefined): void {
   const out = printer(io.stdout, io.env);
   for (const row of wrong.slice(0, MOST_SHOWN)) {
-    out.line`${out.red("✗")} ${out.bold(row.name)} ${said(row)} ${out.dim(`(${row.place.shown})`)}`;
+    const isUnsigned = row.is === "as-locked"; // Then that is all that is wrong with it.
+    const what = isUnsigned ? saySignature(row.signature) : said(row);
+    out.line`${out.red("✗")} ${out.bold(row.name)} ${what} ${out.dim(`(${row.place.shown})`)}`;
     if (row.is === "changed") showDrift(out, row.drift);
     if (row.is === "unreadable") printHanging(out, "    ", [row.why], { indent: 4 });
-    if (row.signature && row.signature.state !== "valid") out.line`    it ${saySignature(row.signature)}`;
+    if (!isUnsigned && row.signature && row.signature.state !== "valid")
+      out.line`    it ${saySignature(row.signature)}`;
   }
   if (wrong.length > MOST_SHOWN) out.line`${out.dim(`… and ${wrong.length - MOST_SHOWN} more: --json has all`)}`;
   if (rows.length === 0) printer(io.stderr, io.env).line`nothing was added yet: \`skillet add SOURCE\` does`;
@@ -92,19 +104,15 @@ function print(io: Io, rows: readonly Row[], wrong: readonly Row[], workspace: s
 }
 
 function said({ is }: Row): string {
-  switch (is) {
-    case "changed":
-      return "is not what its lock says";
-    case "missing":
-      return "is in the lock, and not there";
-    case "unlocked":
-      return `is there, and not in ${LOCK_FILE}`;
-    case "unreadable":
-      return "cannot be compared";
-    default:
-      return "is as its lock says";
-  }
+  return is === "as-locked" ? "" : SAID[is];
 }
+
+const SAID: Record<Exclude<Row["is"], "as-locked">, string> = {
+  changed: "is not what its lock says",
+  missing: "is in the lock, and not there",
+  unlocked: `is there, and not in ${LOCK_FILE}`,
+  unreadable: "cannot be compared",
+};
 
 function sayNext(
   out: Printer,
@@ -112,7 +120,12 @@ function sayNext(
   { wrong, workspace }: { wrong: readonly Row[]; workspace: string | undefined },
 ): void {
   out.line``;
-  out.line`${wrong.length} of ${count(rows.length, "skill")} ${wrong.length === 1 ? "differs" : "differ"}`;
+  const unsigned = wrong.filter(({ is }) => is === "as-locked").length;
+  const differing = wrong.length - unsigned;
+  const all = count(rows.length, "skill");
+  if (differing > 0) out.line`${differing} of ${all} ${differing === 1 ? "differs" : "differ"}`;
+  if (unsigned > 0)
+    out.line`${unsigned} of ${all} ${unsigned === 1 ? "is" : "are"} as locked, and signed by nobody you know`;
   const say = (line: string) => printHanging(out, "  ", [fromHere(line, workspace)], { indent: 2 });
   const changed = wrong.filter(({ is }) => is === "changed");
   if (changed.length > 0) {

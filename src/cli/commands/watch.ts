@@ -15,7 +15,7 @@ export async function watchList({ io, options }: Context<object>): Promise<numbe
   const { around, catalog } = found;
   const out = printer(io.stdout, io.env);
   const shown = catalog.available((skill) => unavailability(skill, found));
-  if (options.json) printJsonLine(io.stdout, { event: "listed", skills: shown.map(describe) });
+  if (options.json) printJsonLine(io.stdout, { type: "listed", skills: shown.map(describe) });
   else printSkills(io, shown, found.trust);
   const print = (mark: ReturnType<typeof out.green>, skills: readonly Skill[]) => {
     for (const skill of skills)
@@ -28,7 +28,7 @@ export async function watchList({ io, options }: Context<object>): Promise<numbe
     ) as [Skill[], Skill[], Skill[]];
     if (options.json) {
       printJsonLine(io.stdout, {
-        event: "changed",
+        type: "changed",
         added: added.map(describe),
         changed: changed.map(describe),
         removed: removed.map(({ name }) => name),

