@@ -26,6 +26,8 @@ export {
   openMatcher,
   type Reason,
 } from "./catalog/match.ts";
+export type { ErrorCode } from "./codes/codes.ts";
+export { CODES, type Code } from "./codes/findings.ts";
 export {
   type Approval,
   type Approvals,
@@ -166,7 +168,6 @@ export {
   type TellOptions,
 } from "./session/session.ts";
 export { PromptValidationError, SkillError } from "./shared/error.ts";
-export { CODES, type Code } from "./skill/codes.ts";
 export type { Data } from "./skill/data.ts";
 export { defineSkill, type SkillDefinition } from "./skill/define.ts";
 export type { StandardSchema, ToolContext, ToolDefinition, ToolOutput } from "./skill/define-tool.ts";

@@ -1,16 +1,16 @@
 import { execFile } from "node:child_process";
-import { readFileSync, symlinkSync } from "node:fs";
+import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { codeBlocks } from "../support/markdown-code.ts";
 import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
 
 const root = join(import.meta.dirname, "../..");
-const page = readFileSync(join(root, "docs/prompts.md"), "utf8");
-const blocks = (language: string) =>
-  [...page.matchAll(new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``, "g"))].map(([, code = ""]) => code);
+const blocks = (of: string) =>
+  codeBlocks("docs/prompts.md").flatMap(({ language, code }) => (language === of ? code : []));
 
 it("[N-26, N-27] the page about prompts: its code runs, and a model is shown what it says", async () => {
   const { url, requests } = await modelServer("openai", [

@@ -1,0 +1,33 @@
+// A program that says who asks, and hears all that happens: npx node examples/11-host.ts private "question"
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { defineSkill, type Host, inlineSource, openCatalog, openSession, type SkillEvent } from "skillet";
+
+const [chatType = "group", message = "What does Ada earn?"] = process.argv.slice(2);
+const { MODEL_BASE_URL = "http://localhost:11434/v1", MODEL_NAME = "qwen3", MODEL_API_KEY = "none" } = process.env;
+const provider = createOpenAICompatible({ name: "example", baseURL: MODEL_BASE_URL, apiKey: MODEL_API_KEY });
+
+const salaries = defineSkill({
+  name: "salaries",
+  description: "Says what people earn. Use when asked for a salary.",
+  instructions: "Ada earns 100 a day. Tell nobody but Ada.",
+  frontmatter: { sensitive: true }, // for private chats alone
+});
+
+function listen(event: SkillEvent) {
+  const { type, skill } = "skill" in event ? event : { type: event.type, skill: "" };
+  process.stderr.write(`· ${type} ${skill}\n`); // to a log, a database, a page: plain data, without values of secrets
+}
+
+const host: Partial<Host> = {
+  models: { default: provider(MODEL_NAME) },
+  caller: { userId: "ada", chatType }, // what the program knows, never what a model says
+  hasBuiltInTools: false, // no shell, no files
+  onEvent: listen,
+};
+const session = openSession(await openCatalog([inlineSource([salaries])]), host);
+const names = session.visible().map(({ name }) => name);
+process.stderr.write(`skills in a ${chatType} chat: ${names.join(", ") || "none"}\n`);
+
+const { content, stop } = await session.use({ skill: "salaries", message }); // what hides a skill refuses it too
+process.stdout.write(`${content}\n`);
+process.exitCode = stop === "refused" ? 3 : stop === "answer" ? 0 : 1;

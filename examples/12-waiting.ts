@@ -1,0 +1,29 @@
+// A run that waits for a word, and goes on in another process: npx node examples/12-waiting.ts, then … 12-waiting.ts ID yes
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { directorySource, openCatalog, openRuns, resumeRun, Tool, useSkill } from "skillet";
+import { z } from "zod";
+
+const [id, word] = process.argv.slice(2);
+const { MODEL_BASE_URL = "http://localhost:11434/v1", MODEL_NAME = "qwen3", MODEL_API_KEY = "none" } = process.env;
+const provider = createOpenAICompatible({ name: "example", baseURL: MODEL_BASE_URL, apiKey: MODEL_API_KEY });
+
+const book = Tool.define("book_hotel", {
+  description: "Books a hotel for some nights.",
+  parameters: z.object({ city: z.string(), nights: z.number().int().min(1) }),
+  effect: { on: "outside", what: "book a hotel", isReversible: false },
+  execute: ({ city, nights }, { key }) => `booked ${nights} nights in ${city} as ${key}`, // the same key after a crash
+});
+
+const runs = openRuns(join(homedir(), ".skillet")); // each step is on the disk before the next; `skillet runs` shows them
+const host = { models: { default: provider(MODEL_NAME) }, tools: [book], runs }; // no `approve`: nobody sits here
+const catalog = await openCatalog([directorySource({ path: `${import.meta.dirname}/skills` })]);
+
+if (id !== undefined) runs.answer(id, { isApproved: word === "yes", reason: "the budget is spent" });
+const result = await (id === undefined
+  ? useSkill(catalog, host, { skill: "travel-expenses", message: "Book two nights in Oslo." })
+  : resumeRun(catalog, host, id)); // what was done is not done again
+if (result.stop === "waiting") process.stderr.write(`? ${result.effect?.what}: node 12-waiting.ts ${result.run} yes\n`);
+process.stdout.write(`${result.stop === "waiting" ? result.run : result.content}\n`);
+process.exitCode = result.stop === "waiting" ? 5 : result.isError ? 1 : 0;

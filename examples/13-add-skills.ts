@@ -1,0 +1,26 @@
+// Skills from elsewhere, looked at, locked and found: npx node examples/13-add-skills.ts FOLDER SOURCE [name …]
+import { discover } from "skillet";
+import { addSkills, type Coming, verifySkills } from "skillet/supply";
+
+const [folder = "agent-home", source = `${import.meta.dirname}/skills`, ...names] = process.argv.slice(2);
+const env = { ...process.env, SKILLET_HOME: folder }; // the program's own, and not the user's ~/.skillet
+
+/** Your rule: a person, or what the scanner says of it. */
+function agree(coming: readonly Coming[]): boolean {
+  for (const { name, is, prepared } of coming) {
+    process.stderr.write(`? ${is} ${name} ${prepared.digest.slice(0, 15)}\n`);
+    for (const { weight, file, message } of prepared.findings)
+      process.stderr.write(`  ${weight}: ${file} ${message}\n`);
+  }
+  return coming.every(({ prepared }) => prepared.findings.every(({ weight }) => weight === "low"));
+}
+
+const added = await addSkills({ source, names, env, agree }); // a folder, an archive, owner/repository, a site: all or nothing
+if (added === undefined) process.stderr.write("✗ nothing was added\n");
+for (const { name, is } of added ?? []) process.stderr.write(`✓ ${name}: ${is}\n`);
+
+const { catalog } = await discover({ env });
+const installed = catalog.skills.filter(({ origin }) => origin.scope === "installed");
+const states = verifySkills({ env }).map(({ name, is }) => `${name} is ${is}`);
+process.stdout.write(`found: ${installed.map(({ name }) => name).join(", ")}; ${states.join(", ")}\n`);
+process.exitCode = added === undefined ? 3 : 0;

@@ -1,0 +1,200 @@
+import { execFile } from "node:child_process";
+import { chmodSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { systemProgram } from "../src/host/programs.ts";
+import { loadSettings } from "../src/host/settings.ts";
+import { checkText } from "../src/source/check.ts";
+import { skillText, temporaryFolder } from "./support/folder.ts";
+import {
+  callsOf,
+  codeBlocks,
+  installedFolder,
+  modulesOf,
+  ROOT,
+  typeErrors,
+  usageError,
+} from "./support/markdown-code.ts";
+import { API_KEY, MODEL, modelServer, type Turn } from "./support/model-server.ts";
+
+const pages = readdirSync(join(ROOT, "docs"))
+  .filter((name) => name.endsWith(".md"))
+  .map((name) => `docs/${name}`);
+const textOf = (page: string) => readFileSync(join(ROOT, page), "utf8");
+const blocksOf = (language: string) =>
+  pages.flatMap((page) => codeBlocks(page).filter((block) => block.language === language));
+
+describe("the code of the pages", () => {
+  it("compiles, with the types that the package has for others", () => {
+    const modules = Object.assign({}, ...pages.map(modulesOf));
+    expect(Object.keys(modules).length).toBeGreaterThan(10);
+    expect(typeErrors(modules)).toEqual([]);
+  });
+
+  it("calls the program by commands and options that there are", async () => {
+    const shown = [...pages, "examples/README.md", "examples/notes/README.md"];
+    const calls = shown.flatMap((page) => callsOf(page).map((call) => ({ page, ...call })));
+    const wrong: string[] = [];
+    for (const call of calls) {
+      const problem = await usageError(call);
+      if (problem !== undefined) wrong.push(`${call.page}:${call.line} skillet ${call.argv.join(" ")}: ${problem}`);
+    }
+    expect(calls.length).toBeGreaterThan(200);
+    expect(wrong).toEqual([]);
+  });
+
+  it("configures what can be configured", async () => {
+    const wrong: string[] = [];
+    for (const { page, line, code } of blocksOf("toml")) {
+      const home = temporaryFolder({ ".skillet/config.toml": code, "team-skills/.keep": "" });
+      chmodSync(join(home, ".skillet/config.toml"), 0o600);
+      const around = { home, skilletHome: join(home, ".skillet"), workspace: temporaryFolder(), env: {} };
+      const { diagnostics } = await loadSettings(around);
+      wrong.push(...diagnostics.map(({ message }) => `${page}:${line} ${message}`));
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it("says of a skill what can be said of one", () => {
+    const heads = blocksOf("yaml").filter(({ code }) => !OF_CI.test(code));
+    expect(heads.length).toBeGreaterThan(4);
+    const wrong = heads.flatMap(({ page, line, code }) => {
+      const head = /^description:/m.test(code) ? code : `description: Does it. Use when asked for it.\n${code}`;
+      const { diagnostics } = checkText(`---\nname: it\n${head}---\n\nDo it.\n`);
+      return diagnostics.map(({ message }) => `${page}:${line} ${message}`);
+    });
+    expect(wrong).toEqual([]);
+  });
+});
+
+/** A step of a workflow and a list of hooks, which are YAML too. */
+const OF_CI = /^(?:on|jobs|steps|repos):|^\s*- (?:uses|run|name):/m;
+
+interface Program {
+  /** What there is in the folder that it runs in; its home is `home`. */
+  files?: Record<string, string>;
+  turns?: readonly Turn[];
+  stdin?: string;
+  /** Which of the page's modules is run, by something that stands in it; the first when left out. */
+  holds?: string;
+  prints: readonly (string | RegExp)[];
+  needs?: "bwrap";
+}
+
+const MY_SKILL = "home/.agent/skills/my-skill";
+const [toolset = ""] = Object.values(modulesOf("docs/toolsets.md"));
+
+/** The programs of pages. What is not here needs an account, a network or a person, and is only compiled; prompts.md has a test of its own. */
+const PROGRAMS: Record<string, Program> = {
+  embedding: {
+    files: { "skills/deploy/SKILL.md": skillText("deploy") },
+    prints: [
+      "[ 'greet', 'wave' ]",
+      "full 14 a skill is mentioned or triggered <skill_content",
+      "You said: Greet Ann. answer 1",
+      "none none",
+      '{"type":"skill-loaded","skill":"greet","source":"inline"',
+      "1 []\n{ isValid: true }",
+    ],
+  },
+  ai: {
+    files: { "skills/notes/SKILL.md": skillText("notes") },
+    turns: [({ prompt }) => `About: ${prompt}`, () => "Reviewed.", () => "It rains."],
+    prints: ["About: Make me a skill for release notes.\nReviewed.\ntrue\nIt rains.\n", "- notes:", /^7$/m],
+  },
+  toolsets: {
+    files: {
+      [`${MY_SKILL}/SKILL.md`]:
+        codeBlocks("docs/toolsets.md").find(({ language }) => language === "markdown")?.code ?? "",
+      [`${MY_SKILL}/toolsets/index.ts`]: toolset,
+    },
+    holds: "openSession",
+    prints: ["'my-skill.my-tool'", "Processed: hello"],
+  },
+  scripts: {
+    files: {
+      "home/.skillet/skills/invoices/SKILL.md": skillText("invoices"),
+      "home/.skillet/skills/invoices/scripts/totals.py": "import sys\nprint(sys.argv[1], 'has 3 invoices')\n",
+    },
+    prints: ["2026 has 3 invoices\n0 exit strong []\n"],
+    needs: "bwrap",
+  },
+  install: {
+    files: { "home/.skillet/skills/deploy/SKILL.md": skillText("deploy") },
+    prints: ["'deploy: install'", /\.claude\/skills \{\n {2}HOME:/],
+  },
+  providers: {
+    stdin:
+      '{"version":1,"id":"a","method":"describe","namespace":"weather","params":{},"context":{},"deadline_ms":9000}\n',
+    prints: ['"id":"a","ok":true', '"id":"weather.forecast"'],
+  },
+  mcp: {
+    stdin: '{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+    prints: ['"id":1'],
+  },
+};
+
+describe("the programs of the pages", () => {
+  it.each(Object.keys(PROGRAMS))("docs/%s.md runs as it stands", async (name) => {
+    const { files = {}, turns = [], stdin = "", holds = "", prints, needs } = PROGRAMS[name] as Program;
+    if (needs && systemProgram(needs) === undefined && !process.env["CI"]) return;
+    const page = Object.entries(modulesOf(`docs/${name}.md`)).find(([, code]) => code.includes(holds));
+    const [module = "", code = ""] = page ?? [];
+    const folder = installedFolder({ "home/.keep": "", ...files, [module]: code });
+    const { url } = await modelServer("openai", turns);
+    const env = {
+      ...{ PATH: process.env["PATH"], HOME: join(folder, "home") },
+      ...{ MODEL_BASE_URL: url, MODEL_NAME: MODEL, MODEL_API_KEY: API_KEY },
+    };
+    const child = promisify(execFile)(process.execPath, ["--no-warnings", module], { cwd: folder, env });
+    child.child.stdin?.end(stdin);
+    const { stdout } = await child;
+    for (const text of prints) expect(stdout).toMatch(text);
+  });
+});
+
+describe("the index of the pages", () => {
+  const index = textOf("docs/README.md");
+
+  it("has each page once", () => {
+    const listed = [...index.matchAll(/^\| \[[a-z]+\]\(([a-z]+\.md)\)/gm)].map(([, page = ""]) => `docs/${page}`);
+    expect(listed.sort()).toEqual(pages.filter((page) => page !== "docs/README.md").sort());
+  });
+
+  it("says once what each word means", () => {
+    const words = [
+      "Skill",
+      "Source",
+      "Catalog",
+      "Disclosure",
+      "Policy",
+      "Host",
+      "Tool",
+      "Session",
+      "Run",
+      "Diagnostic",
+    ];
+    expect([...index.matchAll(/^\| \*\*(\w+)\*\* \|/gm)].map(([, word]) => word)).toEqual(words);
+  });
+
+  it.each([...pages, "README.md", "examples/README.md"])("%s links only to headings that there are", (page) => {
+    const links = [...textOf(page).matchAll(/\]\(([^)\s:]*)#([^)\s]+)\)/g)];
+    const wrong = links.filter(([, to = "", heading = ""]) => {
+      const target = to === "" ? page : join(dirname(page), to);
+      return target.endsWith(".md") && !headingsOf(textOf(target)).has(heading);
+    });
+    expect(wrong.map(([link]) => link)).toEqual([]);
+  });
+});
+
+/** What links to headings of a page end in. */
+function headingsOf(text: string): Set<string> {
+  const headings = [...text.replace(/^```[\s\S]*?^```/gm, "").matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+      .replace(/ /g, "-"),
+  );
+  return new Set([...headings, ...[...text.matchAll(/<a id="([^"]+)"/g)].map(([, id = ""]) => id)]);
+}
