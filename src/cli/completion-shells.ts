@@ -1,5 +1,5 @@
 import type { Word } from "./completion.ts";
-import type { SHELLS } from "./shell-commands.ts";
+import type { SHELLS } from "./rows/shell.ts";
 
 /**
  * How a shell asks, and is answered. Each line of an answer is a word; `:files` and `:folders` say that the shell is to look for those itself.

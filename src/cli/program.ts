@@ -2,23 +2,23 @@ import { Command, type Help } from "commander";
 import { packageVersion } from "../package.ts";
 import { reveal } from "../shared/hidden.ts";
 import { nearest } from "../shared/text.ts";
-import { AUDIT, AUTH, CAPABILITY } from "./capability-commands.ts";
-import { CALL, PACKAGES, SCRIPT, TOOLS, TRUST } from "./code-commands.ts";
-import { CONFIG } from "./config-command.ts";
 import { examples } from "./examples.ts";
-import { EXPORT, INSTALL, UNINSTALL } from "./install-commands.ts";
 import type { Io } from "./io.ts";
-import { DOCTOR, EVAL, EXPLAIN, LIST, SHOW } from "./look-commands.ts";
-import { APPROVE, CANCEL, RESUME, RUNS } from "./run-commands.ts";
-import { SCAN } from "./scan-command.ts";
-import { MCP_CONFIG, SERVE } from "./serve-commands.ts";
-import { COMPLETION, HELP } from "./shell-commands.ts";
-import { SIGN, SIGNERS } from "./sign-commands.ts";
-import { STATS } from "./stats-command.ts";
-import { ADD, OUTDATED, REMOVE, UPDATE, VERIFY } from "./supply-commands.ts";
-import { DISABLE, ENABLE } from "./switch-commands.ts";
-import { CHAT, RUN } from "./use-commands.ts";
-import { CHECK, NEW, SCHEMA, SKILL } from "./write-commands.ts";
+import { AUDIT, AUTH, CAPABILITY } from "./rows/capability.ts";
+import { CALL, PACKAGES, SCRIPT, TOOLS, TRUST } from "./rows/code.ts";
+import { CONFIG } from "./rows/config.ts";
+import { EXPORT, INSTALL, UNINSTALL } from "./rows/install.ts";
+import { DOCTOR, EVAL, EXPLAIN, LIST, SHOW } from "./rows/look.ts";
+import { APPROVE, CANCEL, RESUME, RUNS } from "./rows/run.ts";
+import { SCAN } from "./rows/scan.ts";
+import { MCP_CONFIG, SERVE } from "./rows/serve.ts";
+import { COMPLETION, HELP } from "./rows/shell.ts";
+import { SIGN, SIGNERS } from "./rows/sign.ts";
+import { STATS } from "./rows/stats.ts";
+import { ADD, OUTDATED, REMOVE, UPDATE, VERIFY } from "./rows/supply.ts";
+import { DISABLE, ENABLE } from "./rows/switch.ts";
+import { CHAT, RUN } from "./rows/use.ts";
+import { CHECK, NEW, SCHEMA, SKILL } from "./rows/write.ts";
 
 /** Options that every command takes. */
 export interface CommonOptions {

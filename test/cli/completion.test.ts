@@ -3,7 +3,7 @@ import { chmodSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { commandPaths } from "../../src/cli/program.ts";
-import { SHELLS } from "../../src/cli/shell-commands.ts";
+import { SHELLS } from "../../src/cli/rows/shell.ts";
 import { PROFILES } from "../../src/skill/diagnostic.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";

@@ -12,11 +12,11 @@ import { type Verified, verifySkill } from "../../supply/verify.ts";
 import { EXIT } from "../exit.ts";
 import { surroundingsFor } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
-import { type LockedPlace, lockedPlace, named, sayNothingAdded } from "../locked-skills.ts";
 import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
-import { fetching, unlessStopped } from "../supply-fetch.ts";
-import { notSigned, sayProblems, showDrift } from "../supply-words.ts";
+import { fetching, unlessStopped } from "../supply/fetch.ts";
+import { type LockedPlace, lockedPlace, named, sayNothingAdded } from "../supply/locked-skills.ts";
+import { notSigned, sayProblems, showDrift } from "../supply/words.ts";
 import type { AddOptions } from "./add.ts";
 import { verifiedAsJson } from "./verify.ts";
 

@@ -9,12 +9,12 @@ import { lockedIn } from "../../supply/skills-place.ts";
 import { inStaging } from "../../supply/staging.ts";
 import { discoverFor, printDiagnostic, requireConfiguration, surroundingsFor } from "../found.ts";
 import { type Io, printer } from "../io.ts";
-import { lockedPlace } from "../locked-skills.ts";
 import type { CommonOptions, Context } from "../program.ts";
 import { sayNotice } from "../say.ts";
-import { answerOf, fetching, unlessStopped } from "../supply-fetch.ts";
-import { agreeAndPut } from "../supply-put.ts";
-import { someOf } from "../supply-words.ts";
+import { answerOf, fetching, unlessStopped } from "../supply/fetch.ts";
+import { lockedPlace } from "../supply/locked-skills.ts";
+import { agreeAndPut } from "../supply/put.ts";
+import { someOf } from "../supply/words.ts";
 import { Told } from "../told.ts";
 
 export interface AddOptions {

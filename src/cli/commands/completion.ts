@@ -4,9 +4,9 @@ import { type Wanted, type Word, wantedBy } from "../completion.ts";
 import { COMPLETED } from "../completion-shells.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor } from "../found.ts";
-import { NATIVE_CLIENT_NAMES } from "../install-commands.ts";
 import type { Io } from "../io.ts";
 import { buildProgram, type Context } from "../program.ts";
+import { NATIVE_CLIENT_NAMES } from "../rows/install.ts";
 
 /** Prints the script of a shell; or, asked by it with a line, what can come next. */
 export async function completion({ io, args: [shell, ...line] }: Context<object>): Promise<number> {

@@ -8,7 +8,7 @@ import type { Skill } from "../../skill/skill.ts";
 import { copySkill } from "../../source/digest.ts";
 import { unlockedIn, verifySkill } from "../../supply/verify.ts";
 import type { Printer } from "../io.ts";
-import { lockedPlace } from "../locked-skills.ts";
+import { lockedPlace } from "../supply/locked-skills.ts";
 
 /** What was added, and what the scanner has to say of all skills that did not come with the program. */
 export interface SupplyFacts {

@@ -6,7 +6,7 @@ import { nearest } from "../../shared/text.ts";
 import { shortPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, requireConfiguration } from "../found.ts";
-import { copiesFrom, type Row, STATES, type State, stateOf, titleOf } from "../install-copies.ts";
+import { copiesFrom, type Row, STATES, type State, stateOf, titleOf } from "../install/copies.ts";
 import { type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { printHanging } from "../wrap.ts";

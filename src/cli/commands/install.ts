@@ -13,7 +13,7 @@ import { count } from "../../shared/text.ts";
 import { isFor, type Skill } from "../../skill/skill.ts";
 import { copySkill } from "../../source/digest.ts";
 import { discoverFor, requireConfiguration } from "../found.ts";
-import { type Outcome, printOutcomes } from "../install-words.ts";
+import { type Outcome, printOutcomes } from "../install/words.ts";
 import { type Io, printer } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
 import { openWaiting } from "../progress.ts";

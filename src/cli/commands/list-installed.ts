@@ -5,9 +5,9 @@ import { unlockedIn, type Verified, verifySkill } from "../../supply/verify.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, surroundingsFor, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
-import { lockedPlace } from "../locked-skills.ts";
 import type { Context } from "../program.ts";
-import { sayOrigin } from "../supply-origin.ts";
+import { lockedPlace } from "../supply/locked-skills.ts";
+import { sayOrigin } from "../supply/origin.ts";
 import { printHanging } from "../wrap.ts";
 
 /** What was added, from where, and whether it is as its lock says. */

@@ -7,12 +7,12 @@ import { unmoved } from "../../supply/unmoved.ts";
 import { EXIT } from "../exit.ts";
 import { surroundingsFor } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
-import { type LockedPlace, lockedPlace, named, sayNothingAdded } from "../locked-skills.ts";
 import { fromHere } from "../next-step.ts";
 import type { CommonOptions, Context } from "../program.ts";
-import { fetching, unlessStopped } from "../supply-fetch.ts";
-import { SHORT } from "../supply-origin.ts";
-import { sayProblems } from "../supply-words.ts";
+import { fetching, unlessStopped } from "../supply/fetch.ts";
+import { type LockedPlace, lockedPlace, named, sayNothingAdded } from "../supply/locked-skills.ts";
+import { SHORT } from "../supply/origin.ts";
+import { sayProblems } from "../supply/words.ts";
 
 /** Asks the sources of added skills whether what they have is what was added. */
 export async function outdated({ io, options, args }: Context<{ project?: boolean }>): Promise<number> {

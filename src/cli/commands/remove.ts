@@ -4,8 +4,8 @@ import { change, digestAt } from "../../supply/put.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, requireConfiguration, surroundingsFor } from "../found.ts";
 import { printer, printJson } from "../io.ts";
-import { lockedPlace, named } from "../locked-skills.ts";
 import type { Context } from "../program.ts";
+import { lockedPlace, named } from "../supply/locked-skills.ts";
 
 interface RemoveOptions {
   project?: boolean;

@@ -4,7 +4,7 @@ import { frontmatterSchema } from "../../skill/frontmatter-schema.ts";
 import { EXIT } from "../exit.ts";
 import { printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
-import type { SCHEMA_KINDS } from "../write-commands.ts";
+import type { SCHEMA_KINDS } from "../rows/write.ts";
 
 /** Every schema that is printed, one row each. */
 export const SCHEMAS: Readonly<Record<(typeof SCHEMA_KINDS)[number], { says: string; make(): Data }>> = {

@@ -17,7 +17,7 @@ import { type Io, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { giveCommand, holdingOf, servedBy, switchOn } from "../providers-found.ts";
-import { sayOrigin } from "../supply-origin.ts";
+import { sayOrigin } from "../supply/origin.ts";
 import { Told } from "../told.ts";
 import { printHanging } from "../wrap.ts";
 import { addressOf } from "./address.ts";

@@ -10,10 +10,10 @@ import { planUpdate } from "../../supply/update.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, requireConfiguration, surroundingsFor } from "../found.ts";
 import { printer, printJson } from "../io.ts";
-import { lockedPlace, named, sayNothingAdded } from "../locked-skills.ts";
 import type { Context } from "../program.ts";
-import { fetching, unlessStopped } from "../supply-fetch.ts";
-import { agreeAndPut } from "../supply-put.ts";
+import { fetching, unlessStopped } from "../supply/fetch.ts";
+import { lockedPlace, named, sayNothingAdded } from "../supply/locked-skills.ts";
+import { agreeAndPut } from "../supply/put.ts";
 
 interface UpdateOptions {
   project?: boolean;

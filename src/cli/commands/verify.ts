@@ -10,12 +10,12 @@ import { unlockedIn, type Verified, verifySkill } from "../../supply/verify.ts";
 import { EXIT } from "../exit.ts";
 import { surroundingsFor } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
-import { type LockedPlace, lockedPlace, named } from "../locked-skills.ts";
 import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { openWaiting } from "../progress.ts";
-import { signatureAsJson } from "../supply-json.ts";
-import { saySignature, showDrift } from "../supply-words.ts";
+import { signatureAsJson } from "../supply/json.ts";
+import { type LockedPlace, lockedPlace, named } from "../supply/locked-skills.ts";
+import { saySignature, showDrift } from "../supply/words.ts";
 import { printHanging } from "../wrap.ts";
 
 interface VerifyOptions {

@@ -1,6 +1,6 @@
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
-import { SINCE } from "./since.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
+import { SINCE } from "../since.ts";
 
 /** `skillet audit` and what stands below it. */
 export const AUDIT: Entry = {
@@ -24,14 +24,14 @@ export const AUDIT: Entry = {
           "skillet audit verify",
         ),
       ),
-  load: async () => (await import("./commands/audit.ts")).audit,
+  load: async () => (await import("../commands/audit.ts")).audit,
   commands: {
     verify: {
       define: (command) =>
         command
           .description("say whether every line of the log is as it was written, and none is missing")
           .addHelpText("after", examples("skillet audit verify", "skillet audit verify --json")),
-      load: async () => (await import("./commands/audit.ts")).verifyLog,
+      load: async () => (await import("../commands/audit.ts")).verifyLog,
     },
   },
 };
@@ -50,7 +50,7 @@ export const AUTH: Entry = {
         command
           .description("show who is signed in where, for how long, and where the key of the vault is from; no secret")
           .addHelpText("after", examples("skillet auth list", "skillet auth list --json")),
-      load: async () => (await import("./commands/auth.ts")).listSignedIn,
+      load: async () => (await import("../commands/auth.ts")).listSignedIn,
     },
     login: {
       define: (command) =>
@@ -66,7 +66,7 @@ export const AUTH: Entry = {
             "after",
             examples("skillet auth login github", "skillet auth login github < token.txt", "skillet auth login gog"),
           ),
-      load: async () => (await import("./commands/auth-login.ts")).login,
+      load: async () => (await import("../commands/auth-login.ts")).login,
     },
     revoke: {
       define: (command) =>
@@ -79,7 +79,7 @@ export const AUTH: Entry = {
             "after",
             examples("skillet auth revoke github", "skillet auth revoke gog ada@example.com --yes"),
           ),
-      load: async () => (await import("./commands/auth.ts")).revoke,
+      load: async () => (await import("../commands/auth.ts")).revoke,
     },
     begin: {
       define: (command) =>
@@ -88,7 +88,7 @@ export const AUTH: Entry = {
           .argument("<namespace>", NAMESPACE)
           .option("-s, --scope <scope...>", "what the sign-in is to be good for")
           .addHelpText("after", examples("skillet auth begin github --json | jq -r .flow")),
-      load: async () => (await import("./commands/auth-step.ts")).begin,
+      load: async () => (await import("../commands/auth-step.ts")).begin,
     },
     complete: {
       define: (command) =>
@@ -96,7 +96,7 @@ export const AUTH: Entry = {
           .description("for scripts: complete a sign-in with what is piped in: the address that it led to, a token")
           .argument("<flow>", "as begin printed it")
           .addHelpText("after", examples("skillet auth complete flow_3f2a… < token.txt")),
-      load: async () => (await import("./commands/auth-step.ts")).complete,
+      load: async () => (await import("../commands/auth-step.ts")).complete,
     },
     poll: {
       define: (command) =>
@@ -106,7 +106,7 @@ export const AUTH: Entry = {
           )
           .argument("<flow>", "as begin printed it")
           .addHelpText("after", examples("skillet auth poll flow_3f2a…")),
-      load: async () => (await import("./commands/auth-step.ts")).poll,
+      load: async () => (await import("../commands/auth-step.ts")).poll,
     },
   },
 };
@@ -124,7 +124,7 @@ export const CAPABILITY: Entry = {
           .description("show who serves capabilities, whether they are ready, what they do, and which skills have them")
           .argument("[namespace]", "only this one")
           .addHelpText("after", examples("skillet capability list", "skillet capability list notes --json")),
-      load: async () => (await import("./commands/capability.ts")).listCapabilities,
+      load: async () => (await import("../commands/capability.ts")).listCapabilities,
     },
     check: {
       define: (command) =>
@@ -141,7 +141,7 @@ export const CAPABILITY: Entry = {
               "skillet capability check notes --inputs inputs.json --changes",
             ),
           ),
-      load: async () => (await import("./commands/capability-check.ts")).checkCapability,
+      load: async () => (await import("../commands/capability-check.ts")).checkCapability,
     },
     grant: {
       define: (command) =>
@@ -151,7 +151,7 @@ export const CAPABILITY: Entry = {
           .argument("<capability...>", "what it is given, as in notes.notes")
           .option("-y, --yes", "do not ask; needed where there is no terminal")
           .addHelpText("after", examples("skillet capability grant note-taker notes.notes")),
-      load: async () => (await import("./commands/capability-grant.ts")).grant,
+      load: async () => (await import("../commands/capability-grant.ts")).grant,
     },
     ungrant: {
       define: (command) =>
@@ -161,7 +161,7 @@ export const CAPABILITY: Entry = {
           .argument("<capability...>", "what is taken from it")
           .option("-y, --yes", "do not ask when another copy of this name loses it")
           .addHelpText("after", examples("skillet capability ungrant note-taker notes.notes")),
-      load: async () => (await import("./commands/capability-grant.ts")).ungrant,
+      load: async () => (await import("../commands/capability-grant.ts")).ungrant,
     },
   },
 };

@@ -1,6 +1,6 @@
 import { Option } from "commander";
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** `skillet scan`. */
 export const SCAN: Entry = {
@@ -32,5 +32,5 @@ export const SCAN: Entry = {
           "skillet scan --format sarif > scan.sarif",
         ),
       ),
-  load: async () => (await import("./commands/scan.ts")).scan,
+  load: async () => (await import("../commands/scan.ts")).scan,
 };

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** `skillet run`. */
 export const RUN: Entry = {
@@ -22,7 +22,7 @@ export const RUN: Entry = {
         'skillet run research "what is new in SQLite" --dry-run',
       ),
     ),
-  load: async () => (await import("./commands/run.ts")).run,
+  load: async () => (await import("../commands/run.ts")).run,
 };
 
 /** `skillet chat`. */
@@ -36,7 +36,7 @@ export const CHAT: Entry = {
       "after",
       examples("skillet chat", 'skillet chat "List available skills"', 'skillet chat "Use the host-report skill"'),
     ),
-  load: async () => (await import("./commands/chat.ts")).chat,
+  load: async () => (await import("../commands/chat.ts")).chat,
 };
 
 /** Options of whatever uses skills. */

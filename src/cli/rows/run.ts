@@ -1,8 +1,8 @@
 import { Option } from "commander";
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
-import { SINCE } from "./since.ts";
-import { seeing } from "./use-commands.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
+import { SINCE } from "../since.ts";
+import { seeing } from "./use.ts";
 
 /** `skillet runs` and what stands below it. */
 export const RUNS: Entry = {
@@ -27,7 +27,7 @@ export const RUNS: Entry = {
           "skillet runs show last",
         ),
       ),
-  load: async () => (await import("./commands/runs.ts")).runs,
+  load: async () => (await import("../commands/runs.ts")).runs,
   commands: {
     show: {
       define: (command) =>
@@ -36,7 +36,7 @@ export const RUNS: Entry = {
           .argument("<id>", "a run, the beginning or end of its id, or `last`")
           .option("--full", "all of the result, and of what was called")
           .addHelpText("after", examples("skillet runs show last", "skillet runs show 3f2a91c0 --full")),
-      load: async () => (await import("./commands/runs-show.ts")).showRun,
+      load: async () => (await import("../commands/runs-show.ts")).showRun,
     },
     prune: {
       define: (command) =>
@@ -49,7 +49,7 @@ export const RUNS: Entry = {
             "after",
             examples("skillet runs prune --dry-run", "skillet runs prune --older-than 7 --keep 100"),
           ),
-      load: async () => (await import("./commands/runs-prune.ts")).pruneRuns,
+      load: async () => (await import("../commands/runs-prune.ts")).pruneRuns,
     },
   },
 };
@@ -63,7 +63,7 @@ export const RESUME: Entry = {
         .argument("<id>", "a run, the beginning or end of its id, or `last`")
         .option("-m, --model <alias>", "another model from here on, as skillet run takes it"),
     ).addHelpText("after", examples("skillet resume last", "skillet resume 3f2a91c0 --model fast")),
-  load: async () => (await import("./commands/resume.ts")).resume,
+  load: async () => (await import("../commands/resume.ts")).resume,
 };
 
 /** `skillet approve`. */
@@ -103,7 +103,7 @@ export const APPROVE: Entry = {
           "skillet approve --forget mailer",
         ),
       ),
-  load: async () => (await import("./commands/approve.ts")).approve,
+  load: async () => (await import("../commands/approve.ts")).approve,
 };
 
 /** `skillet cancel`. */
@@ -113,5 +113,5 @@ export const CANCEL: Entry = {
       .description("call a run off, also one that another process is at")
       .argument("<id>", "a run, the beginning or end of its id, or `last`")
       .addHelpText("after", examples("skillet cancel 3f2a91c0")),
-  load: async () => (await import("./commands/cancel.ts")).cancel,
+  load: async () => (await import("../commands/cancel.ts")).cancel,
 };

@@ -1,5 +1,5 @@
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** `skillet config` and what stands below it. */
 export const CONFIG: Entry = {
@@ -16,7 +16,7 @@ export const CONFIG: Entry = {
           "skillet config set skills.research.PERPLEXITY_API_KEY < key.txt",
         ),
       ),
-  load: async () => (await import("./commands/config.ts")).showConfig,
+  load: async () => (await import("../commands/config.ts")).showConfig,
   commands: {
     get: {
       define: (command) =>
@@ -32,7 +32,7 @@ export const CONFIG: Entry = {
               "skillet config get skills.research.PERPLEXITY_API_KEY --show-secrets",
             ),
           ),
-      load: async () => (await import("./commands/config-get.ts")).getConfig,
+      load: async () => (await import("../commands/config-get.ts")).getConfig,
     },
     set: {
       define: (command) =>
@@ -50,7 +50,7 @@ export const CONFIG: Entry = {
               "pass show perplexity | skillet config set skills.research.PERPLEXITY_API_KEY",
             ),
           ),
-      load: async () => (await import("./commands/config.ts")).setConfig,
+      load: async () => (await import("../commands/config.ts")).setConfig,
     },
     unset: {
       define: (command) =>
@@ -58,14 +58,14 @@ export const CONFIG: Entry = {
           .description("take one value out of your config.toml")
           .argument("<key>", "a key, as skills.research.model")
           .addHelpText("after", examples("skillet config unset skills.research.model")),
-      load: async () => (await import("./commands/config.ts")).unsetConfig,
+      load: async () => (await import("../commands/config.ts")).unsetConfig,
     },
     path: {
       define: (command) =>
         command
           .description("print where your config.toml is, whether it is there or not")
           .addHelpText("after", examples('$EDITOR "$(skillet config path)"')),
-      load: async () => (await import("./commands/config.ts")).configPath,
+      load: async () => (await import("../commands/config.ts")).configPath,
     },
   },
 };

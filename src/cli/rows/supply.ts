@@ -1,6 +1,6 @@
 import { Option } from "commander";
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 const PROJECT = "in this workspace, in place of all of them: .agents/skills";
 
@@ -35,7 +35,7 @@ export const ADD: Entry = {
           "skillet add --frozen --project",
         ),
       ),
-  load: async () => (await import("./commands/add.ts")).add,
+  load: async () => (await import("../commands/add.ts")).add,
 };
 
 /** `skillet update`. */
@@ -59,7 +59,7 @@ export const UPDATE: Entry = {
         "after",
         examples("skillet update --dry-run", "skillet update deploy", "skillet update deploy --conflicts mine"),
       ),
-  load: async () => (await import("./commands/update.ts")).update,
+  load: async () => (await import("../commands/update.ts")).update,
 };
 
 /** `skillet remove`. */
@@ -72,7 +72,7 @@ export const REMOVE: Entry = {
       .option("-n, --dry-run", "show what would be removed, and remove nothing")
       .option("--force", "also those that you changed")
       .addHelpText("after", examples("skillet remove deploy", "skillet remove deploy --project")),
-  load: async () => (await import("./commands/remove.ts")).remove,
+  load: async () => (await import("../commands/remove.ts")).remove,
 };
 
 /** `skillet verify`. */
@@ -88,7 +88,7 @@ export const VERIFY: Entry = {
         "after",
         examples("skillet verify", "skillet verify deploy --full", "skillet verify --project --json"),
       ),
-  load: async () => (await import("./commands/verify.ts")).verify,
+  load: async () => (await import("../commands/verify.ts")).verify,
 };
 
 /** `skillet outdated`. */
@@ -99,5 +99,5 @@ export const OUTDATED: Entry = {
       .argument("[skill...]", "skills; all that were added when left out")
       .option("--project", PROJECT)
       .addHelpText("after", examples("skillet outdated", "skillet outdated --json")),
-  load: async () => (await import("./commands/outdated.ts")).outdated,
+  load: async () => (await import("../commands/outdated.ts")).outdated,
 };

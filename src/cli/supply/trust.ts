@@ -1,11 +1,11 @@
 import { join } from "node:path";
-import type { Discovered } from "../host/discover.ts";
-import type { Skill } from "../skill/skill.ts";
-import { digestOf } from "../source/digest.ts";
-import { readFolderSkill } from "../source/folder-skill.ts";
-import type { Coming } from "../supply/add-skills.ts";
-import { type Tree, writeTree } from "../supply/read-tree.ts";
-import type { SkillsPlace } from "../supply/skills-place.ts";
+import type { Discovered } from "../../host/discover.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { digestOf } from "../../source/digest.ts";
+import { readFolderSkill } from "../../source/folder-skill.ts";
+import type { Coming } from "../../supply/add-skills.ts";
+import { type Tree, writeTree } from "../../supply/read-tree.ts";
+import type { SkillsPlace } from "../../supply/skills-place.ts";
 
 const ORIGIN = { scope: "workspace", source: ".agents/skills" } as const;
 

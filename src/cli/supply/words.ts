@@ -1,14 +1,14 @@
-import { type Drift, driftOf } from "../host/lock/drift.ts";
-import { isCode } from "../host/trust.ts";
-import { type ScanFinding, WEIGHTS } from "../scan/finding.ts";
-import { SkillError } from "../shared/error.ts";
-import { count } from "../shared/text.ts";
-import type { Coming } from "../supply/add-skills.ts";
-import type { Conflict } from "../supply/merge.ts";
-import { lockedFilesOf } from "../supply/read-tree.ts";
-import type { SignatureState } from "../supply/signature.ts";
-import type { Printer } from "./io.ts";
-import { sayNotice } from "./say.ts";
+import { type Drift, driftOf } from "../../host/lock/drift.ts";
+import { isCode } from "../../host/trust.ts";
+import { type ScanFinding, WEIGHTS } from "../../scan/finding.ts";
+import { SkillError } from "../../shared/error.ts";
+import { count } from "../../shared/text.ts";
+import type { Coming } from "../../supply/add-skills.ts";
+import type { Conflict } from "../../supply/merge.ts";
+import { lockedFilesOf } from "../../supply/read-tree.ts";
+import type { SignatureState } from "../../supply/signature.ts";
+import type { Printer } from "../io.ts";
+import { sayNotice } from "../say.ts";
 
 /** Some names, and how many more there are. */
 export function someOf(names: readonly string[], most = 20): string {

@@ -1,9 +1,9 @@
-import { parseMarkdown } from "../skill/document.ts";
-import { type Manifest, readManifest } from "../skill/manifest.ts";
-import { declaredVariables, requirementsOf } from "../skill/needs.ts";
-import { scriptsOf } from "../skill/script.ts";
-import type { Skill } from "../skill/skill.ts";
-import type { Tree } from "../supply/read-tree.ts";
+import { parseMarkdown } from "../../skill/document.ts";
+import { type Manifest, readManifest } from "../../skill/manifest.ts";
+import { declaredVariables, requirementsOf } from "../../skill/needs.ts";
+import { scriptsOf } from "../../skill/script.ts";
+import type { Skill } from "../../skill/skill.ts";
+import type { Tree } from "../../supply/read-tree.ts";
 
 /** What a skill brings and asks for, in the order in which people are told. */
 export const ASKS = ["scripts", "toolsets", "variables", "capabilities", "packages", "programs", "tools"] as const;

@@ -1,5 +1,5 @@
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** `skillet sign`. */
 export const SIGN: Entry = {
@@ -17,7 +17,7 @@ export const SIGN: Entry = {
         "after",
         examples("skillet sign --new-key", "skillet sign skills/deploy", "skillet sign deploy --key ~/keys/team.pem"),
       ),
-  load: async () => (await import("./commands/sign.ts")).sign,
+  load: async () => (await import("../commands/sign.ts")).sign,
 };
 
 /** `skillet signers` and what stands below it. */
@@ -29,7 +29,7 @@ export const SIGNERS: Entry = {
         "after",
         examples("skillet signers", "skillet signers add alice KEY", "skillet signers remove alice"),
       ),
-  load: async () => (await import("./commands/signers.ts")).listSigners,
+  load: async () => (await import("../commands/signers.ts")).listSigners,
   commands: {
     add: {
       define: (command) =>
@@ -43,7 +43,7 @@ export const SIGNERS: Entry = {
             "after",
             examples("skillet signers add alice KEY", "skillet signers add alice alice-public.pem"),
           ),
-      load: async () => (await import("./commands/signers.ts")).addSigner,
+      load: async () => (await import("../commands/signers.ts")).addSigner,
     },
     remove: {
       define: (command) =>
@@ -51,7 +51,7 @@ export const SIGNERS: Entry = {
           .description("let somebody's signatures count no longer")
           .argument("<name>", "what you call them")
           .addHelpText("after", examples("skillet signers remove alice")),
-      load: async () => (await import("./commands/signers.ts")).removeSigner,
+      load: async () => (await import("../commands/signers.ts")).removeSigner,
     },
   },
 };

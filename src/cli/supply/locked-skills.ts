@@ -1,11 +1,11 @@
-import type { LockedSkill } from "../host/lock/format.ts";
-import { readLock } from "../host/lock/locks.ts";
-import { mend } from "../install/apply.ts";
-import { SkillError } from "../shared/error.ts";
-import { byText, count, nearest } from "../shared/text.ts";
-import { statOf } from "../source/file.ts";
-import type { Surroundings } from "../source/locations.ts";
-import { lockedIn, placeFor, type SkillsPlace } from "../supply/skills-place.ts";
+import type { LockedSkill } from "../../host/lock/format.ts";
+import { readLock } from "../../host/lock/locks.ts";
+import { mend } from "../../install/apply.ts";
+import { SkillError } from "../../shared/error.ts";
+import { byText, count, nearest } from "../../shared/text.ts";
+import { statOf } from "../../source/file.ts";
+import type { Surroundings } from "../../source/locations.ts";
+import { lockedIn, placeFor, type SkillsPlace } from "../../supply/skills-place.ts";
 
 /** A folder of skills with a lock, and what is locked there. */
 export interface LockedPlace {

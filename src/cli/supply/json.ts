@@ -1,9 +1,9 @@
-import type { LockedFiles, LockedSkills } from "../host/lock/format.ts";
-import type { Addition } from "../supply/add.ts";
-import { lockedFilesOf } from "../supply/read-tree.ts";
-import type { SignatureState } from "../supply/signature.ts";
-import { asksOf, newAsksOf } from "./supply-asks.ts";
-import { keptIn } from "./supply-words.ts";
+import type { LockedFiles, LockedSkills } from "../../host/lock/format.ts";
+import type { Addition } from "../../supply/add.ts";
+import { lockedFilesOf } from "../../supply/read-tree.ts";
+import type { SignatureState } from "../../supply/signature.ts";
+import { asksOf, newAsksOf } from "./asks.ts";
+import { keptIn } from "./words.ts";
 
 interface Known {
   /** What the lock said before. */

@@ -1,6 +1,6 @@
 import { Option } from "commander";
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** `skillet serve`. */
 export const SERVE: Entry = {
@@ -39,7 +39,7 @@ export const SERVE: Entry = {
           "skillet serve --http 0.0.0.0:7400 --token env:SKILLET_TOKEN",
         ),
       ),
-  load: async () => (await import("./commands/serve.ts")).serve,
+  load: async () => (await import("../commands/serve.ts")).serve,
 };
 
 /** The clients whose configuration is known: spelled out here too, since every command reads this file. */
@@ -64,6 +64,6 @@ export const MCP_CONFIG: Entry = {
           "skillet mcp-config --for vscode --project --write -- --only code-review",
         ),
       ),
-  load: async () => (await import("./commands/mcp-config.ts")).mcpConfig,
+  load: async () => (await import("../commands/mcp-config.ts")).mcpConfig,
   afterError: "(options for `skillet serve` go after --)\n",
 };

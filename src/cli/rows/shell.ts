@@ -1,6 +1,6 @@
 import { Argument } from "commander";
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** The shells whose completion is known: spelled out here too, since every command reads this file. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -22,7 +22,7 @@ Put it where your shell looks at its start, once:
   fish  skillet completion fish > ~/.config/fish/completions/skillet.fish`,
       )
       .addHelpText("after", examples("source <(skillet completion bash)", "skillet completion fish | source")),
-  load: async () => (await import("./commands/completion.ts")).completion,
+  load: async () => (await import("../commands/completion.ts")).completion,
 };
 
 /** `skillet help`. */
@@ -32,5 +32,5 @@ export const HELP: Entry = {
       .description("show the help of a command")
       .argument("[command...]", "the command; the program when left out")
       .addHelpText("after", examples("skillet help run", "skillet help config set")),
-  load: async () => (await import("./commands/help.ts")).help,
+  load: async () => (await import("../commands/help.ts")).help,
 };

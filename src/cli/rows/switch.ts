@@ -1,5 +1,5 @@
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** `skillet enable`. */
 export const ENABLE: Entry = {
@@ -12,7 +12,7 @@ export const ENABLE: Entry = {
         "for this workspace, in its own .skillet/config.toml; it cannot switch on what you switched off",
       )
       .addHelpText("after", examples("skillet enable gog", "skillet enable research deploy --project")),
-  load: async () => (await import("./commands/switch.ts")).enable,
+  load: async () => (await import("../commands/switch.ts")).enable,
 };
 
 /** `skillet disable`. */
@@ -23,5 +23,5 @@ export const DISABLE: Entry = {
       .argument("<skill...>", "skills")
       .option("--project", "for this workspace, in its own .skillet/config.toml")
       .addHelpText("after", examples("skillet disable research", "skillet disable deploy --project")),
-  load: async () => (await import("./commands/switch.ts")).disable,
+  load: async () => (await import("../commands/switch.ts")).disable,
 };

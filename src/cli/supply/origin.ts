@@ -1,5 +1,5 @@
-import type { LockedSkill } from "../host/lock/format.ts";
-import { saySource } from "../host/lock/locks.ts";
+import type { LockedSkill } from "../../host/lock/format.ts";
+import { saySource } from "../../host/lock/locks.ts";
 
 /** Where an added skill is from, in a line: as it can be added again, and what that was then. */
 export function sayOrigin(from: Pick<LockedSkill, "source" | "path" | "ref" | "commit">): string {

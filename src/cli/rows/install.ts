@@ -1,6 +1,6 @@
 import { Option } from "commander";
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** The clients whose folders are known: spelled out here too, since every command reads this file. */
 export const NATIVE_CLIENT_NAMES = ["claude", "codex", "gemini", "opencode", "vscode", "cursor", "agents"];
@@ -36,7 +36,7 @@ export const INSTALL: Entry = {
           "skillet install --list",
         ),
       ),
-  load: async () => (await import("./commands/install.ts")).install,
+  load: async () => (await import("../commands/install.ts")).install,
 };
 
 /** `skillet uninstall`. */
@@ -58,7 +58,7 @@ export const UNINSTALL: Entry = {
           "skillet uninstall deploy --from agents --project",
         ),
       ),
-  load: async () => (await import("./commands/uninstall.ts")).uninstall,
+  load: async () => (await import("../commands/uninstall.ts")).uninstall,
 };
 
 /** `skillet export`. */
@@ -78,5 +78,5 @@ export const EXPORT: Entry = {
         "after",
         examples("skillet export code-review", "skillet export deploy --format agent-plugin --output plugins/deploy"),
       ),
-  load: async () => (await import("./commands/export.ts")).exportCommand,
+  load: async () => (await import("../commands/export.ts")).exportCommand,
 };

@@ -1,17 +1,17 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, isAbsolute, relative } from "node:path";
-import type { Discovered } from "../host/discover.ts";
-import { hasOriginal, type InstalledCopy, type Installs } from "../host/installs.ts";
-import { NATIVE_CLIENTS } from "../install/clients.ts";
-import { copyFor } from "../install/copies.ts";
-import { clientOf, digestAt, isEdited, targetOf } from "../install/target.ts";
-import { isEnabled } from "../policy/policy.ts";
-import { quoted } from "../policy/trust.ts";
-import { SkillError } from "../shared/error.ts";
-import { byText, nearest } from "../shared/text.ts";
-import type { Skill } from "../skill/skill.ts";
-import { statOf } from "../source/file.ts";
-import { type Surroundings, shortPath } from "../source/locations.ts";
+import type { Discovered } from "../../host/discover.ts";
+import { hasOriginal, type InstalledCopy, type Installs } from "../../host/installs.ts";
+import { NATIVE_CLIENTS } from "../../install/clients.ts";
+import { copyFor } from "../../install/copies.ts";
+import { clientOf, digestAt, isEdited, targetOf } from "../../install/target.ts";
+import { isEnabled } from "../../policy/policy.ts";
+import { quoted } from "../../policy/trust.ts";
+import { SkillError } from "../../shared/error.ts";
+import { byText, nearest } from "../../shared/text.ts";
+import type { Skill } from "../../skill/skill.ts";
+import { statOf } from "../../source/file.ts";
+import { type Surroundings, shortPath } from "../../source/locations.ts";
 
 /** A copy that is written down, and where it is as seen from here. */
 export interface Row extends InstalledCopy {

@@ -1,15 +1,15 @@
 import { join } from "node:path";
-import type { Reason, Removal, Step } from "../install/plan.ts";
-import type { Target } from "../install/target.ts";
-import type { SkillError } from "../shared/error.ts";
-import { count } from "../shared/text.ts";
-import { EXIT } from "./exit.ts";
-import { notesOf } from "./install-notes.ts";
-import { type Io, type Printer, printer, printJson, type Safe } from "./io.ts";
-import { fromHere } from "./next-step.ts";
-import type { CommonOptions } from "./program.ts";
-import { sayNotice } from "./say.ts";
-import { printHanging } from "./wrap.ts";
+import type { Reason, Removal, Step } from "../../install/plan.ts";
+import type { Target } from "../../install/target.ts";
+import type { SkillError } from "../../shared/error.ts";
+import { count } from "../../shared/text.ts";
+import { EXIT } from "../exit.ts";
+import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
+import { fromHere } from "../next-step.ts";
+import type { CommonOptions } from "../program.ts";
+import { sayNotice } from "../say.ts";
+import { printHanging } from "../wrap.ts";
+import { notesOf } from "./notes.ts";
 
 /** What was done in one client's folder. */
 export interface Outcome {

@@ -1,6 +1,6 @@
 import { Option } from "commander";
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** `skillet script`. */
 export const SCRIPT: Entry = {
@@ -21,7 +21,7 @@ export const SCRIPT: Entry = {
           "skillet script --json report totals.py",
         ),
       ),
-  load: async () => (await import("./commands/script.ts")).script,
+  load: async () => (await import("../commands/script.ts")).script,
 };
 
 /** `skillet tools`. */
@@ -31,7 +31,7 @@ export const TOOLS: Entry = {
       .description("show the tools that skills bring, and what is wrong with them")
       .argument("[skill]", "a skill, or a server of [tools.mcp]; every skill with toolsets when left out")
       .addHelpText("after", examples("skillet tools", "skillet tools my-skill --json")),
-  load: async () => (await import("./commands/tools.ts")).tools,
+  load: async () => (await import("../commands/tools.ts")).tools,
 };
 
 /** `skillet call`. */
@@ -52,7 +52,7 @@ export const CALL: Entry = {
           "skillet call report.send -i @mail.json",
         ),
       ),
-  load: async () => (await import("./commands/call.ts")).call,
+  load: async () => (await import("../commands/call.ts")).call,
 };
 
 /** `skillet packages` and what stands below it. */
@@ -70,14 +70,14 @@ export const PACKAGES: Entry = {
           .option("--dry-run", "say what would be fetched, and build nothing")
           .option("--update", "ask for newer versions")
           .addHelpText("after", examples("skillet packages build", "skillet packages build media --dry-run")),
-      load: async () => (await import("./commands/packages.ts")).buildSkillPackages,
+      load: async () => (await import("../commands/packages.ts")).buildSkillPackages,
     },
     list: {
       define: (command) =>
         command
           .description("list the system packages that are built")
           .addHelpText("after", examples("skillet packages list")),
-      load: async () => (await import("./commands/packages.ts")).listPackages,
+      load: async () => (await import("../commands/packages.ts")).listPackages,
     },
     prune: {
       define: (command) =>
@@ -86,7 +86,7 @@ export const PACKAGES: Entry = {
           .option("--dry-run", "say what would be removed, and remove nothing")
           .option("-y, --yes", "do not ask")
           .addHelpText("after", examples("skillet packages prune --dry-run", "skillet packages prune --yes")),
-      load: async () => (await import("./commands/packages.ts")).prunePackages,
+      load: async () => (await import("../commands/packages.ts")).prunePackages,
     },
   },
 };
@@ -120,5 +120,5 @@ export const TRUST: Entry = {
           "skillet trust --secrets research",
         ),
       ),
-  load: async () => (await import("./commands/trust.ts")).trust,
+  load: async () => (await import("../commands/trust.ts")).trust,
 };

@@ -1,8 +1,8 @@
 import { Argument, Option } from "commander";
-import { PROFILES } from "../skill/diagnostic.ts";
-import { examples } from "./examples.ts";
-import { LIST } from "./look-commands.ts";
-import type { Entry } from "./program.ts";
+import { PROFILES } from "../../skill/diagnostic.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
+import { LIST } from "./look.ts";
 
 /** `skillet new`. */
 export const NEW: Entry = {
@@ -20,7 +20,7 @@ export const NEW: Entry = {
           'skillet new deploy --description "Deploys the app. Use when asked to ship."',
         ),
       ),
-  load: async () => (await import("./commands/new.ts")).newSkill,
+  load: async () => (await import("../commands/new.ts")).newSkill,
 };
 
 /** `skillet check`. */
@@ -52,7 +52,7 @@ export const CHECK: Entry = {
           "git diff --name-only main | xargs skillet check --changed",
         ),
       ),
-  load: async () => (await import("./commands/check.ts")).check,
+  load: async () => (await import("../commands/check.ts")).check,
 };
 
 /** What there is a schema of: spelled out here too, since every command reads this file. */
@@ -79,7 +79,7 @@ An editor finds it by a comment at the top of the file:
           "skillet schema config > ~/.skillet/config.json",
         ),
       ),
-  load: async () => (await import("./commands/schema.ts")).schema,
+  load: async () => (await import("../commands/schema.ts")).schema,
 };
 
 /** `skillet skill` and what stands below it. */
@@ -96,7 +96,7 @@ export const SKILL: Entry = {
           .description("say whether a path is a valid skill; as `skillet check PATH`")
           .argument("<path>", "a skill folder or file")
           .addHelpText("after", examples("skillet skill validate skills/deploy")),
-      load: async () => (await import("./commands/check.ts")).check,
+      load: async () => (await import("../commands/check.ts")).check,
     },
   },
 };

@@ -1,4 +1,4 @@
-import type { Step } from "../install/plan.ts";
+import type { Step } from "../../install/plan.ts";
 
 /** What is to be said of the copies for one client. */
 export interface Said {

@@ -1,8 +1,8 @@
-import type { Discovered } from "../host/discover.ts";
-import { realPlace } from "../shared/inside.ts";
-import { locations } from "../source/locations.ts";
-import type { SkillsPlace } from "../supply/skills-place.ts";
-import { addressOf } from "./commands/address.ts";
+import type { Discovered } from "../../host/discover.ts";
+import { realPlace } from "../../shared/inside.ts";
+import { locations } from "../../source/locations.ts";
+import type { SkillsPlace } from "../../supply/skills-place.ts";
+import { addressOf } from "../commands/address.ts";
 
 /** Whether a skill of this name takes another's place, or stands behind one. Nothing when there is no other. */
 export function sayOtherCopies(name: string, place: SkillsPlace, found: Discovered): string | undefined {

@@ -1,6 +1,6 @@
 import { Option } from "commander";
-import { examples } from "./examples.ts";
-import type { Entry } from "./program.ts";
+import { examples } from "../examples.ts";
+import type { Entry } from "../program.ts";
 
 /** `skillet list`. */
 export const LIST: Entry = {
@@ -24,7 +24,7 @@ export const LIST: Entry = {
         "after",
         examples("skillet list", "skillet list --all", "skillet list --json | jq '.skills[].name'"),
       ),
-  load: async () => (await import("./commands/list.ts")).list,
+  load: async () => (await import("../commands/list.ts")).list,
 };
 
 /** `skillet show`. */
@@ -43,7 +43,7 @@ export const SHOW: Entry = {
           "skillet show skillmaker quality-checklist.md",
         ),
       ),
-  load: async () => (await import("./commands/show.ts")).show,
+  load: async () => (await import("../commands/show.ts")).show,
 };
 
 /** `skillet explain`. */
@@ -66,7 +66,7 @@ export const EXPLAIN: Entry = {
           'skillet explain "list skills" --budget 1500 --text',
         ),
       ),
-  load: async () => (await import("./commands/explain.ts")).explain,
+  load: async () => (await import("../commands/explain.ts")).explain,
 };
 
 /** `skillet eval`. */
@@ -87,7 +87,7 @@ export const EVAL: Entry = {
           "skillet eval skills --ci --threshold 0.9",
         ),
       ),
-  load: async () => (await import("./commands/eval.ts")).evaluateSkills,
+  load: async () => (await import("../commands/eval.ts")).evaluateSkills,
 };
 
 /** `skillet doctor`. */
@@ -111,5 +111,5 @@ export const DOCTOR: Entry = {
           "skillet doctor --json",
         ),
       ),
-  load: async () => (await import("./commands/doctor.ts")).doctor,
+  load: async () => (await import("../commands/doctor.ts")).doctor,
 };

@@ -1,7 +1,7 @@
-import { SkillError } from "../shared/error.ts";
-import { oneLine } from "../shared/text.ts";
-import { type Io, interruptible } from "./io.ts";
-import { waitingFor } from "./progress.ts";
+import { SkillError } from "../../shared/error.ts";
+import { oneLine } from "../../shared/text.ts";
+import { type Io, interruptible } from "../io.ts";
+import { waitingFor } from "../progress.ts";
 
 /** Fetches. Ctrl-C ends it. */
 export function fetching<T>(io: Io, what: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
