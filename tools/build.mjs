@@ -3,7 +3,7 @@
 // need.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, transform } from "esbuild";
@@ -73,6 +73,11 @@ const shared = {
 };
 // As `require`: it goes through the loader, and Node does not search the file for what it exports.
 const plain = { format: "cjs", supported: { "dynamic-import": false } };
+
+// The first `npx skillet` of a clone prepares it once more, which would take the command away while others use it.
+const { npm_command, npm_lifecycle_event } = process.env;
+if (npm_command === "exec" && npm_lifecycle_event === "prepare" && existsSync(join(root, "dist", "cli.cjs")))
+  process.exit();
 
 rmSync(join(root, "dist"), { recursive: true, force: true });
 const tsc = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit", shell });

@@ -31,7 +31,7 @@ let skipped = 0;
 let isComplete = true;
 for (const [name, command, args] of STEPS) {
   if (name === "tests") {
-    isComplete = setUp();
+    isComplete = await setUp();
     if (hasClaude) setUpClaude();
   }
   const start = performance.now();

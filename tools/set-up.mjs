@@ -1,17 +1,54 @@
-// Puts in place what the machine lacks, as `skillet doctor --fix --yes` does: `npm start` and `npm test` begin with it.
+// Puts in place what the machine lacks, as `skillet doctor --fix` does: `npm start` and `npm test` begin with it.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 
-const program = join(dirname(fileURLToPath(import.meta.url)), "..", "bin", "skillet.cjs");
+/** How many lines of a command that failed are shown: the last ones say why. */
+const LAST_LINES = 6;
 
-/** Contract: false when something is still missing, which has been said. */
-export function setUp() {
-  const { status, stderr } = spawnSync(process.execPath, [program, "doctor", "--fix", "--yes"], { encoding: "utf8" });
-  // What was there already is nothing to tell.
-  if (status !== 0 || stderr.includes(" is missing")) process.stderr.write(stderr);
-  return status === 0;
+/** What running a skill needs. Building the packages that one declares needs more. */
+export const TO_RUN = ["bwrap", "prlimit"];
+
+/**
+ * Installs what is missing of these programs, all when left out. Says nothing where nothing is. Contract: false when something is still
+ * missing, which has been said.
+ */
+export async function setUp(programs) {
+  // Elsewhere sandboxes are the system's own, or a container's.
+  if (process.platform !== "linux") return true;
+  const { applyFix, planFix, thisMachine, toolStates } = await import("../dist/sandbox/system.js");
+  const states = () => toolStates().filter(({ tool }) => programs?.includes(tool.program) ?? true);
+  const look = () => {
+    const { userWithoutRange, ...machine } = thisMachine();
+    return programs ? machine : { ...machine, userWithoutRange };
+  };
+  const missing = () => states().flatMap(({ tool, path }) => (path === undefined ? [tool] : []));
+  for (const { program, purpose } of missing()) say(`! ${program} is missing: it ${purpose}`);
+  const { commands } = planFix(states(), look());
+  if (commands.length > 0) await install(commands, applyFix);
+  else if (missing().length > 0) sayByHand(look(), planFix(states(), { ...look(), isRoot: true }));
+  const { userWithoutRange: user } = look();
+  if (user !== undefined) say(`✗ user ${user} has no range of ids in /etc/subuid: it cannot build packages of skills`);
+  return missing().length === 0 && user === undefined;
+}
+
+async function install(commands, applyFix) {
+  say(`  installing: ${commands.map((command) => command.join(" ")).join("\n              ")}`);
+  const begin = performance.now();
+  const printed = [];
+  const failed = await applyFix(commands, (line) => printed.push(line));
+  if (failed === undefined) return say(`✓ installed (${Math.ceil((performance.now() - begin) / 1000)} s)`);
+  say(`✗ this failed: ${failed.join(" ")}`);
+  for (const line of printed.slice(-LAST_LINES)) say(`  │ ${line}`);
+}
+
+function sayByHand({ manager }, { commands }) {
+  if (manager === undefined) return say("✗ nothing was installed: no package manager is known here");
+  say("✗ nothing was installed: you are not root, and there is no sudo. Let root run:");
+  for (const command of commands) say(`    ${command.join(" ")}`);
+}
+
+function say(line) {
+  process.stderr.write(`${line}\n`);
 }
 
 /**

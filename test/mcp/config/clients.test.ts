@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CLIENT_NAMES } from "../../../src/cli/serve-commands.ts";
+import { CLIENT_NAMES } from "../../../src/cli/rows/serve.ts";
 import { CLIENTS, type Place, type Scope } from "../../../src/mcp/config/clients.ts";
 import { snippetText } from "../../../src/mcp/config/snippet.ts";
 import { temporaryFolder, writeFiles } from "../../support/folder.ts";

@@ -1,0 +1,128 @@
+import { execFile, spawnSync } from "node:child_process";
+import { chmodSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { systemProgram } from "../../src/host/programs.ts";
+import { screens } from "../../tools/screens.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import {
+  callsOf,
+  codeBlocks,
+  installedFolder,
+  moduleOf,
+  ROOT,
+  typeErrors,
+  usageError,
+} from "../support/markdown-code.ts";
+import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
+
+const page = readFileSync(join(ROOT, "README.md"), "utf8");
+const code = codeBlocks("README.md").filter(({ language }) => language === "ts");
+/** Each piece is a module of its own: whoever copies one has it all. */
+const moduleWith = (what: string) => moduleOf(code.filter((block) => block.code.includes(what)));
+
+/** A program in a folder that the package is installed in, with a model on this machine. */
+async function run(files: Record<string, string>, url = "") {
+  const model = `[models.default]\nprovider = "openai-compatible"\nmodel = "${MODEL}"\napi_key = "${API_KEY}"\nbase_url = "${url}"\n`;
+  const home = temporaryFolder({ ".skillet/config.toml": url === "" ? "" : model });
+  const folder = installedFolder(files);
+  chmodSync(folder, 0o755); // Where root runs the tests, tools of a skill are somebody else.
+  const env = { PATH: process.env["PATH"], HOME: home, MODEL_BASE_URL: url };
+  return promisify(execFile)(process.execPath, ["--no-warnings", "main.ts"], { cwd: folder, env });
+}
+
+describe("the code of the README", () => {
+  it("compiles, each piece by itself, with the types that the package has for others", () => {
+    const modules = Object.fromEntries(code.map((block) => [`README.${block.line}.ts`, moduleOf([block])]));
+    expect(Object.keys(modules)).toHaveLength(4);
+    expect(typeErrors(modules)).toEqual([]);
+  });
+
+  it("gives an agent of the AI SDK the instructions and the tools", async () => {
+    const { url, requests } = await modelServer("openai", [
+      ({ instructions }) => [{ tool: "load_skill", input: { skill: /name="(\w+)"/.exec(instructions)?.[1] } }],
+      () => "Moored.",
+    ]);
+    const main = `import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+      import { answer } from "./agent.ts";
+      const { MODEL_BASE_URL: baseURL = "" } = process.env;
+      const provider = createOpenAICompatible({ name: "test", baseURL, apiKey: "${API_KEY}" });
+      console.log((await answer(provider("${MODEL}"), "use the knots skill")).text);`;
+    const skill = skillText("knots", { body: "Make a bowline." });
+    const files = { "skills/knots/SKILL.md": skill, "agent.ts": moduleWith("skillToolset"), "main.ts": main };
+    expect(await run(files, url)).toEqual({ stdout: "Moored.\n", stderr: "" });
+    expect(requests[0]?.instructions).toMatch(/^You are a helpful assistant\.\n\n<skill_content name="knots">\nMake a/);
+    expect(requests[1]?.results[0]?.content).toContain("Make a bowline.");
+  });
+
+  it("opens a session with a skill in code", async () => {
+    const greet = '<skill_content name="greet">\nSay hello.\n</skill_content>\n';
+    expect(await run({ "main.ts": moduleWith("openSession") })).toEqual({ stdout: `${greet}${greet}[]\n`, stderr: "" });
+  });
+
+  it("uses a skill as a sub-agent, and says which tools it calls", async () => {
+    const { url, requests } = await modelServer("openai", [
+      ({ prompt }) => [{ tool: "read_file", input: { path: /\S+\.md/.exec(prompt)?.[0] } }],
+      ({ results }) => (results[0]?.content.includes("on Friday") ? "Bins: Friday." : "?"),
+    ]);
+    const files = { "main.ts": moduleWith("useSkill"), "notes.md": "The bins are emptied on Friday.\n" };
+    expect(await run(files, url)).toEqual({ stdout: "Bins: Friday.\n", stderr: "read_file\n" });
+    expect(requests[0]?.instructions).toContain("# Summarize");
+  });
+
+  it("is a tool that a skill brings", () => {
+    const folder = installedFolder({
+      "home/.skillet/skills/trips/SKILL.md": skillText("trips", { more: 'toolsets: ["toolsets/index:MyToolset"]\n' }),
+      "home/.skillet/skills/trips/toolsets/index.ts": moduleWith("MyToolset"),
+    });
+    const call = [join(ROOT, "bin/skillet.cjs"), "call", "trips.rate", "--input", '{"city": "Oslo"}'];
+    const env = { PATH: process.env["PATH"], HOME: join(folder, "home") };
+    const result = spawnSync(process.execPath, call, { cwd: folder, env, encoding: "utf8" });
+    expect(result).toMatchObject({ status: 0, stdout: "Oslo: 187 EUR\n" });
+  });
+});
+
+describe("the README", () => {
+  it("calls the program by commands and options that there are", async () => {
+    const calls = callsOf("README.md");
+    expect(calls.length).toBeGreaterThan(15);
+    const problems = await Promise.all(calls.map(async (call) => ({ ...call, problem: await usageError(call) })));
+    expect(problems.filter(({ problem }) => problem !== undefined)).toEqual([]);
+  });
+
+  it("names only scripts of the project that there are", () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+    const named = [...page.matchAll(/\bnpm (?:run )?(start|test|(?<=run )\w+)/g)].map(([, name = ""]) => name);
+    expect(named).toContain("bench");
+    expect(named.filter((name) => scripts[name] === undefined)).toEqual([]);
+  });
+
+  it("says of speed what the benchmarks measured", () => {
+    const [, speed = ""] = /\n## Speed\n([\s\S]*?)\n## /.exec(page) ?? [];
+    const measured = readFileSync(join(ROOT, "bench/README.md"), "utf8");
+    const numbers = [...speed.matchAll(/^- .*$/gm)].flatMap(([line]) => line.match(/\d[\d,.]*(?<=\d)/g) ?? []);
+    expect(numbers.length).toBeGreaterThan(6);
+    expect(numbers.filter((number) => !measured.includes(` ${number} `))).toEqual([]);
+  });
+
+  it("says with each picture what is in it, for who cannot see it", () => {
+    const pictures = [...page.matchAll(/!\[([^\]]*)\]\((docs\/screens\/\w+\.svg)\)/g)];
+    expect(pictures.length).toBeGreaterThan(2);
+    for (const [, words, path = ""] of pictures)
+      expect(readFileSync(join(ROOT, path), "utf8"), path).toContain(`<title>${words}</title>`);
+  });
+
+  it.skipIf(!systemProgram("bwrap") && !process.env["CI"])(
+    "has pictures of what the program prints now: `npm run screens` makes them",
+    async () => {
+      const made = await screens();
+      for (const [path, picture] of Object.entries(made)) {
+        expect(existsSync(join(ROOT, path)), path).toBe(true);
+        expect(readFileSync(join(ROOT, path), "utf8"), path).toBe(picture);
+        expect(picture).not.toMatch(/\/tmp\/|\/root\b|skillet-screens/);
+        expect(page).toContain(path);
+      }
+    },
+  );
+});
