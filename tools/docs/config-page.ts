@@ -72,7 +72,8 @@ This page is made from the table of keys.
 
 The configuration is TOML: \`~/.skillet/config.toml\` (\`SKILLET_HOME\` moves the folder), then \`.skillet/config.toml\` in the workspace,
 which may set only the keys marked here; anything else in it is refused with its line. An unknown key is a warning with the nearest
-known one. A file that cannot be read as TOML is said with its line, and defaults stand in its place. Keep the file to yourself
+known one. A file that cannot be read as TOML is said with its line, and defaults stand in its place. An editor
+completes and checks it with \`skillet schema config\`. Keep the file to yourself
 (\`chmod 600\`): \`skillet doctor\` warns when others can read values in it.
 
 | key | type | what it says | workspace |
