@@ -67,17 +67,17 @@ describe("shipped skills", () => {
   it("are found by the queries that they are for, and wake for no others", async () => {
     const { stdout } = await skillet(["eval", folder, "--json"]);
     const scores: {
-      skill: string;
+      name: string;
       queries: number;
       others: number;
       recall: Record<string, number>;
       falseTriggers: [];
     }[] = JSON.parse(stdout).skills;
-    expect(scores.map(({ skill }) => skill).sort()).toEqual([...names].sort());
-    for (const { skill, queries, others, recall, falseTriggers } of scores) {
-      expect(Math.min(queries, others), skill).toBeGreaterThan(3);
-      expect(recall[3], skill).toBeGreaterThanOrEqual(0.9);
-      expect(falseTriggers, skill).toEqual([]);
+    expect(scores.map(({ name }) => name).sort()).toEqual([...names].sort());
+    for (const { name, queries, others, recall, falseTriggers } of scores) {
+      expect(Math.min(queries, others), name).toBeGreaterThan(3);
+      expect(recall[3], name).toBeGreaterThanOrEqual(0.9);
+      expect(falseTriggers, name).toEqual([]);
     }
   });
 

@@ -29,13 +29,21 @@ let failed = installClients() ? 0 : 1;
 const hasClaude = installClaude();
 let skipped = 0;
 let isComplete = true;
+let isBuilt = false;
 for (const [name, command, args] of STEPS) {
   if (name === "tests") {
     isComplete = await setUp();
     if (hasClaude) setUpClaude();
   }
   const start = performance.now();
-  const { status } = spawnSync(command, args, { cwd: root, stdio: "inherit", shell: process.platform === "win32" });
+  const env = isBuilt ? { ...process.env, SKILLET_TEST_BUILT: "1" } : process.env;
+  const { status } = spawnSync(command, args, {
+    cwd: root,
+    env,
+    stdio: "inherit",
+    shell: process.platform === "win32",
+  });
+  if (name === "build") isBuilt = status === 0;
   console.log(`${status === 0 ? "✓" : "✗"} ${name} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
   if (status === 0) passed++;
   else failed++;

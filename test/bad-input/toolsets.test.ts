@@ -180,8 +180,8 @@ describe("a toolset that cannot be imported", () => {
     const tools = await skillet(["tools", "--json"], { env: { HOME: home } });
     expect(tools.code).toBe(1);
     expect(JSON.parse(tools.stdout).skills).toMatchObject([
-      { skill: "x", tools: [], problems: [{ code: "toolset-broken" }] },
-      { skill: "y", tools: [{ name: "y.one" }], problems: [] },
+      { name: "x", tools: [], problems: [{ code: "toolset-broken" }] },
+      { name: "y", tools: [{ name: "y.one" }], problems: [] },
     ]);
     expect((await skillet(["show", "x", "--body"], { env: { HOME: home } })).stdout).toContain("Do it.");
     expect(await skillet(["call", "y.one"], { env: { HOME: home } })).toMatchObject({ code: 0, stdout: "1\n" });

@@ -227,9 +227,9 @@ describe("queries", () => {
       return words[seed % words.length];
     };
     const query = many(4000, () => next() ?? "").join(" ");
-    const start = performance.now();
+    const before = process.cpuUsage();
     matcher.match(query);
-    expect(performance.now() - start).toBeLessThan(2000);
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
   });
 
   it("[Q-11] a query of a megabyte is cut, and says so", async () => {

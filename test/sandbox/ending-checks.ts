@@ -178,9 +178,13 @@ export const ENDINGS: Check[] = [
         shell('echo x > /tmp/x; exit 3 # "$1"', { args: [token] }),
       ]);
       assert.deepEqual(processesWith(token), []);
+      const left = () => {
+        const now = leftovers();
+        return { ...now, descriptors: Math.max(Number(now["descriptors"]), Number(before["descriptors"])) }; // Other tests of this process close theirs.
+      };
       // Those that are kept ready are made while other things are done.
-      await until(() => isDeepStrictEqual(leftovers(), before), 1000).catch(() => {});
-      assert.deepEqual(leftovers(), before, `after ${sandbox.by}`);
+      await until(() => isDeepStrictEqual(left(), before), 1000).catch(() => {});
+      assert.deepEqual(left(), before, `after ${sandbox.by}`);
       await until(() => temporaryFiles().every((name) => files.includes(name)), 2000); // Other tests have theirs.
     },
   },

@@ -6,8 +6,8 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { onTestFinished } from "vitest";
 import { temporaryFolder, writeFiles } from "./folder.ts";
 import { asClient, type ClientParts, type McpClient, negotiation } from "./mcp-client.ts";
+import { PROGRAM } from "./program.ts";
 
-const program = join(import.meta.dirname, "../../src/cli/bin.ts");
 /** For a machine that is busy with other tests. */
 const PATIENCE_MS = 20_000;
 
@@ -177,7 +177,7 @@ export function running(command: string): number[] {
 /** What Node is started with. */
 export function startOf(args: readonly string[], beside = ""): string[] {
   const folder = temporaryFolder({
-    "start.mjs": `import { run } from ${JSON.stringify(program)};\nrun();\n${beside}\n`,
+    "start.mjs": `import { run } from ${JSON.stringify(PROGRAM)};\nrun();\n${beside}\n`,
   });
   return [join(folder, "start.mjs"), "serve", ...args];
 }

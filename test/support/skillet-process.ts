@@ -5,9 +5,9 @@
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
-import { run } from "../../src/cli/bin.ts";
 import { ORDINARY_USER } from "./as-user.ts";
 import type { Ran } from "./command.ts";
+import { PROGRAM } from "./program.ts";
 
 export interface Starting {
   cwd: string;
@@ -56,5 +56,6 @@ function killBefore(count: number): void {
 
 if (process.argv[1] === import.meta.filename) {
   killBefore(Number(process.env["KILL_BEFORE_RENAME"]));
+  const { run } = await import(PROGRAM);
   run();
 }

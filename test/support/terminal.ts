@@ -3,8 +3,7 @@ import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { temporaryFolder } from "./folder.ts";
-
-const program = join(import.meta.dirname, "../../src/cli/bin.ts");
+import { PROGRAM } from "./program.ts";
 
 export interface Terminal {
   type(text: string): void;
@@ -39,7 +38,7 @@ interface Place {
 export function terminal(args: readonly string[], place: Place): Terminal {
   const start = temporaryFolder({
     "start.mjs": `import { writeFileSync } from "node:fs";
-      import { run } from ${JSON.stringify(program)};
+      import { run } from ${JSON.stringify(PROGRAM)};
       writeFileSync(new URL("pid", import.meta.url), String(process.pid));
       process.on("exit", (code) => writeFileSync(new URL("code", import.meta.url), String(code)));
       run();
@@ -51,7 +50,8 @@ export function terminal(args: readonly string[], place: Place): Terminal {
     ...args,
   ].join(" ");
   const before = place.piped === undefined ? "" : `printf %s '${place.piped}' | `;
-  const command = `stty cols 80 rows 50; ${before}${node}; code=$?; stty -a >'${left}'; exit $code`;
+  // Ctrl-C is for the program: some shells would go with it, and say nothing of how the terminal was left.
+  const command = `trap : INT; stty cols 80 rows 50; ${before}${node}; code=$?; stty -a >'${left}'; exit $code`;
   if (place.with) chmodSync(start, 0o777);
   const pid = () => Number(readFileSync(join(start, "pid"), "utf8"));
   const [around = "", ...rest] = [...(place.with ?? []), "script", "-qfec", command, "/dev/null"];

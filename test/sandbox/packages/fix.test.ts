@@ -7,12 +7,12 @@ import { toolStates } from "../../../src/sandbox/system.ts";
 import { ORDINARY_USER } from "../../support/as-user.ts";
 import { skillet } from "../../support/command.ts";
 import { temporaryFolder } from "../../support/folder.ts";
+import { PROGRAM } from "../../support/program.ts";
 import { debian, isRoot } from "./place.ts";
 
-const BIN = join(import.meta.dirname, "../../../src/cli/bin.ts");
 const id = String(ORDINARY_USER);
 const drop = ["setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"];
-const canDrop = isRoot && spawnSync(drop[0] ?? "", [...drop.slice(1), "test", "-r", BIN]).status === 0;
+const canDrop = isRoot && spawnSync(drop[0] ?? "", [...drop.slice(1), "test", "-r", PROGRAM]).status === 0;
 const hasTools = debian && toolStates({ isRoot: false, manager: "apt-get" }).every(({ path }) => path !== undefined);
 
 /** Calls it as somebody without a range of ids, on a machine with a sudo that does nothing but end like this. */
@@ -28,7 +28,12 @@ mount --bind passwd /etc/passwd; mount --bind subuid /etc/subuid; mount --bind s
 exec "$@"\n`,
   });
   for (const path of ["", "bin", "bin/sudo"]) chmodSync(join(folder, path), 0o755);
-  const command = [process.execPath, "--no-warnings", "-e", `import(${JSON.stringify(BIN)}).then((cli) => cli.run())`];
+  const command = [
+    process.execPath,
+    "--no-warnings",
+    "-e",
+    `import(${JSON.stringify(PROGRAM)}).then((cli) => cli.run())`,
+  ];
   const args = [
     "-m",
     "sh",
