@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import type { ErrorCode } from "../codes/codes.ts";
+import { clock } from "../shared/clock.ts";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
 import { isData } from "../skill/data.ts";
@@ -29,8 +30,8 @@ export function openLedger<T>({ file, isEntry, unreadable }: LedgerOptions<T>): 
   let looked = Number.NEGATIVE_INFINITY;
   // Looked at again and again: what another process took back is taken back here too.
   const read = () => {
-    if (known !== undefined && performance.now() - looked < FRESH_MS) return known;
-    looked = performance.now();
+    if (known !== undefined && clock() - looked < FRESH_MS) return known;
+    looked = clock();
     const now = stampOf(file);
     if (known === undefined || now !== stamp) known = readContent(file, isEntry);
     stamp = now;

@@ -14,7 +14,10 @@ const FOLDED = /^(?:[!-~]+(?: [!-~]+)*)?$/;
 
 export function firstSentence(text: string): string {
   const line = oneLine(text);
-  const end = /[.!?](?=\s+["'“‘(]*[\p{Lu}\p{N}])|[。！？]/u.exec(line);
+  // Classes of Unicode are made when they are first needed, which costs a start some milliseconds.
+  const end = /^[ -~]*$/.test(line)
+    ? /[.!?](?= +["'(]*[A-Z0-9])/.exec(line)
+    : /[.!?](?=\s+["'“‘(]*[\p{Lu}\p{N}])|[。！？]/u.exec(line);
   return end ? line.slice(0, end.index + end[0].length) : line;
 }
 

@@ -9,9 +9,8 @@ import type { JournalLine } from "../../src/host/journal-lines.ts";
 import type { RunResult } from "../../src/run/result.ts";
 import { resumeRun } from "../../src/run/resume.ts";
 import { useSkill } from "../../src/run/use.ts";
+import { moduleOf } from "../support/program.ts";
 import { eventsOf, useScene } from "../support/use.ts";
-
-const source = join(import.meta.dirname, "../../src");
 
 /** A bank: it writes down every payment with the key that it came with. */
 async function ledger(): Promise<{ url: string; keys: string[] }> {
@@ -26,10 +25,10 @@ async function ledger(): Promise<{ url: string; keys: string[] }> {
 }
 
 const PROGRAM = `
-  import { discover } from "${source}/host/discover.ts";
-  import { resumeRun } from "${source}/run/resume.ts";
-  import { useSkill } from "${source}/run/use.ts";
-  import { Tool } from "${source}/skill/tool.ts";
+  import { discover } from "${moduleOf("host/discover")}";
+  import { resumeRun } from "${moduleOf("run/resume")}";
+  import { useSkill } from "${moduleOf("run/use")}";
+  import { Tool } from "${moduleOf("skill/tool")}";
   const { workspace, HOME, bank, id } = JSON.parse(process.argv[1]);
   const found = await discover({ workspace, env: { HOME }, index: false });
   const pay = Tool.define("pay", {

@@ -28,7 +28,12 @@ export async function skilletProcess(
   const [program = "", ...rest] = [...drop, process.execPath, import.meta.filename, ...args];
   const child = spawn(program, rest, {
     cwd,
-    env: { PATH: "/usr/bin:/bin", ...env, KILL_BEFORE_RENAME: String(killBeforeRename) },
+    env: {
+      PATH: "/usr/bin:/bin",
+      ...env,
+      KILL_BEFORE_RENAME: String(killBeforeRename),
+      SKILLET_TEST_BUILT: process.env["SKILLET_TEST_BUILT"] ?? "",
+    },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let [stdout, stderr] = ["", ""];

@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { clock } from "../../shared/clock.ts";
 import { SkillError } from "../../shared/error.ts";
 import { codeOf, reason } from "../../shared/inside.ts";
 import { grouped } from "../../shared/text.ts";
@@ -32,7 +33,7 @@ export function openLocks(skilletHome: string): Locks {
   const stamps = openStamps(skilletHome);
   const locks = new Map<string, Remembered>();
   const lockIn = (folder: string) => {
-    const now = performance.now();
+    const now = clock();
     const stamp = stampOfFile(join(folder, LOCK_FILE));
     const known = locks.get(folder);
     if (known?.stamp.text === stamp.text && (known.stamp.isSettled || now - known.at < FRESH_MS)) return known.lock;
