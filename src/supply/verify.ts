@@ -22,12 +22,14 @@ export type Verified = { name: string } & (
 /** Compares one skill with its lock. `stamps`: with what was seen before, so that what nobody touched need not be read. */
 export function verifySkill(place: SkillsPlace, name: string, entry: LockedSkill, stamps?: Stamps): Verified {
   const folder = join(place.folder, name);
-  if (!lstatSync(folder, { throwIfNoEntry: false })) return { name, is: "missing" };
+  const isMissing = () => !lstatSync(folder, { throwIfNoEntry: false });
   if (stamps) {
     const state = stateOfFolder(folder, entry, stamps);
     if (state.is === "changed") return { name, is: "changed", drift: state.drift };
-    return state.is === "unknown" ? { name, is: "unreadable", why: state.problem.message } : { name, is: "as-locked" };
+    if (state.is !== "unknown") return { name, is: "as-locked" };
+    return isMissing() ? { name, is: "missing" } : { name, is: "unreadable", why: state.problem.message };
   }
+  if (isMissing()) return { name, is: "missing" };
   try {
     const { drift } = driftIn(folder, entry.files);
     return drift.length > 0 ? { name, is: "changed", drift } : { name, is: "as-locked" };
