@@ -7,7 +7,7 @@ import { PLAIN } from "./plain.ts";
 
 /** A quarter of what is read of a file: what is not linear takes seconds for it, and all else well under a tenth of one. */
 const LENGTH = 2 ** 18;
-const MOST_MS = 800;
+const MOST_MS = 625;
 
 /** The best of a few, since other work runs beside this. */
 const timeOf = (work: () => void, tries = 3) =>
