@@ -168,8 +168,10 @@ class Scan {
 
   /** Each weight has a number of its own: hints cannot crowd out what weighs more. */
   #isEnough({ id, weight: most }: Rule, file: string, weight = most): boolean {
-    const inFile = this.#counts.get(`${id} ${weight} ${file}`) ?? 0;
-    return inFile >= MOST.file || (this.#counts.get(`${id} ${weight}`) ?? 0) >= MOST.skill;
+    const key = `${id} ${weight}`;
+    const inSkill = this.#counts.get(key) ?? 0;
+    if (inSkill < MOST.file) return false;
+    return inSkill >= MOST.skill || (this.#counts.get(`${key} ${file}`) ?? 0) >= MOST.file;
   }
 
   #say(rule: Rule, { seen, ...at }: Pick<ScanFinding, "weight" | "file" | "line" | "column"> & { seen: string }): void {
