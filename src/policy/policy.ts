@@ -39,8 +39,9 @@ export const isEnabled: Policy = (skill, host) => {
 };
 
 /** Whether a skill comes switched off: nobody has missed it who has not switched it on. */
-export function isOffAtFirst({ origin, manifest }: Skill): boolean {
-  return origin.scope === "bundled" && !manifest.defaultEnabled;
+export function isOffAtFirst(skill: Skill): boolean {
+  // Of most skills nobody needs the manifest, which is read when it is asked for.
+  return skill.origin.scope === "bundled" && !skill.manifest.defaultEnabled;
 }
 
 function needsMore({ manifest: { capabilities } }: Skill): boolean {
