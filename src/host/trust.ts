@@ -32,6 +32,8 @@ export interface Trust {
   standingOf(skill: Skill): Standing;
   /** Whether it is what was agreed to when it was added. */
   lockStateOf(skill: Skill): LockState;
+  /** For work that asks about many skills at once, and waits for nothing: it looks at each lock once. */
+  steadily<T>(work: () => T): T;
   /** What was trusted at its place. */
   entryOf(skill: Skill): TrustedSkill | undefined;
   /** What is not as it was when it was trusted. Empty when all is. */
@@ -65,6 +67,7 @@ export function openTrust(
   const needsWord = ({ origin }: Skill) => origin.scope === "workspace" || asking.has(origin.source);
   return {
     lockStateOf: locks.stateOf,
+    steadily: locks.steadily,
     standingOf(skill) {
       const { is } = locks.stateOf(skill);
       if (is === "changed" || is === "unknown") return "changed";

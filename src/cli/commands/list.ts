@@ -28,7 +28,7 @@ export async function list(context: Context<ListOptions>): Promise<number> {
   const found = await discoverFor(io, options);
   const isConfigured = warnOfConfiguration(io, found);
   const isDenied = (skill: Skill) => unavailability(skill, found);
-  const available = found.catalog.available(isDenied);
+  const available = found.trust.steadily(() => found.catalog.available(isDenied));
   if (options.prompt) {
     const { promptSection } = await import("../../catalog/listing.ts");
     const section = promptSection(
@@ -58,9 +58,9 @@ export function printSkills(io: Io, skills: readonly Skill[], trust: Trust): voi
     skills.reduce((width, skill) => Math.max(width, skill.name.length), 0),
   );
   const sources = new Map<string, Safe>();
-  for (const skill of skills) {
-    const { name, description, origin } = skill;
-    const from = trust.standingOf(skill) === "untrusted" ? `${origin.source} (untrusted)` : origin.source;
+  const standings = trust.steadily(() => skills.map(trust.standingOf));
+  for (const [at, { name, description, origin }] of skills.entries()) {
+    const from = standings[at] === "untrusted" ? `${origin.source} (untrusted)` : origin.source;
     const source = sources.get(from) ?? out.dim(from);
     sources.set(from, source);
     const room = out.width - Math.max(widest, name.length) - from.length - 5;

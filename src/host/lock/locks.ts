@@ -27,12 +27,21 @@ export interface Locks {
   sourceOf(skill: Skill): string | undefined;
   /** What of a skill, as it was read in order to be used, is not what was agreed to. Nothing for one that is not locked. */
   changesOf(skill: Skill, copy: SkillCopy): readonly Drift[] | undefined;
+  /** For work that asks about many skills at once: in it, no lock is looked at twice. Contract: the work waits for nothing. */
+  steadily<T>(work: () => T): T;
 }
 
 export function openLocks(skilletHome: string): Locks {
   const stamps = openStamps(skilletHome);
   const locks = new Map<string, Remembered>();
+  let steady: Map<string, Remembered["lock"]> | undefined;
   const lockIn = (folder: string) => {
+    if (steady?.has(folder)) return steady.get(folder);
+    const lock = lockNow(folder);
+    steady?.set(folder, lock);
+    return lock;
+  };
+  const lockNow = (folder: string) => {
     const now = clock();
     const stamp = stampOfFile(join(folder, LOCK_FILE));
     const known = locks.get(folder);
@@ -73,6 +82,15 @@ export function openLocks(skilletHome: string): Locks {
       const entry = entryOf(skill);
       if (entry instanceof SkillError) return [{ path: LOCK_FILE, what: "changed" }];
       return entry && driftOfCopy(entry.files, copy.files);
+    },
+    steadily(work) {
+      const outer = steady;
+      steady ??= new Map();
+      try {
+        return work();
+      } finally {
+        steady = outer;
+      }
     },
   };
 }
@@ -183,10 +201,15 @@ interface Remembered {
   lock: LockedSkills | SkillError | undefined;
 }
 
+const NOT_THERE: Stamp = { text: "", isSettled: true };
+
 function stampOfFile(file: string): Stamp {
   const looked = Date.now();
   try {
-    const { mtimeMs, ctimeMs, size, ino } = lstatSync(file);
+    // Most folders have none: an error for each of their skills would cost more than all else of them.
+    const stats = lstatSync(file, { throwIfNoEntry: false });
+    if (!stats) return NOT_THERE;
+    const { mtimeMs, ctimeMs, size, ino } = stats;
     return { text: `${mtimeMs}:${ctimeMs}:${size}:${ino}`, isSettled: isSettled(ctimeMs, looked) };
   } catch (error) {
     return { text: codeOf(error), isSettled: true };

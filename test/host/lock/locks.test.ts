@@ -61,6 +61,22 @@ describe("the locks of folders of skills", () => {
     expect(locks.changesOf(skill, { digest: "", files: new Map() })).toBeUndefined();
   });
 
+  it("are looked at once by work that asks about many skills, and again after it", () => {
+    const { home, skillsDir, folder } = scene();
+    const locks = openLocks(home);
+    const skill = skillAt(folder);
+    const during = locks.steadily(() => {
+      const before = locks.stateOf(skill);
+      lockAll(skillsDir);
+      return [before, locks.steadily(() => locks.stateOf(skill)), locks.stateOf(skill)];
+    });
+    expect(during).toEqual([{ is: "unlocked" }, { is: "unlocked" }, { is: "unlocked" }]);
+    expect(locks.stateOf(skill).is).toBe("as-locked");
+    expect(() => locks.steadily(() => expect.fail("in it"))).toThrow("in it");
+    rmSync(join(skillsDir, "skills.lock"));
+    expect(locks.stateOf(skill)).toEqual({ is: "unlocked" });
+  });
+
   it("say nothing of what is bundled, of what a program brings, or of what is no folder", () => {
     const { home, skillsDir, folder } = scene();
     lockAll(skillsDir);
