@@ -44,7 +44,7 @@ function load(name: string): object {
   if (!name.startsWith("./part-")) return loadFile(name);
   const module = { exports: {} };
   loaded.set(name, module);
-  partCalled(name)(module.exports, requireHere, module, join(import.meta.dirname, name), import.meta.dirname);
+  partCalled(name)(module.exports, requireHere, module, name, import.meta.dirname);
   return module.exports;
 }
 
@@ -61,7 +61,10 @@ function loadFile(name: string): object {
   const text = readFileSync(file, "latin1");
   const kept = text.length < SMALL ? undefined : keptFor(name);
   const cachedData = kept === undefined ? undefined : readKept(kept);
-  const script = new Script(`(function(exports,require,module,__filename,__dirname){${text}\n})`, {
+  // The packs are functions as they are: a text that is put together is copied before it is compiled.
+  const isPack = PACKS.some((pack) => pack === name);
+  const source = isPack ? text : `(function(exports,require,module,__filename,__dirname){${text}\n})`;
+  const script = new Script(source, {
     filename: file,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     ...(cachedData ? { cachedData } : {}),
