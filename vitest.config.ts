@@ -1,5 +1,6 @@
 import { availableParallelism } from "node:os";
-import { defineConfig } from "vitest/config";
+import { dirname, join, resolve } from "node:path";
+import { defineConfig, type Plugin } from "vitest/config";
 
 /** What mostly waits for processes, servers and terminals of its own: half as many again leave no processor idle. */
 const WAITING = [
@@ -12,8 +13,24 @@ const WAITING = [
 ];
 const NONE = ["test/fixtures/**", "**/node_modules/**"];
 
+/** Where the gate has just built the program, tests import what was built and not the sources. */
+function built(): Plugin {
+  const [sources, place] = ["src", "dist"].map((folder) => join(import.meta.dirname, folder, "/")) as [string, string];
+  return {
+    name: "built",
+    enforce: "pre",
+    resolveId(asked, importer) {
+      if (!asked.startsWith(".") || importer === undefined) return;
+      const file = resolve(dirname(importer), asked);
+      if (file.startsWith(sources)) return `${place}${file.slice(sources.length).replace(/\.ts$/, ".js")}`;
+    },
+  };
+}
+
 export default defineConfig({
+  plugins: process.env["SKILLET_TEST_BUILT"] ? [built()] : [],
   test: {
+    server: { deps: { external: [/\/dist\//] } },
     setupFiles: ["test/support/machine.ts"],
     // Files of one worker share what they import: a third of the time went into importing it anew.
     isolate: false,

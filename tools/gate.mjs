@@ -1,6 +1,6 @@
 // The whole gate: what `npm test` runs, here and in CI. Its last line is the count.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,6 +10,9 @@ import { setUp, setUpClaude } from "./set-up.mjs";
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const scratch = mkdtempSync(join(tmpdir(), "skillet-gate-"));
 const report = join(scratch, "report.json");
+// What V8 makes of the program, for all tests that start it.
+const compiled = join(scratch, "compiled");
+mkdirSync(compiled, { mode: 0o700 });
 
 /** Format and lint, the build that examples and the package test use, types, then every test. */
 const STEPS = [
@@ -36,7 +39,7 @@ for (const [name, command, args] of STEPS) {
     if (hasClaude) setUpClaude();
   }
   const start = performance.now();
-  const env = isBuilt ? { ...process.env, SKILLET_TEST_BUILT: "1" } : process.env;
+  const env = isBuilt ? { ...process.env, SKILLET_TEST_BUILT: compiled } : process.env;
   const { status } = spawnSync(command, args, {
     cwd: root,
     env,

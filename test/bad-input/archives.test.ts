@@ -8,11 +8,12 @@ import { ARCHIVE_CODES, ENTRY_CODES } from "../../src/supply/refusal.ts";
 import { longName, pax, tarOf, zipOf } from "../support/archives.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { HELLO, type Row, refuses, stopwatch, tar, throughGate, zip } from "../support/gate.ts";
+import { moduleOf } from "../support/program.ts";
 
 /** In a process of its own: what memory one has used before cannot be told from what it uses now. */
 const MEASURE = `
   import { readFileSync } from "node:fs";
-  const { readArchive } = await import(${JSON.stringify(new URL("../../src/supply/archive.ts", import.meta.url).href)});
+  const { readArchive } = await import(${JSON.stringify(moduleOf("supply/archive"))});
   const bytes = readFileSync(process.argv[1]);
   const room = process.resourceUsage().maxRSS;
   const started = performance.now();

@@ -19,9 +19,9 @@ import { cachedBase, canBuild, debian, isRoot, lackedPackages, places } from "..
 import { ORDINARY_USER } from "../support/as-user.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { PROGRAM } from "../support/program.ts";
+import { PROGRAM, RUN } from "../support/program.ts";
 
-const COMMAND = ["--no-warnings", "-e", `import(${JSON.stringify(PROGRAM)}).then((cli) => cli.run())`, "skillet"];
+const COMMAND = ["--no-warnings", "-e", `import(${JSON.stringify(PROGRAM)}).then(({ run }) => { ${RUN} })`, "skillet"];
 const [lacked = "", another = ""] = lackedPackages(2);
 
 /** A home with a skill that asks for these packages, and a place of its own to build them in. */

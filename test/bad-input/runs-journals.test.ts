@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { EFFECT } from "../host/run-scene.ts";
 import { skillet } from "../support/command.ts";
+import { moduleOf } from "../support/program.ts";
 import { AT, begun, forged, GOOD, homeWith, ODD } from "./runs-scene.ts";
 
 const END = { type: "end", at: AT, stop: "answer", isError: false, iterations: 1, ms: 1, usage: {} };
@@ -72,7 +73,7 @@ describe("in the place of a journal", () => {
   it("a pipe for its owner is waited for by nobody", async () => {
     const { home, runs } = homeWith({ [ODD]: forged(...begun(ODD)) });
     execFileSync("mkfifo", [join(runs, `${ODD}.owner`)]);
-    const list = `import { openRuns } from ${JSON.stringify(join(import.meta.dirname, "../../src/host/runs.ts"))};
+    const list = `import { openRuns } from ${JSON.stringify(moduleOf("host/runs"))};
       process.stdout.write(String(openRuns(${JSON.stringify(join(home, ".skillet"))}).list().length));`;
     const args = ["--input-type=module", "-e", list];
     expect(execFileSync(process.execPath, args, { encoding: "utf8", timeout: 10_000, stdio: "pipe" })).toBe("2");

@@ -13,7 +13,7 @@ import { processesWith } from "../../src/sandbox/probe-host.ts";
 import { ORDINARY_USER } from "../support/as-user.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { PROGRAM } from "../support/program.ts";
+import { PROGRAM, RUN } from "../support/program.ts";
 import { idleProvider } from "../support/provider.ts";
 
 const isRoot = process.getuid?.() === 0;
@@ -44,7 +44,7 @@ function start(args: readonly string[], { home, as, cwd = home, env = {}, stdin 
     as === "an ordinary user" && isRoot
       ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"]
       : [];
-  const program = `import(${JSON.stringify(PROGRAM)}).then((cli) => cli.run())`;
+  const program = `import(${JSON.stringify(PROGRAM)}).then(({ run }) => { ${RUN} })`;
   const [file = "", ...rest] = [...drop, process.execPath, "--no-warnings", "-e", program, "skillet", ...args];
   const child = spawn(file, rest, { cwd, env: { PATH: "/usr/bin:/bin", HOME: home, ...env } });
   let stdout = "";

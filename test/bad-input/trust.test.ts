@@ -20,6 +20,7 @@ import { copySkill } from "../../src/source/digest.ts";
 import { type Ran, skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 
 const GOOD = "#!/bin/sh\necho good\n";
 const EVIL = "#!/bin/sh\necho EVIL\n";
@@ -110,9 +111,9 @@ describe("code that was trusted", () => {
     rmSync(join(folderOf(piped), "SKILL.md"));
     expect(spawnSync("/usr/bin/mkfifo", [join(folderOf(piped), "SKILL.md")]).status).toBe(0);
     // In a process of its own: what is tried is whether it waits for ever.
-    const waits = `import { discover } from ${JSON.stringify(join(import.meta.dirname, "../../src/host/discover.ts"))};
-import { copySkill } from ${JSON.stringify(join(import.meta.dirname, "../../src/source/digest.ts"))};
-import { defineSkill } from ${JSON.stringify(join(import.meta.dirname, "../../src/skill/define.ts"))};
+    const waits = `import { discover } from ${JSON.stringify(moduleOf("host/discover"))};
+import { copySkill } from ${JSON.stringify(moduleOf("source/digest"))};
+import { defineSkill } from ${JSON.stringify(moduleOf("skill/define"))};
 const skill = defineSkill({ name: "x", description: "x", instructions: "x" });
 try { copySkill({ ...skill, body: () => "x", files: () => ({ files: [], findings: [] }), origin: { ...skill.origin, form: "folder", file: process.argv[1] } }); } catch (error) { console.log(error.code); }`;
     const { stdout, signal } = spawnSync(
@@ -339,7 +340,7 @@ describe("trust", () => {
     const folder = temporaryFolder({ "home/readme": "" });
     const count = 8;
     const work = `
-const { openTrust } = await import(${JSON.stringify(join(import.meta.dirname, "../../src/host/trust.ts"))});
+const { openTrust } = await import(${JSON.stringify(moduleOf("host/trust"))});
 const [home, number] = process.argv.slice(1);
 const trust = openTrust(home, []);
 const skill = (turn) => ({ name: "x", origin: { folder: "/" + number + "/" + turn }, manifest: { env: [], metadata: {}, data: {} }, body: () => "" });

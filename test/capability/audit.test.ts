@@ -7,6 +7,7 @@ import { openAudit } from "../../src/capability/audit.ts";
 import { canonical, hashOf } from "../../src/capability/audit-chain.ts";
 import type { AuditEntry } from "../../src/host/capabilities.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 
 const entry: AuditEntry = { run: "r_1", skill: "notes", source: "user", method: "invoke", outcome: "ok" };
 
@@ -177,7 +178,7 @@ describe("the audit log", () => {
 
   it("takes lines of several processes at once and loses none", { timeout: 60_000 }, async () => {
     const home = temporaryFolder();
-    const program = `const { openAudit } = await import(${JSON.stringify(join(import.meta.dirname, "../../src/capability/audit.ts"))});
+    const program = `const { openAudit } = await import(${JSON.stringify(moduleOf("capability/audit"))});
       const audit = openAudit(process.argv[1]);
       for (let number = 0; number < 100; number++) audit.add({ ...${JSON.stringify(entry)}, run: process.argv[2], count: number });`;
     const children = ["a", "b", "c"].map((name) => {

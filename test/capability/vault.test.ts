@@ -7,6 +7,7 @@ import { openKeyring } from "../../src/capability/keyring.ts";
 import { openVault } from "../../src/capability/vault.ts";
 import type { Credential } from "../../src/host/capabilities.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 
 const ada: Credential = {
   account: "ada@example.com",
@@ -33,7 +34,7 @@ function vaultOfAda() {
 }
 
 const asRun = (folder: string, work: string) => {
-  const module = JSON.stringify(join(import.meta.dirname, "../../src/capability/vault.ts"));
+  const module = JSON.stringify(moduleOf("capability/vault"));
   const program = `const { openVault } = await import(${module}); const vault = openVault(process.argv[1], { env: {} }); ${work}`;
   const args = ["--no-warnings", "--input-type=module", "-e", program, folder];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });

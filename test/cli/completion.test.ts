@@ -7,7 +7,7 @@ import { SHELLS } from "../../src/cli/rows/shell.ts";
 import { PROFILES } from "../../src/skill/diagnostic.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
-import { PROGRAM } from "../support/program.ts";
+import { PROGRAM, RUN } from "../support/program.ts";
 import { type Terminal, terminal } from "../support/terminal.ts";
 
 /** What can come next, asked as a shell's script asks. */
@@ -116,7 +116,7 @@ describe("skillet completion", () => {
 /** A folder that a line is typed in: names that are code to a shell that does not take care. */
 function place() {
   const bin = temporaryFolder({
-    "start.mjs": `import { run } from ${JSON.stringify(PROGRAM)};\nrun();\n`,
+    "start.mjs": `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n`,
     skillet: `#!/bin/sh\nexec '${process.execPath}' "$(dirname "$0")/start.mjs" "$@"\n`,
   });
   chmodSync(join(bin, "skillet"), 0o755);

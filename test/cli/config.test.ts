@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
-import { PROGRAM } from "../support/program.ts";
+import { PROGRAM, RUN } from "../support/program.ts";
 
 interface Place {
   file: string;
@@ -357,7 +357,7 @@ enabled = false
 
   it("loses nothing when many processes set at once", async () => {
     const { file, text } = place("");
-    const program = `import { run } from ${JSON.stringify(PROGRAM)}; run();`;
+    const program = `import { run } from ${JSON.stringify(PROGRAM)}; ${RUN}`;
     const start = (index: number) =>
       promisify(execFile)(
         process.execPath,

@@ -16,8 +16,9 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { replaceFile, whileLocked } from "../../src/host/locked-file.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 
-const module = JSON.stringify(join(import.meta.dirname, "../../src/host/locked-file.ts"));
+const module = JSON.stringify(moduleOf("host/locked-file"));
 const uuid = "00000000-0000-4000-8000-000000000000";
 const host = encodeURIComponent(hostname());
 

@@ -1,9 +1,9 @@
 import { execFile } from "node:child_process";
-import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Effect } from "../../src/host/approvals.ts";
 import { NO_USAGE } from "../../src/host/models.ts";
 import type { NewRun } from "../../src/host/runs.ts";
+import { moduleOf } from "../support/program.ts";
 
 export const ID = "20260102-030405-0a1b2c3d";
 
@@ -28,12 +28,10 @@ export const EFFECT: Effect = {
 
 export const TAIL = { stop: "answer", isError: false, iterations: 2, ms: 1200, usage: NO_USAGE } as const;
 
-const source = join(import.meta.dirname, "../../src/host");
-
 /** A process of its own that has `runs` of this home. What it says with `say` comes back. */
 export async function elsewhere(home: string, program: string, before: readonly string[] = []): Promise<unknown> {
   const script = `
-    import { openRuns } from ${JSON.stringify(join(source, "runs.ts"))};
+    import { openRuns } from ${JSON.stringify(moduleOf("host/runs"))};
     const runs = openRuns(${JSON.stringify(home)});
     const say = (value) => process.stdout.write(JSON.stringify(value));
     ${program}`;

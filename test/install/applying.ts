@@ -8,6 +8,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { type Application, apply, mend } from "../../src/install/apply.ts";
 import type { SkillInstallationError } from "../../src/install/error.ts";
 import { ORDINARY_USER } from "../support/as-user.ts";
+import { WITH_BUILT } from "../support/program.ts";
 
 interface Orders {
   application?: Application;
@@ -35,7 +36,14 @@ export async function applying(orders: Orders, { isOrdinary = false, wrap = [] }
   const id = String(ORDINARY_USER);
   const isRoot = process.getuid?.() === 0;
   const drop = isOrdinary && isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
-  const [program = "", ...args] = [...wrap, ...drop, process.execPath, import.meta.filename, JSON.stringify(orders)];
+  const [program = "", ...args] = [
+    ...wrap,
+    ...drop,
+    process.execPath,
+    ...WITH_BUILT,
+    import.meta.filename,
+    JSON.stringify(orders),
+  ];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
   let stdout = "";
   let stderr = "";

@@ -18,6 +18,7 @@ import { createHermeticHome, type HermeticHome, type HermeticHomeOptions } from 
 import { homeSettings } from "../../src/install/home-settings.ts";
 import { ORDINARY_USER } from "../support/as-user.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 import { everything, ordinaryFolder, thrownBy } from "./scene.ts";
 
 function homeIn(parent: string, options: HermeticHomeOptions = {}): HermeticHome {
@@ -256,7 +257,7 @@ describe("homes of processes that ended", () => {
   const WAITING = 'setInterval(() => {}, 1000); console.log("made")';
 
   function start(parent: string, then: string, uid?: number) {
-    const module = join(import.meta.dirname, "../../src/install/home.ts");
+    const module = moduleOf("install/home");
     const script = `const { createHermeticHome } = await import(${JSON.stringify(module)});
       const home = createHermeticHome({ parent: ${JSON.stringify(parent)} }); ${then}`;
     const child = spawn(process.execPath, ["--input-type=module", "-e", script], {

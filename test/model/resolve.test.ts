@@ -17,6 +17,7 @@ import { TOP } from "../../src/run/chain.ts";
 import { modelFor } from "../../src/run/model-for.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
+import { moduleOf } from "../support/program.ts";
 import { sketch } from "../support/skills.ts";
 import { asking, failure, hostWith } from "./asking.ts";
 
@@ -250,8 +251,8 @@ describe("a model that nobody configured", () => {
     const script = `import { registerHooks } from "node:module";
       const seen = [];
       registerHooks({ load: (url, context, next) => { seen.push(url); return next(url, context); } });
-      const { resolveModel } = await import(${JSON.stringify(join(root, "src/model/resolve.ts"))});
-      const { NO_SETTINGS } = await import(${JSON.stringify(join(root, "src/host/settings.ts"))});
+      const { resolveModel } = await import(${JSON.stringify(moduleOf("model/resolve"))});
+      const { NO_SETTINGS } = await import(${JSON.stringify(moduleOf("host/settings"))});
       const { model } = await resolveModel({ settings: NO_SETTINGS, env: { OLLAMA_HOST: "127.0.0.1:9" } });
       await model.respond({ messages: [], tools: [], task: { message: "hi" }, signal: AbortSignal.timeout(9999), onText() {} });
       console.log(JSON.stringify([model.name, ...seen]));`;

@@ -4,13 +4,14 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { sweep } from "../../src/sandbox/cgroup.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 
 const GONE = 2 ** 30; // Larger than any number of a process.
 
 describe.runIf(process.platform === "linux")("a cgroup, seen from another namespace than its processes'", () => {
   it("[Q-15] ends nothing of the host's own, which is what 0 would mean", () => {
     const folder = temporaryFolder({ "cgroup.procs": "0\n0\n" });
-    const script = `const { killAll } = await import(${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/cgroup.ts"))});
+    const script = `const { killAll } = await import(${JSON.stringify(moduleOf("sandbox/cgroup"))});
       killAll(${JSON.stringify(folder)});
       console.log("alive");`;
     // A group of its own, should it be killed.

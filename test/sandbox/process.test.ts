@@ -7,6 +7,7 @@ import type { OutputStream } from "../../src/host/sandbox.ts";
 import { bareSandbox } from "../../src/sandbox/bare.ts";
 import { type Program, runProcess } from "../../src/sandbox/process.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 import { describeSandbox } from "./contract.ts";
 
 describeSandbox("no sandbox", "none", async () => bareSandbox());
@@ -26,7 +27,7 @@ async function run(program: Omit<Program, "env"> & Partial<Program>, seconds = 1
 const shell = (text: string, program: Partial<Program> = {}) => ({ file: "/bin/sh", args: ["-c", text], ...program });
 
 describe.runIf(process.platform === "linux")("descriptors that the host was started with", () => {
-  const module = JSON.stringify(join(import.meta.dirname, "../../src/sandbox/process.ts"));
+  const module = JSON.stringify(moduleOf("sandbox/process"));
   const script = (pipes: number) => `const { runProcess } = await import(${module});
     await runProcess({ file: "/bin/ls", args: ["-l", "/proc/self/fd"], env: {}, pipes: Array(${pipes}).fill(Buffer.from("x")) }, 10, {
       onOutput: (stream, bytes) => process.stdout.write(bytes) || true });`;
@@ -135,7 +136,7 @@ describe("a process", () => {
 
   it("[Q-16] does not end its host where there are no descriptors for its pipes", () => {
     const script = `import { openSync, closeSync, readdirSync } from "node:fs";
-      const pipes = await import(${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/pipes.ts"))});
+      const pipes = await import(${JSON.stringify(moduleOf("sandbox/pipes"))});
       const held = [];
       pipes.warmPipes();
       try { for (;;) held.push(openSync("/dev/null", "r")); } catch {}
@@ -190,7 +191,7 @@ describe("a process", () => {
   });
 
   it("[Q-15] does not keep its host from ending", () => {
-    const script = `const { runProcess } = await import(${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/process.ts"))});
+    const script = `const { runProcess } = await import(${JSON.stringify(moduleOf("sandbox/process"))});
       await runProcess({ file: "/bin/sh", args: ["-c", "sleep 3 & true"], env: {} }, 100, { onOutput: () => true });`;
     const start = performance.now();
     execFileSync(process.execPath, ["--input-type=module", "-e", script]);

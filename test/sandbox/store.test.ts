@@ -16,6 +16,7 @@ import { describe, expect, it } from "vitest";
 import { storeSkill } from "../../src/sandbox/store.ts";
 import type { SkillCopy } from "../../src/source/digest.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 
 function copyOf(files: Record<string, { text: string; executable?: boolean }>): SkillCopy {
   const digest = createHash("sha256").update(JSON.stringify(files)).digest("hex");
@@ -38,7 +39,7 @@ const modeOf = (path: string) => statSync(path).mode & 0o7777;
 
 /** Puts a copy into a store in a process of its own, with a umask of its own. */
 async function storedElsewhere(store: string, umask: string): Promise<string> {
-  const script = `const { storeSkill } = await import(${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/store.ts"))});
+  const script = `const { storeSkill } = await import(${JSON.stringify(moduleOf("sandbox/store"))});
     process.umask(0o${umask});
     const files = new Map(${JSON.stringify([...copy.files].map(([path, { executable }]) => [path, { bytes: [120], executable }]))});
     for (const file of files.values()) file.bytes = Uint8Array.from(file.bytes);

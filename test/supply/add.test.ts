@@ -26,6 +26,7 @@ import { unlockedIn } from "../../src/supply/verify.ts";
 import { lockIn } from "../host/lock/scene.ts";
 import { everything } from "../install/scene.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
 
 interface Scene {
   root: string;
@@ -261,7 +262,7 @@ describe("the folder that work is done in", () => {
 
   it("takes along what processes left that are gone, and nothing of those that are not, nor anything else", async () => {
     const home = temporaryFolder();
-    const staging = pathToFileURL(join(import.meta.dirname, "../../src/supply/staging.ts")).href;
+    const staging = pathToFileURL(moduleOf("supply/staging")).href;
     const killed = `import { inStaging } from ${JSON.stringify(staging)}; await inStaging(${JSON.stringify(home)}, async () => process.kill(process.pid, "SIGKILL"));`;
     spawnSync(process.execPath, ["--input-type=module", "-e", killed]);
     const all = join(home, "staging");

@@ -36,10 +36,18 @@ interface Starting {
 
 export async function changing(orders: Orders, { isOrdinary = false, wrap = [] }: Starting = {}): Promise<Outcome> {
   const { ORDINARY_USER } = await import("../support/as-user.ts"); // It brings much that the process itself has no use for.
+  const { WITH_BUILT } = await import("../support/program.ts");
   const id = String(ORDINARY_USER);
   const isRoot = process.getuid?.() === 0;
   const drop = isOrdinary && isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
-  const [program = "", ...args] = [...wrap, ...drop, process.execPath, import.meta.filename, JSON.stringify(orders)];
+  const [program = "", ...args] = [
+    ...wrap,
+    ...drop,
+    process.execPath,
+    ...WITH_BUILT,
+    import.meta.filename,
+    JSON.stringify(orders),
+  ];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
   let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (bytes) => {

@@ -6,7 +6,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { onTestFinished } from "vitest";
 import { temporaryFolder, writeFiles } from "./folder.ts";
 import { asClient, type ClientParts, type McpClient, negotiation } from "./mcp-client.ts";
-import { PROGRAM } from "./program.ts";
+import { PROGRAM, RUN } from "./program.ts";
 
 /** For a machine that is busy with other tests. */
 const PATIENCE_MS = 20_000;
@@ -177,7 +177,7 @@ export function running(command: string): number[] {
 /** What Node is started with. */
 export function startOf(args: readonly string[], beside = ""): string[] {
   const folder = temporaryFolder({
-    "start.mjs": `import { run } from ${JSON.stringify(PROGRAM)};\nrun();\n${beside}\n`,
+    "start.mjs": `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n${beside}\n`,
   });
   return [join(folder, "start.mjs"), "serve", ...args];
 }

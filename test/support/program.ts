@@ -1,15 +1,23 @@
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
-const isBuilt = Boolean(process.env["SKILLET_TEST_BUILT"]);
+
+/** Where the gate has just built the program: a folder for what V8 makes of it, which all tests share. */
+export const KEPT = process.env["SKILLET_TEST_BUILT"] || undefined;
 
 /**
- * The command line that tests start as a process of its own: from its sources, or, where the gate has just built it, as it is published,
- * which starts in a quarter of the time.
+ * The command line that tests start as a process of its own: from its sources, or, where it was built, as it is published, which starts in
+ * a quarter of the time.
  */
-export const PROGRAM = join(root, isBuilt ? "dist/cli.cjs" : "src/cli/bin.ts");
+export const PROGRAM = join(root, KEPT === undefined ? "src/cli/bin.ts" : "dist/cli.cjs");
+
+/** Starts it, where its `run` was imported. */
+export const RUN = `run(${JSON.stringify(KEPT)});`;
 
 /** A module, by its path in the sources without an ending, that a process of a test's own imports. */
 export function moduleOf(path: string): string {
-  return isBuilt ? join(root, "dist", `${path}.js`) : join(root, "src", `${path}.ts`);
+  return KEPT === undefined ? join(root, "src", `${path}.ts`) : join(root, "dist", `${path}.js`);
 }
+
+/** For Node, where a process of a test's own is itself written in TypeScript: what was built stands in for the sources that it imports. */
+export const WITH_BUILT = KEPT === undefined ? [] : ["--import", join(import.meta.dirname, "use-built.mjs")];

@@ -7,7 +7,7 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { ORDINARY_USER } from "./as-user.ts";
 import type { Ran } from "./command.ts";
-import { PROGRAM } from "./program.ts";
+import { KEPT, PROGRAM } from "./program.ts";
 
 export interface Starting {
   cwd: string;
@@ -62,5 +62,5 @@ function killBefore(count: number): void {
 if (process.argv[1] === import.meta.filename) {
   killBefore(Number(process.env["KILL_BEFORE_RENAME"]));
   const { run } = await import(PROGRAM);
-  run();
+  run(KEPT);
 }

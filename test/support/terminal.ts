@@ -3,7 +3,7 @@ import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { temporaryFolder } from "./folder.ts";
-import { PROGRAM } from "./program.ts";
+import { PROGRAM, RUN } from "./program.ts";
 
 export interface Terminal {
   type(text: string): void;
@@ -41,7 +41,7 @@ export function terminal(args: readonly string[], place: Place): Terminal {
       import { run } from ${JSON.stringify(PROGRAM)};
       writeFileSync(new URL("pid", import.meta.url), String(process.pid));
       process.on("exit", (code) => writeFileSync(new URL("code", import.meta.url), String(code)));
-      run();
+      ${RUN}
       ${place.beside ?? ""}`,
   });
   const [file, left] = [join(start, "start.mjs"), join(start, "left")];

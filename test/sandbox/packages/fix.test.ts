@@ -7,7 +7,7 @@ import { toolStates } from "../../../src/sandbox/system.ts";
 import { ORDINARY_USER } from "../../support/as-user.ts";
 import { skillet } from "../../support/command.ts";
 import { temporaryFolder } from "../../support/folder.ts";
-import { PROGRAM } from "../../support/program.ts";
+import { PROGRAM, RUN } from "../../support/program.ts";
 import { debian, isRoot } from "./place.ts";
 
 const id = String(ORDINARY_USER);
@@ -32,7 +32,7 @@ exec "$@"\n`,
     process.execPath,
     "--no-warnings",
     "-e",
-    `import(${JSON.stringify(PROGRAM)}).then((cli) => cli.run())`,
+    `import(${JSON.stringify(PROGRAM)}).then(({ run }) => { ${RUN} })`,
   ];
   const args = [
     "-m",

@@ -1,0 +1,16 @@
+// Given to a process of a test's own with `--import`: what was built stands in for the sources that it imports.
+import { registerHooks } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [sources, built] = ["src", "dist"].map(
+  (folder) => pathToFileURL(join(import.meta.dirname, "../..", folder, "/")).href,
+);
+
+registerHooks({
+  resolve(asked, context, next) {
+    const found = next(asked, context);
+    if (!found.url.startsWith(sources)) return found;
+    return { ...found, url: built + found.url.slice(sources.length).replace(/\.ts$/, ".js"), format: "module" };
+  },
+});
