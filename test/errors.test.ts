@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ERROR_CODES } from "../src/codes/codes.ts";
 import { settingsTable } from "../src/host/keys.ts";
+import { moduleOf } from "./support/program.ts";
 import { codesGiven, importedBy, sourceFiles, textsOf, variablesOf } from "./support/source-codes.ts";
 
 const page = (name: string) => readFileSync(join(import.meta.dirname, "../docs", name), "utf8");
@@ -30,7 +31,7 @@ describe("the codes", () => {
     const tables = await Promise.all(
       files
         .filter(({ path }) => path.startsWith("codes/"))
-        .map(({ path }) => import(/* @vite-ignore */ `../src/${path}`)),
+        .map(({ path }) => import(/* @vite-ignore */ moduleOf(path.replace(/\.ts$/, "")))),
     );
     const single = tables.flatMap((table) => Object.values(table)).filter((value) => value !== ERROR_CODES);
     const codes = single.flatMap((table) => (typeof table === "object" ? Object.keys(table as object) : []));

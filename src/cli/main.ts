@@ -2,9 +2,10 @@ import { type Command, CommanderError } from "commander";
 import { closeMcpServers } from "../run/mcp/end.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
+import { reveal } from "../shared/hidden.ts";
 import { EXIT } from "./exit.ts";
 import { type Io, printer, printJson, printJsonLine, type Stream } from "./io.ts";
-import { buildProgram } from "./program.ts";
+import { buildProgram, helpFor } from "./program.ts";
 import { sayNotice } from "./say.ts";
 import { Told } from "./told.ts";
 
@@ -21,8 +22,8 @@ export async function main(argv: readonly string[], given: Io): Promise<number> 
     return code;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.fine;
-    const failure = failureOf(error, { program, argv });
-    if (!(error instanceof CommanderError || error instanceof Told)) say(io, failure);
+    const failure = failureOf(error, argv);
+    if (!isSaid(error)) say(io, failure);
     if (!stdout.isWritten()) tell(io, failure, formOf(error, { program, argv }));
     return EXITS[failure.code] ?? EXIT.findings;
   } finally {
@@ -50,18 +51,39 @@ interface Asked {
   argv: readonly string[];
 }
 
-function failureOf(error: unknown, { program, argv }: Asked): Failure {
+function failureOf(error: unknown, argv: readonly string[]): Failure {
   if (error instanceof SkillError) {
     const { code, message, fix } = error;
     return { code, message, ...defined({ fix: fix || undefined }) };
   }
   if (error instanceof CommanderError) {
-    const [said = "", ...hint] = error.message.replace(/^error: /, "").split("\n");
-    const named = program.commands.some((command) => command.name() === argv[0]) ? ` ${argv[0]}` : "";
-    const message = error.code === "commander.help" ? `skillet${named} does nothing by itself` : said;
-    return { code: "usage", message, fix: [...hint.map(unbracketed), `see \`skillet${named} --help\``].join(" ") };
+    const [said = "", ...hint] = withoutControls(error.message, argv)
+      .replace(/^error: |\.$/g, "")
+      .split("\n");
+    const message = isHelp(error)
+      ? "This command does nothing by itself"
+      : `${said.charAt(0).toUpperCase()}${said.slice(1)}`;
+    return { code: "usage", message, fix: [...hint.map(unbracketed), helpFor(argv)].join(" ") };
   }
   return { code: "bug", message: error instanceof Error ? error.message : String(error), fix: BUG };
+}
+
+/** Whoever left out what to do has been shown what there is. */
+function isHelp(error: unknown): boolean {
+  return error instanceof CommanderError && error.code === "commander.help";
+}
+
+function isSaid(error: unknown): boolean {
+  return error instanceof Told || isHelp(error);
+}
+
+/** A message repeats what it was given, which may be the name of somebody's file. */
+function withoutControls(message: string, argv: readonly string[]): string {
+  let text = message;
+  for (const part of argv.flatMap((arg) => [arg, ...arg.split("=")])) {
+    if (part !== reveal(part)) text = text.replaceAll(part, reveal(part));
+  }
+  return text;
 }
 
 function unbracketed(hint: string): string {

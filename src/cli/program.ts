@@ -1,6 +1,5 @@
 import { Command, type Help } from "commander";
 import { packageVersion } from "../package.ts";
-import { reveal } from "../shared/hidden.ts";
 import { nearest } from "../shared/text.ts";
 import { examples } from "./examples.ts";
 import type { Io } from "./io.ts";
@@ -113,19 +112,17 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
-      outputError: (text, write) => write(withoutControls(text, argv)),
+      outputError: () => {}, // It is said as any other failure is.
       getOutHelpWidth: () => io.stdout.columns || 100,
       getErrHelpWidth: () => io.stderr.columns || 100,
     })
-    .configureHelp(WRAPPED)
-    .showHelpAfterError("(`skillet --help` shows the commands)");
+    .configureHelp(WRAPPED);
   const attach = (command: Command, entry: Entry) => {
     entry.define(command);
     if (command !== program) {
       // Of what has commands below it, what is too much was meant to be one of them.
       const isAmong = entry.commands !== undefined && command.registeredArguments.length === 0;
       command.copyInheritedSettings(program).allowExcessArguments(isAmong);
-      command.showHelpAfterError(`${entry.afterError ?? ""}(see \`skillet ${pathOf(command, program)} --help\`)`);
     }
     for (const [name, inner] of Object.entries(entry.commands ?? {})) attach(command.command(name), inner);
     if (!entry.load) return;
@@ -187,18 +184,20 @@ export function commandPaths(): string[] {
   return ["", ...below(COMMANDS)];
 }
 
-function pathOf(command: Command, program: Command): string {
-  const above = command.parent;
-  return above === null || above === program ? command.name() : `${pathOf(above, program)} ${command.name()}`;
-}
-
-/** A message repeats what it was given, which may be the name of somebody's file. */
-function withoutControls(message: string, argv: readonly string[]): string {
-  let text = message;
-  for (const part of argv.flatMap((arg) => [arg, ...arg.split("=")])) {
-    if (part !== reveal(part)) text = text.replaceAll(part, reveal(part));
+/** What to look at for who typed this, after what else is said there. */
+export function helpFor(argv: readonly string[]): string {
+  const path: string[] = [];
+  let below: Record<string, Entry> | undefined = COMMANDS;
+  let more = "";
+  for (const word of argv) {
+    const entry: Entry | undefined = below && Object.hasOwn(below, word) ? below[word] : undefined;
+    if (!entry) break;
+    path.push(word);
+    more = entry.afterError ?? "";
+    below = entry.commands;
   }
-  return text;
+  if (path.length === 0) return "`skillet --help` shows the commands";
+  return `${more}see \`skillet ${path.join(" ")} --help\``;
 }
 
 export function unknownCommand(above: Command, name: string): never {
@@ -206,7 +205,7 @@ export function unknownCommand(above: Command, name: string): never {
     name,
     above.commands.map((command) => command.name()),
   );
-  above.error(`error: unknown command '${name}'${meant ? `\nDid you mean ${meant}?` : ""}`);
+  above.error(`error: unknown command '${name}'${meant ? `\n(Did you mean ${meant}?)` : ""}`);
 }
 
 function common(command: Command): Command {

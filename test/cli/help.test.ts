@@ -79,19 +79,29 @@ function unknownIn(example: string): string[] {
 
 describe("what is mistyped", () => {
   it.each([
-    ["lsit", "Did you mean list?"],
-    ["help lsit", "Did you mean list?"],
-    ["config ste a b", "Did you mean set?"],
-    ["signers ad x", "Did you mean add?"],
-    ["help config ste", "Did you mean set?"],
-    ["auth logn github", "Did you mean login?"],
-    ["skill vaildate x", "Did you mean validate?"],
+    ["lsit", "did you mean list?"],
+    ["help lsit", "did you mean list?"],
+    ["config ste a b", "did you mean set?"],
+    ["signers ad x", "did you mean add?"],
+    ["help config ste", "did you mean set?"],
+    ["auth logn github", "did you mean login?"],
+    ["skill vaildate x", "did you mean validate?"],
     ["runs shwo", "did you mean skillet runs show?"],
     ["audit verfy", "did you mean skillet audit verify?"],
-    ["check --formt json", "Did you mean --format?"],
+    ["check --formt json", "did you mean --format?"],
   ])("is said with what was meant, and exits 2: skillet %s", async (line, meant) => {
     const { code, stderr } = await skillet(line.split(" "));
     expect(code).toBe(2);
     expect(stderr).toContain(meant);
+    expect(stderr).toMatch(/^✗ \S.*\n {2}\S/);
+  });
+
+  it("is said in lines that fit, with what was typed as it can be seen", async () => {
+    const env = { NO_COLOR: "1" };
+    const evil = "a\u001b[31m\u202eb";
+    const { stderr } = await skillet(["check", "--profile", evil], { isTTY: true, columns: 60, env });
+    expect(stderr).toMatch(/^✗ Option '-p, --profile <name>' argument\n {2}'a\\u\{1b\}\[31m\\u\{202e\}b' is invalid/);
+    expect(stderr.split("\n").filter((line) => line.length > 60)).toEqual([]);
+    expect(stderr).toMatch(/\n {2}see `skillet check --help`\n$/);
   });
 });

@@ -201,8 +201,8 @@ describe("skillet", () => {
   it("helps with a typo and exits 2", async () => {
     const { code, stderr } = await skillet(["lsit"]);
     expect(code).toBe(2);
-    expect(stderr).toContain("Did you mean list?");
-    expect((await skillet(["list", "--al"])).stderr).toContain("Did you mean --all?");
+    expect(stderr).toContain("did you mean list?");
+    expect((await skillet(["list", "--al"])).stderr).toContain("did you mean --all?");
     expect((await skillet(["check", "--profile", "strict"])).code).toBe(2);
   });
 
@@ -213,7 +213,7 @@ describe("skillet", () => {
   ])("points from a mistake in %j to the help of that command", async (args, command) => {
     const { code, stderr } = await skillet(args);
     expect(code).toBe(2);
-    expect(stderr).toContain(`(see \`skillet ${command} --help\`)`);
+    expect(stderr).toContain(`  see \`skillet ${command} --help\`\n`);
     expect((await skillet(["nope"])).stderr).toContain("`skillet --help` shows the commands");
   });
 

@@ -175,8 +175,18 @@ function checkTools(tools: ReadRequest["tools"]): void {
     if (!TOOL_NAME.test(name)) throw new Error(`the tool name "${name}" is not allowed`);
     if (description === "") throw new Error(`the tool ${name} has no description`);
     if (schema["type"] !== "object") throw new Error(`the schema of ${name} is no object's`);
-    new Ajv({ strict: true }).compile(schema);
+    checkSchema(schema);
   }
+}
+
+/** Most requests bring the tools of the one before, and to compile a schema takes longer than all else of an answer. */
+const checked = new Set<string>();
+
+function checkSchema(schema: object): void {
+  const text = JSON.stringify(schema);
+  if (checked.has(text)) return;
+  new Ajv({ strict: true }).compile(schema);
+  checked.add(text);
 }
 
 /** What came of the calls. Throws when calls and results are not those of this conversation, in pairs and in order. */

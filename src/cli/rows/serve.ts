@@ -65,5 +65,5 @@ export const MCP_CONFIG: Entry = {
         ),
       ),
   load: async () => (await import("../commands/mcp-config.ts")).mcpConfig,
-  afterError: "(options for `skillet serve` go after --)\n",
+  afterError: "options for `skillet serve` go after --; ",
 };
