@@ -61,10 +61,12 @@ export async function runProcess(
     });
   }
   let held: NodeJS.Timeout | undefined;
+  const letGo = () => {
+    for (const stream of [stdout, stderr, ...child.stdio]) stream?.destroy();
+  };
   child.once("exit", () => {
-    held = setTimeout(() => {
-      for (const stream of [stdout, stderr, ...child.stdio]) stream?.destroy();
-    }, LAST_WORDS_MS);
+    // Not at once: where this thread was busy for so long, nothing of what was said last has been read yet, and it is read before this.
+    held = setTimeout(() => setImmediate(letGo), LAST_WORDS_MS);
   });
   try {
     // Not `events.once`, which ends with the first error: those are no end.

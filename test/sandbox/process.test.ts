@@ -74,7 +74,28 @@ describe.runIf(process.platform === "linux")("descriptors that the host was star
   });
 });
 
+/** Keeps this thread from all else until then. */
+function busyUntil(ms: number): void {
+  while (performance.now() < ms);
+}
+
 describe("a process", () => {
+  it("[Q-16] is heard to its last word by a host that is busy when it ends", async () => {
+    const start = performance.now();
+    const last = run(shell("sleep 0.4; echo last words"));
+    const other = runProcess({ env: {}, ...shell("echo first") }, 10, {
+      onOutput() {
+        // The other one ends now, and that is heard of together with the end of this one: before a word of it was read.
+        busyUntil(start + 800);
+        setImmediate(() => busyUntil(start + 1600));
+        return true;
+      },
+    });
+    busyUntil(start + 200);
+    expect(await last).toMatchObject({ stdout: "last words\n", exitCode: 0, ending: "exit" });
+    await other;
+  });
+
   it("[Q-16] starts in the root folder, so that its place tells nothing of the host's", async () => {
     expect((await run({ file: "/bin/pwd", args: [] })).stdout).toBe("/\n");
   });
