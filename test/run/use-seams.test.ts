@@ -25,9 +25,9 @@ describe("what was being said", () => {
 
   it("[W-21] comes back at a time limit", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: [] });
-    const { result, events } = await use({ skill: "x", seconds: 0.2 }, { models: { default: half } });
+    const { result, events } = await use({ skill: "x", seconds: 1 }, { models: { default: half } });
     expect(result).toMatchObject({ stop: "timeout" });
-    expect(result.content).toMatch(/^Half of the answer\n\n\[The limit of 0\.2 seconds was reached/);
+    expect(result.content).toMatch(/^Half of the answer\n\n\[The limit of 1 second was reached/);
     expect(
       eventsOf(events, "text-said")
         .map(({ text }) => text)
