@@ -16,9 +16,9 @@ import { lockText, setKey } from "../../src/sandbox/packages/lock.ts";
 import { buildPackages, findRoot } from "../../src/sandbox/packages/packages.ts";
 import { processesWith } from "../../src/sandbox/probe-host.ts";
 import { cachedBase, canBuild, debian, isRoot, lackedPackages, places } from "../sandbox/packages/place.ts";
-import { ORDINARY_USER } from "../support/as-user.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
 
 const COMMAND = ["--no-warnings", "-e", `import(${JSON.stringify(PROGRAM)}).then(({ run }) => { ${RUN} })`, "skillet"];

@@ -10,9 +10,9 @@ import { openCapabilities } from "../../src/capability/open.ts";
 import { FIXED_VARIABLES } from "../../src/host/sandbox.ts";
 import { runScript, type ScriptEvent, type ScriptResult } from "../../src/run/script.ts";
 import { processesWith } from "../../src/sandbox/probe-host.ts";
-import { ORDINARY_USER } from "../support/as-user.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
 import { idleProvider } from "../support/provider.ts";
 

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { zipOf } from "../support/archives.ts";
 import { skillText } from "../support/folder.ts";
 import { type Place, place } from "../support/place.ts";
+import { KEPT } from "../support/program.ts";
 import { startSite } from "../support/skill-site.ts";
 import { terminal } from "../support/terminal.ts";
 
@@ -69,7 +70,7 @@ describe("a reader that has enough", () => {
   it("ends what is listed for it, and nobody hears of it", async () => {
     const { home, project } = place({ "home/.skillet/skills/own/SKILL.md": skillText("own") });
     const listed = async (args: readonly string[]) => {
-      const env = { HOME: home, PATH: "/usr/bin:/bin" };
+      const env = { HOME: home, PATH: "/usr/bin:/bin", SKILLET_TEST_BUILT: KEPT ?? "" };
       const child = spawn(process.execPath, [PROGRAM, ...args], { cwd: project, env });
       child.stdout.destroy();
       let said = "";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { beforeAll, describe, expect, it } from "vitest";
-import { ORDINARY_USER } from "../support/as-user.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { installPacked } from "../support/packed.ts";
 import { terminal } from "../support/terminal.ts";
 

@@ -3,8 +3,8 @@ import { chmodSync, chownSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { systemProgram } from "../../src/host/programs.ts";
-import { ORDINARY_USER } from "../support/as-user.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const isRoot = process.getuid?.() === 0;

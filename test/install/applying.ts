@@ -7,7 +7,7 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { type Application, apply, mend } from "../../src/install/apply.ts";
 import type { SkillInstallationError } from "../../src/install/error.ts";
-import { ORDINARY_USER } from "../support/as-user.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { WITH_BUILT } from "../support/program.ts";
 
 interface Orders {

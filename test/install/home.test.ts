@@ -16,8 +16,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { apply } from "../../src/install/apply.ts";
 import { createHermeticHome, type HermeticHome, type HermeticHomeOptions } from "../../src/install/home.ts";
 import { homeSettings } from "../../src/install/home-settings.ts";
-import { ORDINARY_USER } from "../support/as-user.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { moduleOf } from "../support/program.ts";
 import { everything, ordinaryFolder, thrownBy } from "./scene.ts";
 

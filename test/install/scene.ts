@@ -1,8 +1,8 @@
 import { chmodSync, chownSync, lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { SkillInstallationError } from "../../src/install/error.ts";
-import { ORDINARY_USER } from "../support/as-user.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
 
 /** Every file below a folder with what is in it; of a link, where it leads. */
 export function everything(folder: string): Record<string, string> {

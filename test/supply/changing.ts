@@ -11,6 +11,8 @@ import { treeDigest } from "../../src/host/lock/tree.ts";
 import { readFolderSkill } from "../../src/source/folder-skill.ts";
 import { change, type Put } from "../../src/supply/put.ts";
 import { lockedFilesOf, readTree } from "../../src/supply/read-tree.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
+import { WITH_BUILT } from "../support/program.ts";
 
 export interface Orders {
   skillsDir: string;
@@ -35,8 +37,6 @@ interface Starting {
 }
 
 export async function changing(orders: Orders, { isOrdinary = false, wrap = [] }: Starting = {}): Promise<Outcome> {
-  const { ORDINARY_USER } = await import("../support/as-user.ts"); // It brings much that the process itself has no use for.
-  const { WITH_BUILT } = await import("../support/program.ts");
   const id = String(ORDINARY_USER);
   const isRoot = process.getuid?.() === 0;
   const drop = isOrdinary && isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { folderEntries } from "../../src/supply/folder-entries.ts";
 import { ordinaryFolder } from "../install/scene.ts";
-import { ORDINARY_USER } from "../support/as-user.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
 
 describe("what a folder holds", () => {
   it("is every file, folder and link in order, with its mode, size and bytes, to the last dot file", () => {

@@ -12,6 +12,8 @@ import { openSandbox } from "../../src/sandbox/open.ts";
 import { type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
 import { checksFor } from "../sandbox/checks.ts";
 import { sceneFor } from "../sandbox/scene.ts";
+import { ORDINARY_USER } from "./ordinary-user.ts";
+import { WITH_BUILT } from "./program.ts";
 
 export interface Tried {
   user: number;
@@ -19,9 +21,6 @@ export interface Tried {
   /** By the check's title: what went wrong, or nothing. */
   checks: Record<string, string | null>;
 }
-
-/** No account of this machine's, so that nothing of anybody's is at stake. */
-export const ORDINARY_USER = 12345;
 
 /** Runs it as somebody who is not root: as an ordinary user when the tests are root's, else as who they are. */
 export async function asUser(): Promise<Tried> {
@@ -34,7 +33,7 @@ export async function asUser(): Promise<Tried> {
   if (isRoot) chownSync(home, ORDINARY_USER, ORDINARY_USER);
   const id = String(ORDINARY_USER);
   const drop = isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
-  const [program = "", ...args] = [...drop, process.execPath, import.meta.filename, home];
+  const [program = "", ...args] = [...drop, process.execPath, ...WITH_BUILT, import.meta.filename, home];
   try {
     // Descriptor 40 is one that it was started with and that leads to a file: sandboxes must not pass it on. (Node itself sees to
     // the first ones, up to a gap.)

@@ -5,8 +5,8 @@
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
-import { ORDINARY_USER } from "./as-user.ts";
 import type { Ran } from "./command.ts";
+import { ORDINARY_USER } from "./ordinary-user.ts";
 import { KEPT, PROGRAM } from "./program.ts";
 
 export interface Starting {

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { systemProgram } from "../../../src/host/programs.ts";
 import { toolStates } from "../../../src/sandbox/system.ts";
-import { ORDINARY_USER } from "../../support/as-user.ts";
 import { skillet } from "../../support/command.ts";
 import { temporaryFolder } from "../../support/folder.ts";
+import { ORDINARY_USER } from "../../support/ordinary-user.ts";
 import { PROGRAM, RUN } from "../../support/program.ts";
 import { debian, isRoot } from "./place.ts";
 
