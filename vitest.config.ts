@@ -1,8 +1,9 @@
 import { availableParallelism } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { defineConfig, type Plugin } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** What mostly waits for processes, servers and terminals of its own: half as many again leave no processor idle. */
+/** What mostly waits for processes, servers and terminals of its own: twice as many leave no processor idle. */
 const WAITING = [
   ...["ai", "capability", "claude", "cli", "clients", "e2e", "mcp", "run", "sandbox", "session"].map(
     (folder) => `test/${folder}/**/*.test.ts`,
@@ -12,6 +13,31 @@ const WAITING = [
   "test/install/{apply,home}.test.ts",
 ];
 const NONE = ["test/fixtures/**", "**/node_modules/**"];
+
+/** What takes longest, and would be waited for alone if it began late. Where nothing was run before, larger files are first otherwise. */
+const LONGEST = [
+  "sandbox/packages/packages",
+  "run/mcp",
+  "clients/conformance",
+  "e2e/package",
+  "run/journal-port",
+  "sandbox/packages/scripts",
+  "claude/evaluate",
+  "bad-input/toolsets",
+  "clients/inspector",
+  "e2e/journey",
+  "bad-input/mcp",
+  "install/apply-bad-input",
+];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLong = ({ moduleId }: TestSpecification) => LONGEST.some((name) => moduleId.endsWith(`/${name}.test.ts`));
+    const groupOf = ({ project }: TestSpecification) => project.config.sequence.groupOrder;
+    const sorted = await super.sort(files);
+    return sorted.sort((a, b) => groupOf(a) - groupOf(b) || Number(isLong(b)) - Number(isLong(a)));
+  }
+}
 
 /** Where the gate has just built the program, tests import what was built and not the sources. */
 function built(): Plugin {
@@ -32,6 +58,7 @@ export default defineConfig({
   test: {
     server: { deps: { external: [/\/dist\//] } },
     setupFiles: ["test/support/machine.ts"],
+    sequence: { sequencer: LongestFirst },
     // Files of one worker share what they import: a third of the time went into importing it anew.
     isolate: false,
     testTimeout: 20_000,
@@ -56,7 +83,7 @@ export default defineConfig({
           name: "waiting",
           include: WAITING,
           exclude: NONE,
-          maxWorkers: Math.ceil(availableParallelism() * 1.5),
+          maxWorkers: availableParallelism() * 2,
           sequence: { groupOrder: 1 },
         },
       },
