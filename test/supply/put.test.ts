@@ -24,7 +24,9 @@ import { everything, ordinaryFolder, thrownBy } from "../install/scene.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { changing, type Orders, putOf } from "./changing.ts";
 
-const HAS_OTHER_DISK = existsSync("/dev/shm") && statSync("/dev/shm").dev !== statSync(tmpdir()).dev;
+const OTHER_DISK = ["/dev/shm", "/var/tmp"].find(
+  (path) => existsSync(path) && statSync(path).dev !== statSync(tmpdir()).dev,
+);
 
 interface Scene {
   root: string;
@@ -111,8 +113,8 @@ describe("a change of a folder of skills", () => {
     expect(Object.keys(lockIn(folder) ?? {})).toEqual(["y"]);
   });
 
-  it.runIf(HAS_OTHER_DISK)("copies to another disk to the last file, with its modes, as the lock says", () => {
-    const skillsDir = mkdtempSync("/dev/shm/skillet-test-");
+  it.runIf(OTHER_DISK)("copies to another disk to the last file, with its modes, as the lock says", () => {
+    const skillsDir = mkdtempSync(`${OTHER_DISK}/skillet-test-`);
     onTestFinished(() => rmSync(skillsDir, { recursive: true, force: true }));
     const { root, home } = scene();
     const given = join(root, "given/x");
