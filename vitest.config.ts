@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { defineConfig, type Plugin } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** What mostly waits for processes, servers and terminals of its own: twice as many leave no processor idle. */
+/** What mostly waits for processes, servers and terminals of its own: half as many again leave no processor idle. */
 const WAITING = [
   ...["ai", "capability", "claude", "cli", "clients", "e2e", "mcp", "run", "sandbox", "session"].map(
     (folder) => `test/${folder}/**/*.test.ts`,
@@ -83,7 +83,7 @@ export default defineConfig({
           name: "waiting",
           include: WAITING,
           exclude: NONE,
-          maxWorkers: availableParallelism() * 2,
+          maxWorkers: Math.ceil(availableParallelism() * 1.5),
           sequence: { groupOrder: 1 },
         },
       },

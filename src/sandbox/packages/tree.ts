@@ -45,14 +45,16 @@ export interface TidyOptions extends RunOptions {
 
 /** Makes a finished root fit to be mounted by anybody: the builder owns all of it, nobody else can write to it, nothing in it has rights of its own. */
 export async function tidy(root: string, options: TidyOptions): Promise<{ bytes: number }> {
-  const { range, base = "", isOpen } = options;
-  const args = ["-e", TIDY, root, base, isOpen ? "open" : ""];
+  const { range, place, base = "", isOpen } = options;
+  const args = (at: string, known: string) => ["-e", TIDY, at, known, isOpen ? "open" : ""];
+  // Not where it is: that may be below a folder that a range has of its own.
+  const mounted = (path: string) => (path === "" ? "" : `/mnt${path.slice(place.length)}`);
   // Root needs no range to change owners. No code of a package is run here.
   const result = range.builder
-    ? await run("perl", args, options)
+    ? await run("perl", args(root, base), options)
     : await runInRange(
-        [...hostPrograms(), "--bind", options.place, options.place],
-        ["/usr/bin/perl", ...args],
+        [...hostPrograms(), "--bind", place, "/mnt"],
+        ["/usr/bin/perl", ...args(mounted(root), mounted(base))],
         options,
       );
   expectFine(result, "the new root could not be put in order");
