@@ -63,7 +63,8 @@ describeWithBubblewrap("the probes", () => {
               ...command.mounts.map((mount) =>
                 mount.to === "/skill" ? { ...mount, access: "read-write" as const } : mount,
               ),
-              { from: tmpdir(), to: tmpdir(), access: "read-write" },
+              // What is the host's own, also where code writes.
+              ...["/tmp", tmpdir()].map((to) => ({ from: tmpdir(), to, access: "read-write" as const })),
             ],
             limits: { ...command.limits, processes: 512, memory: command.limits.memory * 8 },
           },
