@@ -159,6 +159,8 @@ describe("at TAB", { timeout: PATIENCE_MS }, () => {
       "skillet show $(touch line) --bo": "skillet show $(touch line) --body ",
       "skillet check my\t\t": "my notes.md  my skill", // Skills and files in one list.
     });
+    bash.type("exit\r"); // Else it writes its history into the home while that is removed.
+    await bash.ended;
     expect(isRun()).toEqual([]);
   });
 

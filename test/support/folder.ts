@@ -6,8 +6,7 @@ import { onTestFinished } from "vitest";
 /** A folder of its own for one test, with these files in it; gone when the test is over. */
 export function temporaryFolder(files: Record<string, string | Uint8Array> = {}): string {
   const folder = mkdtempSync(join(tmpdir(), "skillet-test-"));
-  // What was started in it may still be writing its last.
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   writeFiles(folder, files);
   return folder;
 }

@@ -2,9 +2,12 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { skillText, temporaryFolder } from "../../support/folder.ts";
+import { KEPT, PROGRAM, RUN } from "../../support/program.ts";
 import { MY_SKILL, toolsetOf } from "../../support/toolset.ts";
 
-const PROGRAM = join(import.meta.dirname, "../../../bin/skillet.cjs");
+/** As it is installed; or, where the gate has built it, with what V8 made of it before: some clients wait for a server for a second only. */
+const BIN = join(import.meta.dirname, "../../../bin/skillet.cjs");
+const START = `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n`;
 
 /** The skills that the clients are served: one that brings `my-skill__my-tool`, one that brings `other__echo`, and one of files alone. */
 export function home(): string {
@@ -30,7 +33,8 @@ export interface Program {
 /** `skillet serve` in this home, as a client starts it. */
 export function skilletServe(home: string, args: readonly string[] = []): Program {
   const env = { HOME: home, PATH: process.env["PATH"] ?? "" };
-  return { command: process.execPath, args: [PROGRAM, "serve", ...args], env, cwd: join(home, "project") };
+  const start = KEPT === undefined ? BIN : join(temporaryFolder({ "start.mjs": START }), "start.mjs");
+  return { command: process.execPath, args: [start, "serve", ...args], env, cwd: join(home, "project") };
 }
 
 /** `skillet serve --http` on a free port of the loopback interface: its address. It ends with the test. */
