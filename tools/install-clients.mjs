@@ -1,7 +1,8 @@
 // Puts what the tests need of others in place: packages of their own, so that the project's installation stays small.
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { copyFileSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 
 const tests = join(dirname(fileURLToPath(import.meta.url)), "..", "test");
@@ -24,17 +25,17 @@ const PACKAGES = {
   },
 };
 
-/** Contract: false when they could not be installed, which has been said. */
+/** Contract: gives false when they could not be installed, which has been said. */
 export function installClients() {
   return install("clients");
 }
 
-/** Contract: false when it could not be installed, which has been said: its tests are skipped. */
+/** Contract: gives false when it could not be installed, which has been said: its tests are skipped. */
 export function installClaude() {
   return install("claude");
 }
 
-function install(name) {
+async function install(name) {
   const { what, size, args, isWhole } = PACKAGES[name];
   const folder = join(tests, name);
   const lock = join(folder, "package-lock.json");
@@ -42,23 +43,29 @@ function install(name) {
   const installed = join(folder, "node_modules", ".installed-lock.json");
   if (isSame(installed, lock)) return true;
   console.log(`installing ${what} for the tests (once, about ${size}) …`);
-  const { status, stderr, error } = spawnSync("npm", [...INSTALL, ...args, ...SAYING], {
-    cwd: folder,
-    encoding: "utf8",
-    stdio: ["ignore", "ignore", "pipe"],
-    shell: process.platform === "win32",
-  });
+  const { status, why: said } = await npm(folder, [...INSTALL, ...args, ...SAYING]);
   if (status === 0 && isWhole(folder)) {
     copyFileSync(lock, installed);
     return true;
   }
   rmSync(installed, { force: true });
-  const why = status === 0 ? `there is none for ${process.platform} on ${process.arch}` : (stderr ?? error);
+  const why = status === 0 ? `there is none for ${process.platform} on ${process.arch}` : said;
   process.stderr.write(
     `${why}\n✗ test/${name}: \`npm ci\` could not install ${what}, so their tests cannot run (see above).\n` +
       "  When the registry cannot be reached: give npm a way to it (npm config set registry …, or HTTPS_PROXY), and run `node tools/install-clients.mjs`.\n",
   );
   return false;
+}
+
+async function npm(cwd, args) {
+  const child = spawn("npm", args, {
+    cwd,
+    stdio: ["ignore", "ignore", "pipe"],
+    shell: process.platform === "win32",
+  });
+  const ended = new Promise((resolve) => child.on("close", resolve).on("error", resolve));
+  const [why, status] = await Promise.all([text(child.stderr), ended]);
+  return { status, why: status instanceof Error ? status : why };
 }
 
 function isSame(one, other) {
@@ -70,5 +77,5 @@ function isSame(one, other) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  process.exitCode = [installClients(), installClaude()].every(Boolean) ? 0 : 1;
+  process.exitCode = (await Promise.all([installClients(), installClaude()])).every(Boolean) ? 0 : 1;
 }

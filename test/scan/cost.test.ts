@@ -6,9 +6,9 @@ import { allowed } from "../support/slowness.ts";
 import { subjectFrom } from "./carrier.ts";
 import { PLAIN } from "./plain.ts";
 
-/** A quarter of what is read of a file: what is not linear takes seconds for it, and all else well under a tenth of one. */
-const LENGTH = 2 ** 18;
-const MOST_MS = 625;
+/** An eighth of what is read of a file, and an eighth of what that may take: what is linear takes a tenth of it. */
+const LENGTH = 2 ** 17;
+const MOST_MS = 310;
 
 /** Of the processor's time, the best of a few, since other work runs beside this. */
 const timeOf = (work: () => void, tries = 3) =>
