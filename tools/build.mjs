@@ -159,7 +159,7 @@ async function buildCommand() {
 
 /**
  * What a part exports, as one object. esbuild defines each export twice, one by one, so that it can be taken for a module of either kind:
- * a fifth of what it takes to load all parts.
+ * a third of what it takes to load those of a command.
  */
 async function withGetters(code, options) {
   const whole = /var ([\w$]+)=\{\};(?:[\w$]+\(\1,\{([^}]*)\}\);)?module\.exports=[\w$]+\(\1\);/;

@@ -30,6 +30,10 @@ let keptIn: string | undefined;
 const PACKS = ["./command.cjs", "./rest.cjs"] as const;
 const START = "./part-bin.cjs";
 
+function isPack(name: string): boolean {
+  return PACKS.some((pack) => pack === name);
+}
+
 type Wrapper = (exports: object, require: (name: string) => unknown, module: object, file: string, at: string) => void;
 
 const loaded = new Map<string, { exports: object }>();
@@ -62,8 +66,7 @@ function loadFile(name: string): object {
   const kept = text.length < SMALL ? undefined : keptFor(name);
   const cachedData = kept === undefined ? undefined : readKept(kept);
   // The packs are functions as they are: a text that is put together is copied before it is compiled.
-  const isPack = PACKS.some((pack) => pack === name);
-  const source = isPack ? text : `(function(exports,require,module,__filename,__dirname){${text}\n})`;
+  const source = isPack(name) ? text : `(function(exports,require,module,__filename,__dirname){${text}\n})`;
   const script = new Script(source, {
     filename: file,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
@@ -91,8 +94,7 @@ declare const SKILLET_BUILD: string;
 function keptFor(name: string): string | undefined {
   if (keptIn === undefined) return undefined;
   // Each command uses other functions of the same file.
-  const isPack = PACKS.some((pack) => pack === name);
-  const [command = "any"] = (isPack && /^[a-z]{1,20}$/.exec(process.argv[2] ?? "")) || [];
+  const [command = "any"] = (isPack(name) && /^[a-z]{1,20}$/.exec(process.argv[2] ?? "")) || [];
   return join(keptIn, `${SKILLET_BUILD}-${basename(name, ".cjs")}-${command}`);
 }
 

@@ -134,7 +134,7 @@ function has(shell: string): boolean {
   return spawnSync(shell, ["-c", "exit 0"]).status === 0;
 }
 
-/** Each TAB starts the program from its sources, as often as other tests leave it a processor. */
+/** Each TAB starts the program, as soon as other tests leave it a processor. */
 const PATIENCE_MS = 60_000;
 
 /** Types lines and TAB, and waits for what follows. */

@@ -2,26 +2,17 @@
  * Applies in a process of its own: one that is killed in between, is another user, or runs beside others. `node applying.ts ORDERS` prints
  * what came of it as JSON. It is never imported by what it runs; a test starts it with `applying()`.
  */
-import { spawn } from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { type Application, apply, mend } from "../../src/install/apply.ts";
 import type { SkillInstallationError } from "../../src/install/error.ts";
-import { ORDINARY_USER } from "../support/ordinary-user.ts";
-import { WITH_BUILT } from "../support/program.ts";
+import { ownProcess, type Starting } from "../support/own-process.ts";
 
 interface Orders {
   application?: Application;
   mend?: string;
   /** Kills itself right before this call, counted from 1, of this function of the file system. */
   killBefore?: { call: "renameSync" | "chmodSync" | "rmSync"; count: number };
-}
-
-interface Starting {
-  /** Whether it is to be somebody who is not root. */
-  isOrdinary?: boolean;
-  /** A program that starts it, with its arguments. */
-  wrap?: readonly string[];
 }
 
 export interface Outcome {
@@ -32,30 +23,8 @@ export interface Outcome {
   signal: string | null;
 }
 
-export async function applying(orders: Orders, { isOrdinary = false, wrap = [] }: Starting = {}): Promise<Outcome> {
-  const id = String(ORDINARY_USER);
-  const isRoot = process.getuid?.() === 0;
-  const drop = isOrdinary && isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
-  const [program = "", ...args] = [
-    ...wrap,
-    ...drop,
-    process.execPath,
-    ...WITH_BUILT,
-    import.meta.filename,
-    JSON.stringify(orders),
-  ];
-  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
-  let stdout = "";
-  let stderr = "";
-  child.stdout.on("data", (bytes) => {
-    stdout += bytes;
-  });
-  child.stderr.on("data", (bytes) => {
-    stderr += bytes;
-  });
-  const signal = await new Promise<string | null>((resolve) => child.on("close", (_, by) => resolve(by)));
-  if (signal === null && !stdout.startsWith("{")) throw new Error(`${stdout}${stderr}`);
-  return { ...(stdout === "" ? {} : JSON.parse(stdout)), signal };
+export function applying(orders: Orders, starting?: Starting): Promise<Outcome> {
+  return ownProcess(import.meta.filename, orders, starting);
 }
 
 function carryOut({ application, mend: mended, killBefore }: Orders): Omit<Outcome, "signal"> {

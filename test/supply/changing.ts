@@ -2,7 +2,6 @@
  * Changes a folder of skills in a process of its own: one that is killed in between, is another user, or runs beside others.
  * `node changing.ts ORDERS` prints what came of it as JSON. It is never imported by what it runs; a test starts it with `changing()`.
  */
-import { spawn } from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { agreedTo } from "../../src/host/lock/approve.ts";
@@ -11,8 +10,7 @@ import { treeDigest } from "../../src/host/lock/tree.ts";
 import { readFolderSkill } from "../../src/source/folder-skill.ts";
 import { change, type Put } from "../../src/supply/put.ts";
 import { lockedFilesOf, readTree } from "../../src/supply/read-tree.ts";
-import { ORDINARY_USER } from "../support/ordinary-user.ts";
-import { WITH_BUILT } from "../support/program.ts";
+import { ownProcess, type Starting } from "../support/own-process.ts";
 
 export interface Orders {
   skillsDir: string;
@@ -31,34 +29,8 @@ export interface Outcome {
   signal: string | null;
 }
 
-interface Starting {
-  isOrdinary?: boolean;
-  wrap?: readonly string[];
-}
-
-export async function changing(orders: Orders, { isOrdinary = false, wrap = [] }: Starting = {}): Promise<Outcome> {
-  const id = String(ORDINARY_USER);
-  const isRoot = process.getuid?.() === 0;
-  const drop = isOrdinary && isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
-  const [program = "", ...args] = [
-    ...wrap,
-    ...drop,
-    process.execPath,
-    ...WITH_BUILT,
-    import.meta.filename,
-    JSON.stringify(orders),
-  ];
-  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
-  let [stdout, stderr] = ["", ""];
-  child.stdout.on("data", (bytes) => {
-    stdout += bytes;
-  });
-  child.stderr.on("data", (bytes) => {
-    stderr += bytes;
-  });
-  const signal = await new Promise<string | null>((resolve) => child.on("close", (_, by) => resolve(by)));
-  if (signal === null && !stdout.startsWith("{")) throw new Error(`${stdout}${stderr}`);
-  return { ...(stdout === "" ? {} : JSON.parse(stdout)), signal };
+export function changing(orders: Orders, starting?: Starting): Promise<Outcome> {
+  return ownProcess(import.meta.filename, orders, starting);
 }
 
 /** A skill in a folder of ours, as it is put into its place. */

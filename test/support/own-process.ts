@@ -1,0 +1,34 @@
+import { spawn } from "node:child_process";
+import { ORDINARY_USER } from "./ordinary-user.ts";
+import { WITH_BUILT } from "./program.ts";
+
+export interface Starting {
+  /** Whether it is to be somebody who is not root. */
+  isOrdinary?: boolean;
+  /** A program that starts it, with its arguments. */
+  wrap?: readonly string[];
+}
+
+/** Runs a file of the tests as `node FILE ORDERS`, which prints what came of it as JSON. What it printed, and which signal ended it. */
+export async function ownProcess<Came extends { signal: string | null }>(
+  file: string,
+  orders: object,
+  { isOrdinary = false, wrap = [] }: Starting = {},
+): Promise<Came> {
+  const id = String(ORDINARY_USER);
+  const isRoot = process.getuid?.() === 0;
+  const drop = isOrdinary && isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
+  const node = [process.execPath, ...WITH_BUILT, file, JSON.stringify(orders)];
+  const [program = "", ...args] = [...wrap, ...drop, ...node];
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.on("data", (bytes) => {
+    stdout += bytes;
+  });
+  child.stderr.on("data", (bytes) => {
+    stderr += bytes;
+  });
+  const signal = await new Promise<string | null>((resolve) => child.on("close", (_, by) => resolve(by)));
+  if (signal === null && !stdout.startsWith("{")) throw new Error(`${stdout}${stderr}`);
+  return { ...(stdout === "" ? {} : JSON.parse(stdout)), signal };
+}
