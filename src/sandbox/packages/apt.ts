@@ -28,7 +28,8 @@ export interface FetchOptions extends RunOptions {
 /** Names, or what every system has. */
 export type Wanted = readonly string[] | "base";
 
-export function openApt(place: string, { arch }: Debian): Apt {
+/** Contract: this process is the place's builder, by this turn. */
+export function openApt(place: string, { arch }: Debian, turn: number): Apt {
   const folder = join(place, "apt");
   const lists = join(folder, "state", "lists");
   const debs = join(folder, "cache", "archives");
@@ -51,7 +52,11 @@ export function openApt(place: string, { arch }: Debian): Apt {
       "APT::Architectures::": arch,
     };
     const settled = Object.entries(settings).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
-    return run("apt-get", ["-c", conf, ...settled, "-q", ...args], options);
+    return run("apt-get", ["-c", conf, ...settled, "-q", ...args], { ...options, turn });
+  };
+  const clean = () => {
+    rmSync(debs, { recursive: true, force: true });
+    makeFolder(debs);
   };
   const install = (wanted: Wanted, root: string | undefined, how: readonly string[], options: RunOptions) =>
     apt(root, ["install", "-y", "--no-remove", ...how, "--", ...patterns(wanted, arch)], options);
@@ -61,24 +66,25 @@ export function openApt(place: string, { arch }: Debian): Apt {
       const stamp = join(folder, "updated");
       const age = Date.now() - (statSync(stamp, { throwIfNoEntry: false })?.mtimeMs ?? 0);
       if (!force && age >= 0 && age < FRESH) return;
+      rmSync(stamp, { force: true }); // Until all of them are new, they may be of two days.
       const result = await apt(undefined, ["update", "--error-on=any"], options);
       if (result.code !== 0) throw failed("package-download", "apt could not fetch the lists of packages", result);
       writeFileSync(stamp, "");
     },
     async resolve(wanted, root, options) {
+      clean(); // What a killed build had fetched would not be named.
       const result = await install(wanted, root, ["--print-uris", "-qq"], { signal: options.signal });
       if (result.code !== 0) throw failed("package-unresolved", `apt finds no way to install ${say(wanted)}`, result);
       return result.stdout.split("\n").filter(Boolean).map(locked);
     },
     async fetch(wanted, root, { lock, ...options }) {
-      rmSync(debs, { recursive: true, force: true });
-      makeFolder(debs);
+      clean();
       const result = await install(wanted, root, ["--download-only"], options);
       if (result.code !== 0) throw failed("package-download", `apt could not fetch ${say(wanted)}`, result);
       await verifyDebs(lock, debs);
       return debs;
     },
-    clean: () => rmSync(debs, { recursive: true, force: true }),
+    clean,
   };
 }
 

@@ -1,9 +1,8 @@
-import { spawn } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { closeSync, openSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { makePlace } from "./place.ts";
 import type { Range } from "./range.ts";
-import { calledOff, PLAIN, toolPath } from "./run.ts";
+import { run, TURN } from "./run.ts";
 import { removeTree } from "./tree.ts";
 
 export interface BuilderOptions {
@@ -12,49 +11,32 @@ export interface BuilderOptions {
   onWait?: () => void;
 }
 
-/** Does something as the only builder of a place. The kernel gives the lock back, however this process ends. */
+/** Does something as the only builder of a place. The turn is over when this process has ended, however that is, and all that it gave it to. */
 export async function asBuilder<Value>(
   place: string,
   options: BuilderOptions,
-  work: () => Promise<Value>,
+  work: (turn: number) => Promise<Value>,
 ): Promise<Value> {
   makePlace(place);
-  const release = await acquire(join(place, "lock"), options);
+  const turn = openSync(join(place, "lock"), "w");
   try {
+    await take(turn, options);
     // Nobody else builds now: what lies here is of a build that was killed.
     for (const name of readdirSync(join(place, "staging")))
       await removeTree(join(place, "staging", name), options.range);
-    return await work();
+    return await work(turn);
   } finally {
-    await release();
+    closeSync(turn);
   }
 }
 
-function acquire(file: string, { signal, onWait }: BuilderOptions): Promise<() => Promise<void>> {
-  return new Promise((resolve, reject) => {
-    // It ends, and with it the lock, when its input closes: a Ctrl-C at the terminal is for the build alone.
-    const holder = spawn(toolPath("flock"), ["--no-fork", file, "/bin/sh", "-c", "echo; exec cat"], {
-      env: PLAIN,
-      detached: true,
-      stdio: ["pipe", "pipe", "ignore"],
-    });
-    const closed = new Promise<void>((ended) => holder.on("close", () => ended()));
-    const waiting = setTimeout(() => onWait?.(), 500);
-    const stop = () => holder.kill("SIGKILL");
-    signal?.addEventListener("abort", stop, { once: true });
-    if (signal?.aborted) stop();
-    holder.on("error", reject);
-    holder.on("close", () => {
-      clearTimeout(waiting);
-      reject(signal?.aborted ? calledOff(signal) : new Error(`${file} cannot be locked`));
-    });
-    holder.stdout.once("data", () => {
-      clearTimeout(waiting);
-      signal?.removeEventListener("abort", stop);
-      resolve(() => {
-        holder.stdin.end();
-        return closed;
-      });
-    });
-  });
+/** Locks the file that is open here. The kernel keeps the lock while anybody has it open; the program that asked for it has not. */
+async function take(turn: number, { signal, onWait }: BuilderOptions): Promise<void> {
+  const waiting = setTimeout(() => onWait?.(), 500);
+  try {
+    const { code, tail } = await run("flock", [String(TURN)], { signal, turn });
+    if (code !== 0) throw new Error(`the lock of the builder cannot be had: ${tail}`);
+  } finally {
+    clearTimeout(waiting);
+  }
 }

@@ -66,8 +66,8 @@ export async function planPackages(
   if (found.kind !== "missing" && (found.kind !== "layer" || !options.update))
     return { names, by: found.kind, base: [], packages: [], download: 0 };
   const debian = requireDebian();
-  return asBuilder(places.own, waiting(options), async () => {
-    const apt = await openUpdated(places.own, debian, options);
+  return asBuilder(places.own, waiting(options), async (turn) => {
+    const apt = await openUpdated(places.own, debian, { ...options, turn });
     const base = findBases(places, debian)[0];
     const [system, wanted] = base
       ? [[], (await layerLock({ ...debian, base: base.id, names }, base, { ...options, apt })).packages]
@@ -90,10 +90,10 @@ export async function buildPackages(
   requireTools();
   const range = rangeOf();
   const { onProgress: say = () => {}, signal } = options;
-  return asBuilder(places.own, waiting(options), async () => {
+  return asBuilder(places.own, waiting(options), async (turn) => {
     const built = options.update ? undefined : layerOf(names, places, debian); // By whom we waited for.
     if (built) return { kind: "layer", ...built };
-    const apt = await openUpdated(places.own, debian, options);
+    const apt = await openUpdated(places.own, debian, { ...options, turn });
     const shared = { place: places.own, range, apt, signal, onLine: progressOf(say, debian.arch) };
     const base = (!options.update && findBases(places, debian)[0]) || (await newBase(debian, { ...shared, say }));
     say(`resolving ${names.join(", ")}`);
@@ -184,9 +184,9 @@ function layerOf(names: readonly string[], places: Places, debian: Debian) {
   return undefined;
 }
 
-async function openUpdated(place: string, debian: Debian, options: BuildOptions): Promise<Apt> {
+async function openUpdated(place: string, debian: Debian, options: BuildOptions & { turn: number }): Promise<Apt> {
   requireRoom(place);
-  const apt = openApt(place, debian);
+  const apt = openApt(place, debian, options.turn);
   options.onProgress?.("reading the lists of packages");
   await apt.update({ signal: options.signal, force: options.update ?? false });
   return apt;
@@ -235,7 +235,7 @@ function waiting({ onProgress, signal }: BuildOptions) {
 
 function requireTools(): void {
   const mapping = isRoot() ? [] : ["newuidmap", "newgidmap"];
-  const needed = ["bwrap", "flock", "perl", "dpkg-deb", ...mapping];
+  const needed = ["bwrap", "flock", "setpriv", "perl", "dpkg-deb", ...mapping];
   const missing = needed.filter((program) => systemProgram(program) === undefined);
   if (missing.length === 0) return;
   throw new SkillError("package-tools", {

@@ -15,18 +15,23 @@ export interface RunOptions {
   signal?: AbortSignal | undefined;
   onLine?: ((line: string) => void) | undefined;
   env?: Readonly<Record<string, string>>;
+  /** The builder's turn, which the program has too: nobody else builds before it has ended, whatever becomes of this process. */
+  turn?: number | undefined;
 }
+
+/** Which of its open files is the turn that a program was given. */
+export const TURN = 3;
 
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /** All that a program of the system is told of this one. */
 export const PLAIN: Readonly<Record<string, string>> = { PATH, LC_ALL: "C", DEBIAN_FRONTEND: "noninteractive" };
 
-/** Runs a program of the system to its end. */
+/** Runs a program of the system to its end, or to that of this process. */
 export async function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<Result> {
-  const child = spawn(toolPath(program), args, {
+  const child = spawn(toolPath("setpriv"), ["--pdeathsig", "KILL", "--", toolPath(program), ...args], {
     env: { ...PLAIN, ...options.env },
     detached: true,
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "pipe", ...(options.turn === undefined ? [] : [options.turn])],
   });
   return resultOf(child, options);
 }

@@ -125,8 +125,8 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
   it("[Q-18] refuses a deb that is not what the lock says, and leaves nothing behind", async () => {
     const { own, shared } = places();
     const host = requireDebian();
-    await asBuilder(own, { range: rangeOf }, async () => {
-      const apt = openApt(own, host);
+    await asBuilder(own, { range: rangeOf }, async (turn) => {
+      const apt = openApt(own, host, turn);
       const options = { place: own, range: rangeOf(), apt };
       const lock = await layerLock({ ...host, base: base.id, names: [first] }, base, { apt });
       const forged = (change: object) => ({
@@ -140,6 +140,18 @@ describe.skipIf(!canBuild)("building system packages", { timeout: 90_000 }, () =
     expect(["layers", "sets", "staging"].flatMap((folder) => readdirSync(join(own, folder)))).toEqual([]);
     expect(contentOf(join(own, "apt")).filter((name) => name.endsWith(".deb"))).toEqual([]);
     expect(findRoot([first], { own, shared }).kind).toBe("missing");
+  });
+
+  it("[Q-18] names all that is needed, also what a build that was killed had fetched already", async () => {
+    const { own } = places();
+    const host = requireDebian();
+    await asBuilder(own, { range: rangeOf }, async (turn) => {
+      const apt = openApt(own, host, turn);
+      const lock = await apt.resolve([first], base.root, {});
+      expect(lock.length).toBeGreaterThan(0);
+      await apt.fetch([first], base.root, { lock });
+      expect(await apt.resolve([first], base.root, {})).toEqual(lock);
+    });
   });
 
   it("[Q-18] says which package does not exist, and does not take a virtual one for it", async () => {

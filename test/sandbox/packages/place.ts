@@ -32,10 +32,10 @@ export function lackedPackages(count: number): string[] {
 /** Makes the base, unless it is there. */
 export async function cachedBase(): Promise<Base> {
   const host = requireDebian();
-  return asBuilder(cached.own, { range: rangeOf }, async () => {
+  return asBuilder(cached.own, { range: rangeOf }, async (turn) => {
     const there = findBases(cached, host)[0];
     if (there) return there;
-    const apt = openApt(cached.own, host);
+    const apt = openApt(cached.own, host, turn);
     await apt.update({});
     const lock = baseLock(host, await apt.resolve("base", undefined, {}));
     return buildBase(lock, { place: cached.own, range: rangeOf(), apt });

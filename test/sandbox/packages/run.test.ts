@@ -1,4 +1,6 @@
+import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
@@ -10,6 +12,7 @@ import { eachLine, run } from "../../../src/sandbox/packages/run.ts";
 import { hostPrograms } from "../../../src/sandbox/packages/tree.ts";
 import { processesWith } from "../../../src/sandbox/probe-host.ts";
 import { temporaryFolder } from "../../support/folder.ts";
+import { moduleOf } from "../../support/program.ts";
 import { canBuild } from "./place.ts";
 
 const noneLeft = (mark: string) => expect.poll(() => processesWith(mark), { timeout: 2000, interval: 20 }).toEqual([]);
@@ -45,7 +48,29 @@ describe.skipIf(!canBuild)("a program in a range of ids", { timeout: 10_000 }, (
   });
 });
 
+describe.skipIf(!canBuild)("a builder", () => {
+  it("[Q-18] waits for what another one started, also when that one is no more", { timeout: 10_000 }, async () => {
+    const place = join(temporaryFolder(), "packages");
+    const left = await asBuilder(place, { range: rangeOf }, async (turn) =>
+      spawn("/bin/sleep", ["1"], { stdio: ["ignore", "ignore", "ignore", turn] }),
+    );
+    const events: string[] = [];
+    left.on("exit", () => events.push("it ended"));
+    await asBuilder(place, { range: rangeOf, onWait: () => events.push("waiting") }, async () => {});
+    await expect.poll(() => events).toEqual(["waiting", "it ended"]);
+  });
+});
+
 describe("a program of the system", () => {
+  it("ends when the process ends that started it, however that is", { timeout: 10_000 }, async () => {
+    const mark = randomUUID();
+    const code = `import(${JSON.stringify(moduleOf("sandbox/packages/run"))}).then(({ run }) => run("sh", ["-c", "echo up; sleep 60", ${JSON.stringify(mark)}], { onLine: console.log }))`;
+    const host = spawn(process.execPath, ["--no-warnings", "-e", code], { stdio: ["ignore", "pipe", "inherit"] });
+    await once(host.stdout, "data");
+    host.kill("SIGKILL");
+    await noneLeft(mark);
+  });
+
   it("ends with all that it started when it is called off", { timeout: 10_000 }, async () => {
     const mark = randomUUID();
     const controller = new AbortController();
