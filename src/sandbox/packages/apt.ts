@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { ErrorCode } from "../../codes/codes.ts";
 import { SkillError } from "../../shared/error.ts";
@@ -38,9 +38,15 @@ export function openApt(place: string, { arch }: Debian, turn: number): Apt {
   for (const made of [join(folder, "state"), lists, join(folder, "cache"), debs, dirname(status)]) makeFolder(made);
   writeFileSync(conf, CONF);
 
+  /** A copy, because apt puts its lock beside it: a root may be read-only, and others build on it. */
+  const putStatus = (text: string) => {
+    // What apt made of all packages holds as long as this file is untouched, which saves it half a second.
+    if (existsSync(status) && readFileSync(status, "utf8") === text) return;
+    rmSync(join(folder, "cache", "pkgcache.bin"), { force: true }); // It would compare the second and the size alone.
+    writeFileSync(status, text);
+  };
   const apt = (root: string | undefined, args: readonly string[], options: RunOptions): Promise<Result> => {
-    // A copy, because apt puts its lock beside it: a root may be read-only, and others build on it.
-    writeFileSync(status, root === undefined ? "" : readFileSync(join(root, "var/lib/dpkg/status")));
+    putStatus(root === undefined ? "" : readFileSync(join(root, "var/lib/dpkg/status"), "utf8"));
     const settings = {
       "Dir::State": join(folder, "state"),
       "Dir::State::lists": lists,
