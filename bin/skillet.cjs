@@ -20,7 +20,7 @@ function start(kept) {
 }
 
 // Keeps what V8 compiled in a folder of the user's own: in the shared one that is the default, others could leave code for us.
-// Gives Node's part of that folder; nothing where there is none, which only makes a start take longer.
+// Gives the part of it that is this Node's; nothing where there is none, which only makes a start take longer.
 function keepCompiled() {
   try {
     return openKept();
@@ -32,13 +32,8 @@ function keepCompiled() {
 function openKept() {
   var home = process.env.SKILLET_HOME || path.join(process.env.HOME || require("os").homedir(), ".skillet");
   var folder = path.resolve(home, "cache", "compiled");
-  if (!isOwn(folder)) return undefined;
-  var module = require("module");
-  var mask = process.umask(0o077);
-  var opened = module.enableCompileCache(folder);
-  process.umask(mask);
-  // It is another where NODE_COMPILE_CACHE named one.
-  return opened.status === module.constants.compileCacheStatus.ENABLED ? module.getCompileCacheDir() : undefined;
+  // Node could keep it too, which takes longer to ask for than it saves. V8 refuses what was compiled with other options.
+  return isOwn(folder) ? path.join(folder, process.version + "-" + process.arch) : undefined;
 }
 
 // Whether nobody else can leave anything in it. What was made with too wide a mask is made anew.

@@ -1,5 +1,5 @@
-// Builds dist/: the library with its types (tsc), and the command (esbuild): a small file that loads the others, two with the
-// command's own code, because reading two files instead of sixty is most of what its start costs, and packages that only some commands
+// Builds dist/: the library with its types (tsc), and the command (esbuild): a small file that loads the others, three with the
+// command's own code, because reading one file instead of sixty is most of what its start costs, and packages that only some commands
 // need.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -39,8 +39,12 @@ const SERVER = {
   ],
 };
 
-/** Commands that are started again and again, and do little. */
-const EVERYDAY = ["overview", "list", "show", "check"];
+/** Files of the command's own code, and the commands that need no later one: those that are started again and again, and do little. */
+const PACKS = [
+  { file: "start.cjs", commands: ["list"] },
+  { file: "everyday.cjs", commands: ["overview", "show", "check"] },
+  { file: "rest.cjs" },
+];
 
 /** What of Node takes milliseconds to load, and most starts never call. */
 const LATE_OF_NODE = ["node:crypto"];
@@ -97,7 +101,11 @@ await build({
   ...plain,
   entryPoints: ["src/cli/load.ts"],
   outfile: "dist/cli.cjs",
-  define: { "import.meta.dirname": "__dirname", SKILLET_BUILD: JSON.stringify(digest()) },
+  define: {
+    "import.meta.dirname": "__dirname",
+    SKILLET_BUILD: JSON.stringify(digest()),
+    SKILLET_PACKS: JSON.stringify(PACKS.map(({ file }) => `./${file}`)),
+  },
 });
 escapeFile("cli.cjs");
 
@@ -123,7 +131,7 @@ async function buildApart() {
 }
 
 /**
- * The command in two files: what its everyday commands need, and the rest. Every part of a file costs some of its start, also what is never
+ * The command in a few files, by who needs them. Every part of a file costs some of its start, also what is never
  * called; and so does every file.
  */
 async function buildCommand() {
@@ -141,20 +149,20 @@ async function buildCommand() {
     define: { "import.meta.dirname": "__dirname", SKILLET_VERSION: JSON.stringify(version) },
     plugins: [late(), apart(), without()],
   });
-  const everyday = reached(metafile.outputs, [
-    "src/cli/bin.ts",
-    ...EVERYDAY.map((name) => `src/cli/commands/${name}.ts`),
-  ]);
-  const packs = { "command.cjs": [], "rest.cjs": [] };
+  const sourcesOf = (commands) => ["src/cli/bin.ts", ...commands.map((name) => `src/cli/commands/${name}.ts`)];
+  const packs = PACKS.map(({ file, commands }) => {
+    const needed = commands && reached(metafile.outputs, sourcesOf(commands));
+    return { file, parts: [], takes: (name) => needed?.has(name) ?? true };
+  });
   for (const { path, text } of outputFiles) {
     const name = `dist/${basename(path)}`;
     const options = { platform: "node", target: "node22", minify: true, charset: "ascii", logLevel: "warning" };
     const { code } = await transform(text, { ...options, ...plain });
     const part = `exports["./${basename(path)}"]=function(exports,require,module,__filename,__dirname){${await withGetters(code, options)}};`;
-    packs[everyday.has(name) ? "command.cjs" : "rest.cjs"].push(part);
+    packs.find(({ takes }) => takes(name)).parts.push(part);
   }
-  for (const [name, parts] of Object.entries(packs))
-    writeFileSync(join(root, "dist", name), `(function(exports){${escaped(parts.join("\n"))}\n})`);
+  for (const { file, parts } of packs)
+    writeFileSync(join(root, "dist", file), `(function(exports){${escaped(parts.join("\n"))}\n})`);
 }
 
 /**

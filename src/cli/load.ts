@@ -3,6 +3,7 @@ import {
   fstatSync,
   constants as how,
   lstatSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -26,12 +27,12 @@ export function run(folder?: string): void {
 
 let keptIn: string | undefined;
 
-/** Files that hold parts by their names: what most commands need, and the rest. */
-const PACKS = ["./command.cjs", "./rest.cjs"] as const;
+/** Files that hold parts by their names: first what every start needs, last what few do. */
+declare const SKILLET_PACKS: readonly string[];
 const START = "./part-bin.cjs";
 
 function isPack(name: string): boolean {
-  return PACKS.some((pack) => pack === name);
+  return SKILLET_PACKS.includes(name);
 }
 
 type Wrapper = (exports: object, require: (name: string) => unknown, module: object, file: string, at: string) => void;
@@ -53,7 +54,7 @@ function load(name: string): object {
 }
 
 function partCalled(name: string): Wrapper {
-  for (const pack of PACKS) {
+  for (const pack of SKILLET_PACKS) {
     const part = (load(pack) as Record<string, Wrapper>)[name];
     if (part) return part;
   }
@@ -122,10 +123,12 @@ function readOwn(path: string): Buffer | undefined {
   }
 }
 
+/** It is made where there is none. */
 function isOwnFolder(folder: string): boolean {
   try {
-    const found = lstatSync(folder);
-    return found.isDirectory() && isOwn(found);
+    const found = lstatSync(folder, { throwIfNoEntry: false });
+    if (!found) mkdirSync(folder, { mode: 0o700 });
+    return !found || (found.isDirectory() && isOwn(found));
   } catch {
     return false;
   }

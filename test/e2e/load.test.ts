@@ -35,7 +35,7 @@ function open() {
   const run = (...args: string[]) => runWith({}, ...args);
   const kept = (below = folder): string[] =>
     readdirSync(below, { recursive: true, encoding: "utf8" })
-      .filter((path) => path.includes("-command-"))
+      .filter((path) => path.includes("-start-"))
       .map((path) => join(below, path));
   return { home, folder, run, runWith, kept };
 }
@@ -46,7 +46,7 @@ describe("what V8 compiled", () => {
     expect(run("list")).toMatchObject({ status: 0, stderr: "" });
     expect(run("nonsense").status).toBe(2);
     expect(run("show", "nonsense").status).not.toBe(0);
-    expect(kept()).toEqual([expect.stringMatching(/-command-list$/)]);
+    expect(kept()).toEqual([expect.stringMatching(/-start-list$/)]);
   });
 
   it("is used as it is, and not written again", () => {
@@ -56,6 +56,16 @@ describe("what V8 compiled", () => {
     const before = readFileSync(path);
     expect(run("list")).toMatchObject({ status: 0, stdout });
     expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it("is made anew for a Node with other options of V8", () => {
+    const { runWith, kept } = open();
+    const { stdout } = runWith({}, "list");
+    const [path = ""] = kept();
+    const before = readFileSync(path);
+    expect(runWith({ NODE_OPTIONS: "--stack-trace-limit=50" }, "list")).toMatchObject({ status: 0, stdout, stderr: "" });
+    expect(readFileSync(path).equals(before)).toBe(false);
+    expect(runWith({}, "list")).toMatchObject({ status: 0, stdout, stderr: "" });
   });
 
   it("is not believed when a byte of it is wrong or some are missing, and is made anew", () => {
@@ -136,7 +146,7 @@ describe("what V8 compiled", () => {
     const { home, runWith, kept } = open();
     const theirs = join(home, "theirs");
     expect(runWith({ NODE_COMPILE_CACHE: theirs }, "list")).toMatchObject({ status: 0, stderr: "" });
-    expect(kept(theirs)).toEqual([]);
+    expect([kept(theirs).length, kept().length]).toEqual([0, 1]);
   });
 
   it("is removed when another build keeps its own, and nothing else is", () => {
@@ -144,8 +154,8 @@ describe("what V8 compiled", () => {
     expect(run("list").status).toBe(0);
     const [path = ""] = kept();
     const beside = (name: string) => join(dirname(path), name);
-    const outdated = ["0123456789ab-command-list", "0123456789ab-shared-3TRBOBQY-any", "0123456789ab-yaml-any.77"];
-    const others = ["0123456789ab", "0123456789ab-notes.txt", "notes-command-list", `${basename(path)}.77`];
+    const outdated = ["0123456789ab-start-list", "0123456789ab-shared-3TRBOBQY-any", "0123456789ab-yaml-any.77"];
+    const others = ["0123456789ab", "0123456789ab-notes.txt", "notes-start-list", `${basename(path)}.77`];
     for (const name of [...outdated, ...others]) writeFileSync(beside(name), "");
     rmSync(path);
     expect(run("list").status).toBe(0);
