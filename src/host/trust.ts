@@ -32,7 +32,7 @@ export interface Trust {
   standingOf(skill: Skill): Standing;
   /** Whether it is what was agreed to when it was added. */
   lockStateOf(skill: Skill): LockState;
-  /** For work that asks about many skills at once, and waits for nothing: it looks at each lock once. */
+  /** For work that asks about many skills at once, and waits for nothing: it looks at each lock, and each skill, once. */
   steadily<T>(work: () => T): T;
   /** What was trusted at its place. */
   entryOf(skill: Skill): TrustedSkill | undefined;

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
-import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { packageRoot } from "../package.ts";
-import { isInside } from "../shared/inside.ts";
+import { below, isInside } from "../shared/inside.ts";
 import type { Scope } from "../skill/skill.ts";
 import { statOf } from "./file.ts";
 
@@ -69,19 +69,21 @@ export function locations(around: Surroundings): Location[] {
 /** How a path is shown and named: from the workspace when it is in it, from the home folder when it is there. */
 export function displayPath(path: string, around: Pick<Surroundings, "workspace" | "home">): string {
   const { workspace, home } = around;
-  if (isInside(workspace, path)) return relative(workspace, path) || ".";
+  if (isInside(workspace, path)) return below(workspace, path) || ".";
   return shortPath(path, home);
 }
 
 /** A path with the home folder as `~`. */
 export function shortPath(path: string, home: string): string {
-  return isInside(home, path) ? join("~", relative(home, path)) : path;
+  if (!isInside(home, path)) return path;
+  return path === home ? "~" : `~${sep}${below(home, path)}`;
 }
 
 function place(row: Row, base: string, around: Surroundings): Location {
   const given = row.env === undefined ? undefined : around.env[row.env];
   const path = given ? resolve(around.workspace, given) : join(base, row.path);
-  const shown = row.base === "project" ? relative(around.workspace, path) : displayPath(path, around);
+  const isAbove = row.base === "project" && !isInside(around.workspace, path);
+  const shown = isAbove ? relative(around.workspace, path) : displayPath(path, around);
   // A variable that leads into the workspace gives what lies there no trust.
   const asks = row.asks ?? (given !== undefined && isInside(around.workspace, path));
   return { scope: row.scope, name: row.name ?? shown, path, asks };

@@ -28,7 +28,12 @@ export async function list(context: Context<ListOptions>): Promise<number> {
   const found = await discoverFor(io, options);
   const isConfigured = warnOfConfiguration(io, found);
   const isDenied = (skill: Skill) => unavailability(skill, found);
-  const available = found.trust.steadily(() => found.catalog.available(isDenied));
+  const isForPrograms = options.prompt || options.json;
+  const available = found.trust.steadily(() => {
+    const skills = found.catalog.available(isDenied);
+    if (!isForPrograms) printSkills(io, skills, found.trust); // While it is known how each of them stands.
+    return skills;
+  });
   if (options.prompt) {
     const { promptSection } = await import("../../catalog/listing.ts");
     const section = promptSection(
@@ -37,11 +42,8 @@ export async function list(context: Context<ListOptions>): Promise<number> {
     );
     io.stdout.write(section === "" ? "" : `${section}\n`);
   } else if (options.json) printJson(io.stdout, await asJson(found, isDenied, options.all ?? false));
-  else {
-    printSkills(io, available, found.trust);
-    if (options.all) await printRest(io, found, isDenied);
-    else await printSummary(io, found, available.length);
-  }
+  else if (options.all) await printRest(io, found, isDenied);
+  else await printSummary(io, found, available.length);
   return isConfigured ? EXIT.fine : EXIT.usage;
 }
 

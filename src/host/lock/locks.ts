@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, sep } from "node:path";
 import { clock } from "../../shared/clock.ts";
 import { SkillError } from "../../shared/error.ts";
 import { codeOf, reason } from "../../shared/inside.ts";
@@ -27,23 +27,24 @@ export interface Locks {
   sourceOf(skill: Skill): string | undefined;
   /** What of a skill, as it was read in order to be used, is not what was agreed to. Nothing for one that is not locked. */
   changesOf(skill: Skill, copy: SkillCopy): readonly Drift[] | undefined;
-  /** For work that asks about many skills at once: in it, no lock is looked at twice. Contract: the work waits for nothing. */
+  /** For work that asks about many skills at once: in it, no lock and no skill is looked at twice. Contract: the work waits for nothing. */
   steadily<T>(work: () => T): T;
 }
 
 export function openLocks(skilletHome: string): Locks {
   const stamps = openStamps(skilletHome);
   const locks = new Map<string, Remembered>();
-  let steady: Map<string, Remembered["lock"]> | undefined;
+  let steady: Steady | undefined;
   const lockIn = (folder: string) => {
-    if (steady?.has(folder)) return steady.get(folder);
+    if (steady?.locks.has(folder)) return steady.locks.get(folder);
     const lock = lockNow(folder);
-    steady?.set(folder, lock);
+    steady?.locks.set(folder, lock);
     return lock;
   };
   const lockNow = (folder: string) => {
     const now = clock();
-    const stamp = stampOfFile(join(folder, LOCK_FILE));
+    const stamp = stampOfFile(lockFileIn(folder));
+    if (stamp === NOT_THERE) return undefined;
     const known = locks.get(folder);
     if (known?.stamp.text === stamp.text && (known.stamp.isSettled || now - known.at < FRESH_MS)) return known.lock;
     const lock = readLock(folder);
@@ -59,20 +60,25 @@ export function openLocks(skilletHome: string): Locks {
     const place = placeIn(skill);
     return place && (entryAt(place.found) ?? (place.isLink ? entryAt(place.folder) : undefined));
   };
+  const stateNow = (skill: Skill): LockState => {
+    const place = placeIn(skill);
+    if (!place) return { is: "unlocked" };
+    const { found, folder, isLink } = place;
+    const own = stateAt(found, entryAt(found), stamps);
+    if (own.is !== "unlocked" || !isLink) return own;
+    // The lock of another folder says what not to use there. It vouches for nothing here.
+    const other = stateAt(folder, entryAt(folder), stamps);
+    return other.is === "as-locked" ? { is: "unlocked" } : other;
+  };
   return {
     problemIn(folder) {
       const lock = lockIn(folder);
       return lock instanceof SkillError ? lock : undefined;
     },
     stateOf(skill) {
-      const place = placeIn(skill);
-      if (!place) return { is: "unlocked" };
-      const { found, folder, isLink } = place;
-      const own = stateAt(found, entryAt(found), stamps);
-      if (own.is !== "unlocked" || !isLink) return own;
-      // The lock of another folder says what not to use there. It vouches for nothing here.
-      const other = stateAt(folder, entryAt(folder), stamps);
-      return other.is === "as-locked" ? { is: "unlocked" } : other;
+      const state = steady?.states.get(skill) ?? stateNow(skill);
+      steady?.states.set(skill, state);
+      return state;
     },
     sourceOf(skill) {
       const entry = entryOf(skill);
@@ -85,7 +91,7 @@ export function openLocks(skilletHome: string): Locks {
     },
     steadily(work) {
       const outer = steady;
-      steady ??= new Map();
+      steady ??= { locks: new Map(), states: new Map() };
       try {
         return work();
       } finally {
@@ -153,7 +159,7 @@ function stampOrNone(folder: string, files: LockedFiles): Stamp | undefined {
 
 /** The lock of a folder; nothing when it has none, and what is wrong with it when it cannot be used. */
 export function readLock(folder: string): LockedSkills | SkillError | undefined {
-  const file = join(folder, LOCK_FILE);
+  const file = lockFileIn(folder);
   try {
     return parseLock(textOf(file));
   } catch (error) {
@@ -168,6 +174,11 @@ export function readLock(folder: string): LockedSkills | SkillError | undefined 
       cause: error,
     });
   }
+}
+
+/** As `join` would say it, which is asked for every folder: to look for `..` in each takes longer than to look for the file. */
+function lockFileIn(folder: string): string {
+  return `${folder}${sep}${LOCK_FILE}`;
 }
 
 // A link would be written through, or read from where nobody meant to: skillet makes none. A pipe is not waited for.
@@ -199,6 +210,12 @@ interface Remembered {
   stamp: Stamp;
   at: number;
   lock: LockedSkills | SkillError | undefined;
+}
+
+/** What is known while some work is done. */
+interface Steady {
+  locks: Map<string, Remembered["lock"]>;
+  states: Map<Skill, LockState>;
 }
 
 const NOT_THERE: Stamp = { text: "", isSettled: true };
