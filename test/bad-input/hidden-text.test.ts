@@ -189,3 +189,15 @@ describe("skills in other forms", () => {
 function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
+
+test("[Q-08] a character is hidden or not, whatever stands beside it that is plain or not", () => {
+  const differing: string[] = [];
+  for (let code = 0; code <= 0xffff; code++) {
+    const character = String.fromCharCode(code);
+    // A hexagram is none of the plain ones, and nothing that another character could belong to.
+    const [alone, beside] = [findHidden(character), findHidden(`\u4dc0${character}`)];
+    if (alone.length !== beside.length || reveal(`\u4dc0${character}`) !== `\u4dc0${reveal(character)}`)
+      differing.push(code.toString(16));
+  }
+  expect(differing).toEqual([]);
+});
