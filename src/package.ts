@@ -8,5 +8,8 @@ declare const SKILLET_VERSION: string | undefined;
 
 export function packageVersion(): string {
   if (typeof SKILLET_VERSION === "string") return SKILLET_VERSION; // The build writes it into the command.
-  return JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")).version;
+  version ??= JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")).version as string;
+  return version;
 }
+
+let version: string | undefined;
