@@ -63,7 +63,11 @@ describe("what V8 compiled", () => {
     const { stdout } = runWith({}, "list");
     const [path = ""] = kept();
     const before = readFileSync(path);
-    expect(runWith({ NODE_OPTIONS: "--stack-trace-limit=50" }, "list")).toMatchObject({ status: 0, stdout, stderr: "" });
+    expect(runWith({ NODE_OPTIONS: "--stack-trace-limit=50" }, "list")).toMatchObject({
+      status: 0,
+      stdout,
+      stderr: "",
+    });
     expect(readFileSync(path).equals(before)).toBe(false);
     expect(runWith({}, "list")).toMatchObject({ status: 0, stdout, stderr: "" });
   });
