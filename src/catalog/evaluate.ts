@@ -43,13 +43,24 @@ export interface Evaluation {
   all: Score;
 }
 
+export interface EvaluateOptions {
+  /** How many skills a query may be told of at once. */
+  maxSkills?: number | undefined;
+  /** How many skills were measured so far: nothing else happens until all of them are. */
+  onScored?: (done: number) => void;
+}
+
 /** Measures how well queries find their skills among those of the matcher. */
 export function evaluate(
   matcher: Matcher,
   subjects: readonly Subject[],
-  maxSkills: number = DEFAULTS.maxSkills,
+  { maxSkills = DEFAULTS.maxSkills, onScored }: EvaluateOptions = {},
 ): Evaluation {
-  const skills = subjects.map((subject) => scoreOf(matcher, subject, maxSkills));
+  const skills: SkillScore[] = [];
+  for (const subject of subjects) {
+    skills.push(scoreOf(matcher, subject, maxSkills));
+    onScored?.(skills.length);
+  }
   const all = emptyScore();
   for (const score of skills) {
     for (const key of ["queries", "told", "others", "false"] as const) all[key] += score[key];

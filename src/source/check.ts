@@ -27,6 +27,8 @@ export interface CheckOptions {
   profile?: Profile;
   /** Mend in place what can be mended safely. */
   fix?: boolean;
+  /** How many skills are checked so far: nothing else happens until all of them are. */
+  onChecked?: (done: number) => void;
 }
 
 export interface CheckedFile {
@@ -50,7 +52,7 @@ export interface CheckResult {
  * the weight of a finding differs by profile.
  */
 export function checkPath(path: string, options: CheckOptions = {}): CheckResult {
-  const { profile = "load", fix = false } = options;
+  const { profile = "load", fix = false, onChecked } = options;
   const files: CheckedFile[] = [];
   const diagnostics: Diagnostic[] = [];
   const say = (file: string, finding: Finding) => {
@@ -60,8 +62,10 @@ export function checkPath(path: string, options: CheckOptions = {}): CheckResult
   const take = (candidate: Candidate) => {
     const fixed = fix && isBelow(root, candidate.file) ? fixFile(candidate, profile, say) : [];
     const checked = checkFile(candidate, profile, fixed);
-    if (checked) files.push(checked);
-    return checked !== undefined;
+    if (!checked) return false;
+    files.push(checked);
+    onChecked?.(files.length);
+    return true;
   };
   const single = singleCandidate(root);
   if (single === "folder") walk({ root, recursive: true, take, say });

@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { openProgress } from "../../src/cli/progress.ts";
+import { evaluate } from "../../src/catalog/evaluate.ts";
+import { openMatcher } from "../../src/catalog/match.ts";
+import { openProgress, waitingFor } from "../../src/cli/progress.ts";
 import type { RunEvent } from "../../src/host/events.ts";
+import { defineSkill } from "../../src/skill/define.ts";
+import { checkPath } from "../../src/source/check.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
 
 /** What the moving line says last, after these events. */
 async function moving(events: readonly object[]): Promise<string> {
@@ -23,5 +28,42 @@ describe("the moving line", () => {
     expect(await moving([{ type: "text-said", step: 1, text: "a", skill: "" }])).toContain(" writing · ");
     const called = { type: "tool-called", step: 1, tool: "bash", input: {} };
     expect(await moving([started, called])).toContain(" x: bash · step 1 · 0 s");
+  });
+});
+
+describe("work that lets nothing else happen", () => {
+  it("moves the line by itself, from a second on, and takes it away", async () => {
+    const written: string[] = [];
+    const stderr = { isTTY: true, columns: 80, write: (text: string) => written.push(text) };
+    const start = performance.now();
+    await waitingFor({ stdout: stderr, stderr, env: { NO_COLOR: "1" }, cwd: "/" }, "counting", ({ at }) => {
+      for (let done = 0; performance.now() - start < 1400; done++) {
+        if (performance.now() - start < 900) expect(written).toEqual([]);
+        at(`counting ${done}`);
+      }
+    });
+    const lines = written.filter((text) => /^\r\x1b\[2K. counting \d+ · 1 s$/.test(text));
+    expect(lines.length).toBeGreaterThan(1);
+    expect(new Set(lines).size).toBe(lines.length);
+    expect(written.at(-1)).toBe("\r\x1b[2K");
+  });
+
+  it("says how far it is: to check skills, and to measure them", () => {
+    const names = ["a", "b", "c"];
+    const root = temporaryFolder(Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])));
+    const checked: number[] = [];
+    checkPath(root, { onChecked: (done) => checked.push(done) });
+    const skills = names.map((name) => defineSkill({ name, description: `Does ${name}.`, instructions: "Do it." }));
+    const queries = [{ query: "do it", shouldTrigger: true, isHeldOut: true }];
+    const scored: number[] = [];
+    evaluate(
+      openMatcher(skills),
+      skills.map((skill) => ({ skill, queries })),
+      { onScored: (done) => scored.push(done) },
+    );
+    expect([checked, scored]).toEqual([
+      [1, 2, 3],
+      [1, 2, 3],
+    ]);
   });
 });

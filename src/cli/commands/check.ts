@@ -28,8 +28,8 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
   const paths = distinct(await pathsOf(io, options, args));
   const results = await waitingFor(io, "checking", ({ at }) =>
     paths.map((path) => {
-      at(`checking ${path}`);
-      return checkPath(path, { profile, fix });
+      const onChecked = (done: number) => at(`checking ${displayPath(path, around)}: ${count(done, "skill")}`);
+      return checkPath(path, { profile, fix, onChecked });
     }),
   );
   const files = results.flatMap((result) => result.files);

@@ -14,13 +14,14 @@ import { openMatcher } from "../../catalog/match.ts";
 import { unavailability } from "../../policy/policy.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
-import { count } from "../../shared/text.ts";
+import { count, grouped } from "../../shared/text.ts";
 import { directorySource } from "../../source/directory.ts";
 import { readTriggerQueries, TRIGGER_QUERIES } from "../../source/trigger-queries.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { waitingFor } from "../progress.ts";
 import { sayLine } from "../say.ts";
 
 interface EvalOptions {
@@ -35,7 +36,10 @@ export async function evaluateSkills({ io, options, args }: Context<EvalOptions>
   const threshold = shareOf(options.threshold);
   const { catalog, skills, names, maxSkills } = await subjectsFor(io, options, args);
   const { subjects, problems, training } = queriesOf(catalog, names);
-  const evaluation = evaluate(openMatcher(skills), subjects, maxSkills);
+  const evaluation = await waitingFor(io, "measuring", ({ at }) => {
+    const onScored = (done: number) => at(`measuring ${grouped(done)} of ${count(subjects.length, "skill")}`);
+    return evaluate(openMatcher(skills), subjects, { maxSkills, onScored });
+  });
   const error = printer(io.stderr, io.env);
   for (const { skill, problem } of problems) error.line`${error.yellow("!")} ${skill}: ${TRIGGER_QUERIES} ${problem}`;
   const isEmpty = evaluation.all.queries + evaluation.all.others === 0;
