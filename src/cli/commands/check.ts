@@ -111,7 +111,7 @@ function printText(io: Io, results: readonly CheckResult[], around: Surroundings
     for (const file of result.files) {
       if (file.fixed.length > 0)
         out.line`${out.green("✓")} ${displayPath(file.file, around)} fixed: ${file.fixed.join(", ")}`;
-      if (file.diagnostics.length === 0) out.line`${out.green("✓")} ${displayPath(file.file, around)}`;
+      else if (file.diagnostics.length === 0) out.line`${out.green("✓")} ${displayPath(file.file, around)}`;
       print(file.diagnostics);
     }
   }
