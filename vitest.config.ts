@@ -3,14 +3,17 @@ import { dirname, join, resolve } from "node:path";
 import { defineConfig, type Plugin } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** What mostly waits for processes, servers and terminals of its own: half as many again leave no processor idle. */
+/** What mostly waits for processes, servers and terminals of its own: with twice as many no processor is idle. */
 const WAITING = [
   ...["ai", "capability", "claude", "cli", "clients", "e2e", "mcp", "run", "sandbox", "session"].map(
     (folder) => `test/${folder}/**/*.test.ts`,
   ),
-  "test/bad-input/{broker,runs,scripts,session,toolsets,use-bounds,use-model}.test.ts",
-  "test/host/{locked-file,traces}.test.ts",
+  "test/bad-input/{broker,config-run,mcp,packages,runs,scripts,session,sources,toolsets,trust}.test.ts",
+  "test/bad-input/use-{bounds,model,runbook,secrets}.test.ts",
+  "test/host/{locked-file,statistics,traces}.test.ts",
   "test/install/{apply,home}.test.ts",
+  "test/supply/{git-source,put}.test.ts",
+  "test/docs-code.test.ts",
 ];
 const NONE = ["test/fixtures/**", "**/node_modules/**"];
 
@@ -83,7 +86,7 @@ export default defineConfig({
           name: "waiting",
           include: WAITING,
           exclude: NONE,
-          maxWorkers: Math.ceil(availableParallelism() * 1.5),
+          maxWorkers: availableParallelism() * 2,
           sequence: { groupOrder: 1 },
         },
       },

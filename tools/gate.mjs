@@ -55,18 +55,24 @@ function isFresh() {
   return [...sources, ...others].every((path) => timeOf(path) < built);
 }
 
+/** What the tests need of the machine. What is built says what that is. */
+async function prepare() {
+  const isComplete = await setUp();
+  if (await installing.claude) setUpClaude();
+  return isComplete;
+}
+
 let passed = 0;
-// The types of the tests and the tests themselves need the clients.
-const [hasClients, hasClaude] = await Promise.all([installClients(), installClaude()]);
-let failed = hasClients ? 0 : 1;
+let failed = 0;
 let skipped = 0;
-let isComplete = true;
 let isBuilt = false;
+// All of this waits for others. The types of the tests and the tests themselves need the clients.
+const installing = { clients: installClients(), claude: installClaude() };
+let preparing = isFresh() ? prepare() : undefined;
 for (const [name, command, args] of STEPS) {
-  if (name === "tests") {
-    isComplete = await setUp();
-    if (hasClaude) setUpClaude();
-  }
+  if (name === "types" && !(await installing.clients)) failed++;
+  if (name === "types") await installing.claude;
+  if (name === "tests") await (preparing ??= prepare());
   if (name === "build" && isFresh()) {
     // `npm ci` has just built it.
     console.log("✓ build (it is newer than its sources)");
@@ -97,6 +103,8 @@ try {
 }
 rmSync(scratch, { recursive: true, force: true });
 process.exitCode = failed === 0 ? 0 : 1;
-if (!isComplete) console.log("✗✗✗ the machine lacks what sandboxes need (see above): their tests were skipped ✗✗✗");
-if (!hasClaude) console.log("✗✗✗ the Claude Agent SDK could not be installed (see above): its tests were skipped ✗✗✗");
+if (!(await preparing))
+  console.log("✗✗✗ the machine lacks what sandboxes need (see above): their tests were skipped ✗✗✗");
+if (!(await installing.claude))
+  console.log("✗✗✗ the Claude Agent SDK could not be installed (see above): its tests were skipped ✗✗✗");
 console.log(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
