@@ -72,7 +72,10 @@ let preparing = isFresh() ? prepare() : undefined;
 for (const [name, command, args] of STEPS) {
   if (name === "types" && !(await installing.clients)) failed++;
   if (name === "types") await installing.claude;
-  if (name === "tests") await (preparing ??= prepare());
+  if (name === "tests") {
+    preparing ??= prepare();
+    await preparing;
+  }
   if (name === "build" && isFresh()) {
     // `npm ci` has just built it.
     console.log("✓ build (it is newer than its sources)");
