@@ -23,6 +23,11 @@ export const CODES = {
     "A link in the skill's folder leaves it; the file is not served.",
     "copy the file into the skill's folder",
   ),
+  "hard-link-outside": row(
+    "wwewe",
+    "A file of a skill in the workspace has another name outside of the skill's folder; it is not served.",
+    "put a copy in its place: cp FILE FILE.new && mv FILE.new FILE",
+  ),
   "file-skipped": row(
     "wwewe",
     "Something in the skill's folder is no readable regular file; it is not served.",
@@ -35,7 +40,8 @@ export const CODES = {
     "The instructions are not UTF-8 text; what cannot be read is replaced.",
     "save the file as UTF-8",
   ),
-  "not-written": row("eeeee", "A file could not be mended in place.", "give yourself write permission to its folder"),
+  "not-written": row("eeeee", "A file could not be fixed in place.", "give yourself write permission to its folder"),
+  "fix-refused": row("wwwww", "A fix would change more than it reports; the file was not written.", "fix it by hand"),
   "file-case": row(
     "weeee",
     "The file is not called exactly SKILL.md, so other clients do not see it.",
@@ -51,6 +57,21 @@ export const CODES = {
     "wwewe",
     "The skill's folder holds more files than are listed.",
     "keep only what the skill needs beside SKILL.md",
+  ),
+  "nearer-copy-broken": row(
+    "wwwww",
+    "A file that would be the nearest copy of a skill does not load, so a farther copy of the same name is used in its place.",
+    "fix the file, or remove it",
+  ),
+  "nested-skill": row(
+    "iiiii",
+    "A skill is inside the folder of another one. It loads under its own name, and its files are files of the other one too.",
+    "no action needed; move its folder next to the other one to keep them apart",
+  ),
+  "nested-skipped": row(
+    "iiiii",
+    "A SKILL.md inside the folder of a skill is not loaded: it is below `tests`, `fixtures`, `examples` or `templates`, or has no frontmatter.",
+    "no action needed; move its folder next to the other one to load it",
   ),
   "source-failed": row("eeeee", "A source of skills could not be read at all.", "see the message"),
   "too-deep": row("wwwww", "Folders are nested deeper than the search goes.", "move the skills nearer to the top"),
@@ -182,8 +203,8 @@ export const CODES = {
   "body-missing": row("eeeee", "There are no instructions.", "write them below the closing --- line"),
   "field-type": row("weeee", "A field has the wrong type and is left out.", "write it as the message says"),
   "field-value": row("weeee", "A field's value is out of range and is left out.", "write it as the message says"),
-  "key-unknown": row("ieeew", "No client knows this key; it is kept as data.", "put it under metadata:"),
-  "key-misspelled": row("weeee", "The key looks like a misspelling and has no effect.", "correct it (`--fix` does)"),
+  "key-unknown": row("ieeew", "No client reads this key in a skill; it is kept as data.", "put it under metadata:"),
+  "key-misspelled": row("weeee", "The key looks misspelled and has no effect.", "rename it (`--fix --rename KEY`)"),
   "key-twice": row(
     "wwwww",
     "Two spellings of one field stand in the file; the first in order of preference counts.",
@@ -218,9 +239,9 @@ export const CODES = {
     "write it as the message says; the other triggers work",
   ),
   "trigger-broad": row(
-    "weeee",
-    "A trigger fits every query, so it says nothing about any; it is left out.",
-    "name the words that the skill is for",
+    "wwwww",
+    "A trigger fits every query or most of them: a common word, a glob for most files, a pattern without a word. Alone it never gives a model the instructions.",
+    "use a phrase of two or more words that the skill is for",
   ),
   "trigger-unusable": row(
     "weeee",
@@ -256,13 +277,13 @@ export const CODES = {
   // The configuration
   "config-syntax": row(
     "eeeee",
-    "A configuration file cannot be read as what it should be; defaults are used in its place, and nothing is written to it.",
+    "A configuration file cannot be read as what it should be; defaults are used in its place, or in a running server or chat what was in effect before, and nothing is written to it.",
     "mend the line",
   ),
   "config-unknown": row("wwwww", "The configuration has no such key.", "remove or correct it"),
   "config-type": row(
     "wwwww",
-    "A configuration value has the wrong type and is left out.",
+    "A configuration value has the wrong type and is left out; a running server or chat keeps the value from before.",
     "write it as the message says",
   ),
   "config-refused": row(
@@ -307,6 +328,11 @@ export const CODES = {
     "wweww",
     "A link in the instructions points to a file that is not there.",
     "correct the link or add the file",
+  ),
+  "link-outside-skill": row(
+    "iiwii",
+    "A link in the instructions points to a file outside of the skill's folder; a copy of the skill does not have it.",
+    "copy the file into the skill's folder, or link to its address on the web",
   ),
   "script-missing": row(
     "wweww",

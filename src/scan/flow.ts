@@ -17,9 +17,13 @@ export function flowIn(page: Page, { source, sinks, isPlain = false }: Flow): nu
   const held = new Set<string>();
   // Twice, since a function may stand below the line that calls it.
   for (let round = 0; round < 2; round++) {
+    let loop: readonly string[] = [];
     for (const line of lines) {
+      if (LOOP.test(line.text)) loop = line.given();
       if (!sources.has(line) && (held.size === 0 || !line.used().some((name) => held.has(name)))) continue;
       if (sinks.some((sink) => reaches(line.text, { sink, source, held }))) return line.at;
+      // A loop reads what is given to it on its last line.
+      if (LOOP_INPUT.test(line.text)) for (const name of loop) held.add(name);
       if (isPlain && CALL.test(line.text.replace(source, ""))) continue;
       for (const name of line.given()) if (!NOT_NAMES.has(name)) held.add(name);
     }
@@ -27,6 +31,8 @@ export function flowIn(page: Page, { source, sinks, isPlain = false }: Flow): nu
   return undefined;
 }
 
+const LOOP = /\bwhile\b[^\n]{0,40}?\bread\b/;
+const LOOP_INPUT = /\bdone\s{0,3}<{1,3}/;
 const CALL = /[=:][^\n]{0,200}[\w)]\(/;
 
 interface Line {
@@ -50,8 +56,8 @@ const GIVES: readonly RegExp[] = [
   /\(?\(\s?([\w$, {}]{1,80})\)?\s{0,2}=>|\bfunction\b[^(\n]{0,40}\(([^)\n]{1,80})\)\s{0,2}\{/g,
   /\b(\w{1,60})\s{0,2}=>/g,
   /(\w{1,60})\.(?:write_text|write_bytes|write|writelines|push|append|extend|update|put|set|concat)\(/g,
-  /\b(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|WriteAllText|WriteAllBytes|file_put_contents|Set-Content|Out-File)\b[\s(]{1,3}(?:-\w{1,12}\s)?["'$]{0,2}([\w.]{1,80})/g,
-  /\b(?:urlretrieve|DownloadFile)\([^,\n]{1,200},\s{0,3}\$?([\w.]{1,80})|-OutFile\s{1,3}["']?\$?(\w{1,60})|["'](?:-o|-O|--output)["'],\s{0,3}(?:str\()?([\w.]{1,80})/g,
+  /\b(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|WriteAllText|WriteAllBytes|file_put_contents|Set-Content|Out-File)\b[\s(]{1,3}(?:-\w{1,12}\s)?["'$]{0,2}(?:[\w.~-]{0,40}\/){0,8}([\w.]{1,80})/g,
+  /\b(?:urlretrieve|DownloadFile)\([^,\n]{1,200},\s{0,3}\$?([\w.]{1,80})|-OutFile\s{1,3}["']?\$?(\w{1,60})|["'](?:-o|-O|--output)["'],\s{0,3}(?:str\()?([\w.]{1,80})|["']clone["'][^\n\]]{0,200},\s{0,3}(?:str\()?(\w{1,60})\)?\s?\]/g,
 ];
 
 const cache = new WeakMap<Page, readonly Line[]>();

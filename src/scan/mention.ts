@@ -1,8 +1,13 @@
 import type { Page } from "./page.ts";
 import type { Place } from "./rule.ts";
 
+/** These only count in the clause that the words are in. */
+const NEGATES =
+  /\b(?:never|don'?t|do not|does not|(?<!\bto )avoid|instead of|rather than|must not|should not)\b[^.:;!?]{0,120}$/i;
+/** A command that is named after a colon is still part of it. */
+const NEGATES_CODE = new RegExp(NEGATES.source.replace("[^.:;", "[^.;"), "i");
 const WARNS =
-  /\b(?:never|don'?t|do not|does not|(?<!\bto )avoid|instead of|rather than|flags?|detect\w{0,3}|reject\w{0,2}|refus\w{1,3}|blocks?|look for|looks? like|watch for|check(?:s|ed)? (?:for|that)|search for|such as|for example|e\.g\.|signs? of|patterns?|attack\w{0,3}|attempts?|malicious|dangerous|warn\w{0,3}|must not|should not|forbidden|prohibit\w{0,2}|injection|vulnerab\w{1,8}|red flags?|indicators?|anti-?patterns?|tries to|exploit\w{0,3}|payloads?|bad|wrong|threats?|suspicious|unsafe|harmful)\b/i;
+  /\b(?:flags?|detect\w{0,3}|reject\w{0,2}|refus\w{1,3}|look for|looks? like|watch for|check(?:s|ed)? (?:for|that)|search for|such as|for example|e\.g\.|signs? of|patterns?|attack\w{0,3}|attempts?|malicious|dangerous|warn\w{0,3}|forbidden|prohibit\w{0,2}|injection|vulnerab\w{1,8}|red flags?|indicators?|anti-?patterns?|tries to|exploit\w{0,3}|payloads?|bad|wrong|threats?|suspicious|unsafe|harmful|classics?|detections?|(?:pages?|texts?|documents?|content|results?|websites?)\b[^.]{0,40}?\b(?:that|which) (?:asks?|tells?|says?|instructs?|claims?))\b/i;
 const NEAR = 160;
 const ABOVE = 14;
 const MOST_ROWS = 60;
@@ -11,11 +16,28 @@ const MOST_ROWS = 60;
 export function isMentioned(page: Page, at: { line: number; column: number; place: Place }): boolean {
   const text = page.lines[at.line] ?? "";
   const before = text.slice(Math.max(0, at.column - NEAR), at.column);
+  if (SEARCHED.test(before) || (at.place === "block" && isDetectionString(page, at.line))) return true;
+  if (at.place !== "prose" && at.place !== "inline" && at.place !== "note") return false;
+  if ((at.place === "inline" ? NEGATES_CODE : NEGATES).test(before) || WARNS.test(before) || isQuoted(before))
+    return true;
+  if (text.startsWith("|") && (WARNS.test(text.slice(0, 600)) || WARNS.test(headOfTable(page, at.line)))) return true;
+  const head = headOf(page, at.line);
+  return WARNS.test(head) || NEGATES.test(head.replace(/:$/, ""));
+}
+
+const TEACHES =
+  /\b(?:flags?|detect\w{0,3}|reject\w{0,2}|refus\w{1,3}|look for|looks? like|watch for|check(?:s|ed)? (?:for|that)|search for|signs? of|attack\w{0,3}|malicious|dangerous|warn\w{0,3}|forbidden|prohibit\w{0,2}|injection|vulnerab\w{1,8}|red flags?|indicators?|anti-?patterns?|tries to|exploit\w{0,3}|bad|wrong|threats?|suspicious|unsafe|harmful|findings?|inject\w{0,3}|for example|examples?|test cases?|canary|quiz|phishing|scams?)\b/i;
+
+/** Whether a text explains what to look for: by what is before it, or by the heading of its list or table. */
+export function isTaught(page: Page, at: { line: number; column: number; place: Place }): boolean {
+  const text = page.lines[at.line] ?? "";
+  const before = text.slice(Math.max(0, at.column - NEAR), at.column);
   if (SEARCHED.test(before)) return true;
   if (at.place !== "prose" && at.place !== "inline" && at.place !== "note") return false;
-  if (WARNS.test(before) || isQuoted(before)) return true;
-  if (text.startsWith("|") && (WARNS.test(text.slice(0, 600)) || WARNS.test(headOfTable(page, at.line)))) return true;
-  return WARNS.test(headOf(page, at.line));
+  const sentence = before.slice(before.search(/[^.!?]{0,160}$/));
+  if (TEACHES.test(sentence)) return true;
+  if (text.startsWith("|") && TEACHES.test(headOfTable(page, at.line))) return true;
+  return TEACHES.test(headOf(page, at.line));
 }
 
 /** In the quotes of what is searched for: neither shell nor program runs what stands there. */
@@ -34,6 +56,12 @@ export function isSample(page: Page, line: number, textOf: (path: string) => str
   return [".yml", ".yaml"].some((ending) => textOf(stem + ending)?.includes(`id: ${id}\n`));
 }
 
+/** A string of a YARA rule: it is searched for. */
+function isDetectionString(page: Page, line: number): boolean {
+  if (!/^\s{0,12}\$\w{0,40}\s?=\s?["'/{]/.test((page.lines[line] ?? "").slice(0, 80))) return false;
+  return page.lines.slice(Math.max(0, line - ABOVE), line).some((above) => /^\s{0,12}strings:\s{0,4}$/.test(above));
+}
+
 function headOfTable(page: Page, line: number): string {
   let top = line;
   while (top > 0 && line - top < MOST_ROWS && (page.lines[top - 1] ?? "").startsWith("|")) top--;
@@ -50,7 +78,12 @@ function headOf(page: Page, line: number): string {
   return "";
 }
 
+/** What is to be written somewhere in these words is no quotation. */
+const DICTATED =
+  /(?:prompt|text|entry|entries|line|message|rule|instructions?|following|\)|command|comment|note)[^"“.]{0,12}:\s{0,2}["“][^"”]{0,160}$/i;
+
 function isQuoted(before: string): boolean {
+  if (DICTATED.test(before)) return false;
   const straight = before.split('"').length % 2 === 0;
   return straight || before.lastIndexOf("“") > before.lastIndexOf("”");
 }

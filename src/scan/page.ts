@@ -48,9 +48,22 @@ export class Page {
     }
   }
 
-  /** A command goes on in the next line after a backslash, a pipe, or `&&`. */
+  /** A command goes on in the next line after a backslash, a pipe, or `&&`; a sentence where its paragraph is wrapped. */
   #goesOn(line: number): boolean {
+    if (this.#places[line] === "prose") return this.#isWrapped(line);
     return this.isCode(line) && /(?:\\|\||&&)\s*$/.test((this.lines[line] ?? "").slice(-8));
+  }
+
+  #isWrapped(line: number): boolean {
+    const text = this.lines[line] ?? "";
+    const next = this.lines[line + 1] ?? "";
+    return (
+      text.length >= SHORTEST_WRAPPED &&
+      this.#places[line + 1] === "prose" &&
+      !/[.:!?|>]["”)*_`]{0,3}\s{0,3}$/.test(text.slice(-8)) &&
+      !/^\s{0,8}(?:$|[-*+#>|]|\d{1,3}[.)]\s|<|---)/.test(next.slice(0, 16)) &&
+      !/^\s{0,3}[#|]/.test(text.slice(0, 8))
+    );
   }
 
   /** The line and column, from 0, of a character in the statement that begins on `line`. */
@@ -80,7 +93,8 @@ const CODE = new Set(
   ),
 );
 /** Workflows of build servers, which run what stands in them. */
-const STEPS = /^\s{0,12}(?:- )?(?:runs-on|run|script|before_script|after_script|entrypoint|postCreateCommand)\s?:/m;
+const STEPS =
+  /^\s{0,12}(?:- )?(?:runs-on|run|script|before_script|after_script|entrypoint|postCreateCommand|entry|(?:ansible\.builtin\.)?(?:shell|command|pip|raw))\s?:/m;
 const LONGEST_HEAD = 16_384;
 const CODE_NAMES =
   /^(?:makefile|dockerfile|justfile|rakefile|devcontainer\.json|composer\.json|gemfile|procfile|package\.json|\.mcp\.json|mcp\.json|hooks\.json|setup\.cfg|\.(?:bash|zsh)(?:rc|_profile)|\.profile|\.envrc|crontab)$/;
@@ -90,16 +104,20 @@ const DATA = new Set(
 );
 
 const MOST_JOINED = 12;
+const SHORTEST_WRAPPED = 50;
 const PIECE = 1200;
 const OVERLAP = 300;
 
 const FENCE = /^[ \t>*+-]{0,12}(`{3,}|~{3,})/;
 const UNSEEN =
-  /^\s{0,3}\[(?:\/\/|comment|_)\]:\s*(?:#|<>)|<\w{1,12}[^>]{0,80}?\shidden(?=[\s>=])|style\s*=\s*["'][^"']{0,200}(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?:[;"'\s]|$)|color\s*:\s*(?:white|#fff|transparent))/i;
+  /^\s{0,3}\[(?:\/\/|comment|_)\]:\s*(?:#|<>)|<\w{1,12}[^>]{0,80}?\shidden(?=[\s>=])|style\s*=\s*["'][^"']{0,200}(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?:[;"'\s]|$)|color\s*:\s*(?:white|#fff|transparent))|!\[[^\]]{0,80}\]\([^)\s]{1,200}\s{1,3}"[^"]{50,}"/i;
 
 function isStyledAway(line: string): boolean {
   return (
-    (line.includes("style") || line.includes(" hidden") || line.trimStart().startsWith("[")) &&
+    (line.includes("style") ||
+      (line.includes("![") && line.includes(' "')) ||
+      line.includes(" hidden") ||
+      line.trimStart().startsWith("[")) &&
     UNSEEN.test(line.slice(0, 1000))
   );
 }

@@ -1,6 +1,9 @@
 import type { PageRule, Rule, TextRule } from "./rule.ts";
+import { ABUSE_RULES } from "./rules/abuse.ts";
+import { ABUSE_PAGE_RULES } from "./rules/abuse-pages.ts";
 import { ASKED_RULES } from "./rules/asked.ts";
 import { ENCODED_COMMAND } from "./rules/blob.ts";
+import { COMBINED_RULES } from "./rules/combined.ts";
 import { CONCEAL_RULES } from "./rules/conceal.ts";
 import { DECEIVE_PAGE_RULES, DECEIVE_RULES } from "./rules/deceive.ts";
 import { ENCODED_RULES } from "./rules/encoded.ts";
@@ -14,8 +17,10 @@ import { INSTALL_PAGE_RULES, INSTALL_RULES } from "./rules/install.ts";
 import { LEAK_RULES } from "./rules/leak.ts";
 import { OBSCURE_RULES } from "./rules/obscure.ts";
 import { OVERRIDE_RULES } from "./rules/override.ts";
+import { PACKAGE_RULES } from "./rules/packages.ts";
 import { PERSIST_RULES } from "./rules/persist.ts";
 import { SECRET_RULES } from "./rules/secrets.ts";
+import { TAMPER_RULES } from "./rules/tamper.ts";
 import { THEFT_RULES } from "./rules/theft.ts";
 import { TOLD_RULES } from "./rules/told.ts";
 import { WEAKEN_RULES } from "./rules/weaken.ts";
@@ -35,6 +40,9 @@ export const TEXT_RULES: readonly TextRule[] = [
   ...WEAKEN_RULES,
   ...PERSIST_RULES,
   ...HARM_RULES,
+  ...PACKAGE_RULES,
+  ...TAMPER_RULES,
+  ...ABUSE_RULES,
 ];
 
 export const PAGE_RULES: readonly PageRule[] = [
@@ -45,6 +53,7 @@ export const PAGE_RULES: readonly PageRule[] = [
   ...GATHER_PAGE_RULES,
   ...DECEIVE_PAGE_RULES,
   ...HARM_PAGE_RULES,
+  ...ABUSE_PAGE_RULES,
 ];
 
 export const PARTLY_READ: Rule = {
@@ -80,6 +89,11 @@ export const RULES: readonly Rule[] = [
   ...PERSIST_RULES,
   ...HARM_RULES,
   ...HARM_PAGE_RULES,
+  ...PACKAGE_RULES,
+  ...TAMPER_RULES,
+  ...ABUSE_RULES,
+  ...ABUSE_PAGE_RULES,
+  ...COMBINED_RULES,
   ...TOLD_RULES,
   ...FILE_RULES,
   PARTLY_READ,

@@ -3,14 +3,16 @@ import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import { excerpt } from "./excerpt.ts";
 import { type ScanFinding, type ScanSubject, WEIGHTS, type Weight } from "./finding.ts";
-import { isMentioned, isSample } from "./mention.ts";
+import { isMentioned, isSample, isTaught } from "./mention.ts";
 import { kindOf, Page } from "./page.ts";
 import { type BytesOfFile, PLACES, type Place, type Rule, type Weighing } from "./rule.ts";
 import { commandIn, ENCODED_COMMAND } from "./rules/blob.ts";
+import { COMBINED_RULES, LEADING, SIGNS } from "./rules/combined.ts";
 import { FILE_RULES, isBinary, magicOf } from "./rules/file.ts";
 import { hiddenIn } from "./rules/hidden.ts";
 import { TOLD_RULES, TOLD_WORDS } from "./rules/told.ts";
 import { PAGE_RULES, PARTLY_READ, TEXT_RULES } from "./rules.ts";
+import { findCombined, type SignKind, type SignSeen } from "./sign.ts";
 import { openWords, type Pass, type Passed } from "./words.ts";
 
 /** What of a skill is looked at. */
@@ -32,6 +34,7 @@ const LARGEST = 1024 * 1024;
 /** In one line, of what does not count where it stands. */
 const MOST_IGNORED = 32;
 /** How often one rule is said, of a file and of a skill; and how much in all. */
+const MOST_SIGNS = 48;
 const MOST = { file: 3, skill: 12, all: 100 };
 
 class Scan {
@@ -102,6 +105,7 @@ class Scan {
     if (passed.mayHide) this.#hidden(page, text);
     this.#statements(page, passed);
     this.#wholePage(page, passed);
+    this.#combined(page, passed);
     this.#runs(page, bytes, passed);
   }
 
@@ -146,6 +150,47 @@ class Scan {
       const weight = this.#isSample(page, line) ? "low" : (found.weight ?? rule.weight);
       this.#say(rule, { weight, file: page.path, line: line + 1, column: 1, seen });
     }
+  }
+
+  #combined(page: Page, passed: Passed): void {
+    const signs = this.#signs(page, passed);
+    for (const rule of COMBINED_RULES) {
+      const found = findCombined(rule, signs);
+      if (!found) continue;
+      const { line, column, seen } = found;
+      this.#say(rule, { weight: rule.weight, file: page.path, line: line + 1, column: column + 1, seen });
+    }
+  }
+
+  /** Most signs count next to a leading one only, and are looked for nowhere else. */
+  #signs(page: Page, passed: Passed): SignSeen[] {
+    const leading = this.#signsIn(page, passed, (kind) => LEADING.has(kind));
+    if (leading.length === 0) return [];
+    const near = new Set<number>();
+    for (const { line } of leading) for (let row = line - REACH; row <= line + REACH; row++) near.add(row);
+    return [...leading, ...this.#signsIn(page, passed, (kind, line) => !LEADING.has(kind) && near.has(line))];
+  }
+
+  #signsIn(page: Page, { hits }: Passed, isWanted: (kind: SignKind, line: number) => boolean): SignSeen[] {
+    const signs: SignSeen[] = [];
+    const counts = new Map<SignKind, number>();
+    for (let at = 0; at < hits.length; at += 2) {
+      const sign = SIGNS[(hits[at] as number) - FIRST_SIGN];
+      const start = hits[at + 1] as number;
+      if (!sign || !isWanted(sign.kind, start) || (counts.get(sign.kind) ?? 0) >= MOST_SIGNS) continue;
+      if (sign.isCode && !page.isCode(start)) continue;
+      for (const statement of page.statements(start)) {
+        const found = sign.find(statement.text, statement);
+        if (!found) continue;
+        const { line, column } = page.locate(statement.line, statement.from + found.index);
+        if (isTaught(page, { line, column, place: page.placeAt(line, column) })) continue;
+        const seen = statement.text.slice(found.index, found.index + found.length);
+        signs.push({ kind: sign.kind, line, column, seen });
+        counts.set(sign.kind, (counts.get(sign.kind) ?? 0) + 1);
+        break;
+      }
+    }
+    return signs;
   }
 
   #hidden(page: Page, text: string): void {
@@ -203,10 +248,19 @@ class Scan {
 const LONGEST_HEAD = 64 * 1024;
 
 /** The lists of words: one a rule over statements, then those of the rules over pages, then those that only have a page read. */
-const LISTS = [...TEXT_RULES.map(({ words }) => words), ...PAGE_RULES.flatMap(({ all }) => all), TOLD_WORDS];
+const LISTS = [
+  ...TEXT_RULES.map(({ words }) => words),
+  ...PAGE_RULES.flatMap(({ all }) => all),
+  ...SIGNS.map(({ words }) => words),
+  TOLD_WORDS,
+];
 const PAGE_LISTS = PAGE_RULES.map(
   (_, at) => TEXT_RULES.length + PAGE_RULES.slice(0, at).reduce((sum, { all }) => sum + all.length, 0),
 );
+
+/** How far a sign may be from a leading one, with what statements may be joined. */
+const REACH = 12 + Math.max(...COMBINED_RULES.map(({ within }) => within));
+const FIRST_SIGN = TEXT_RULES.length + PAGE_RULES.reduce((sum, { all }) => sum + all.length, 0);
 
 let passing: Pass | undefined;
 

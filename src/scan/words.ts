@@ -95,7 +95,8 @@ function automaton(lists: readonly (readonly string[])[]) {
   let width = 1;
   for (const { bytes } of words) for (const byte of bytes) if (columns[byte] === 0) columns[byte] = width++;
   for (let letter = 0x61; letter <= 0x7a; letter++) columns[letter - 0x20] = columns[letter] as number;
-  columns[9] = columns[0x20] as number;
+  // A word may go on in the next line.
+  for (const blank of [9, 10, 13]) columns[blank] = columns[0x20] as number;
   const most = 1 + words.reduce((sum, { bytes }) => sum + bytes.length, 0);
   const next = new Int32Array(most * width);
   const found = new Map<number, readonly number[]>();

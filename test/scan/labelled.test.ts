@@ -50,18 +50,17 @@ describe("the labelled set", () => {
     // biome-ignore lint/suspicious/noConsole: the figures are what this test is for.
     console.log(`scan: ${JSON.stringify(figures)}`);
     const recall = (list: readonly Labelled[]) => list.filter(isFound).length / list.length;
-    expect(recall(HARMFUL)).toBeGreaterThan(0.85);
+    expect(recall(HARMFUL)).toBeGreaterThan(0.93);
     expect(recall(heldOut(HARMFUL))).toBeGreaterThan(0.75);
     expect(recall(HARMFUL.filter(({ isEvasive }) => !isEvasive))).toBeGreaterThan(0.93);
     expect(alarmed.length / PLAIN.length).toBeLessThan(0.02);
     expect(heldOut(PLAIN).filter(isFound).length / heldOut(PLAIN).length).toBeLessThan(0.03);
   });
 
-  it("finds most of what a stranger wrote, also in the half that no rule was changed for", () => {
-    expect(countFound(FRESH_HARMFUL)).toBeGreaterThanOrEqual(48);
-    expect(countFound(heldOutHalf(FRESH_HARMFUL))).toBeGreaterThanOrEqual(19);
-    expect(countFound(FRESH_PLAIN)).toBeLessThanOrEqual(2);
-    expect(countFound(heldOutHalf(FRESH_PLAIN))).toBeLessThanOrEqual(1);
+  it("finds most of what a stranger wrote", () => {
+    expect(countFound(FRESH_HARMFUL)).toBeGreaterThanOrEqual(58);
+    expect(countFound(heldOutHalf(FRESH_HARMFUL))).toBeGreaterThanOrEqual(28);
+    expect(countFound(FRESH_PLAIN)).toBe(0);
   });
 
   it("has its figures, its misses and its false alarms in the documentation", () => {

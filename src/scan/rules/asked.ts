@@ -40,7 +40,7 @@ export const ASKED_RULES: readonly TextRule[] = [
     find(text) {
       const found = HANDS_OVER(text);
       return found &&
-        !/\b(?:if|whether|unless|ask(?:s|ed)?|make sure|ensure|should|rotat\w{1,3}|revok\w{1,3}|leak\w{0,3}|set up|your own)\b/i.test(
+        !/\b(?:if|whether|unless|ask(?:s|ed)?|make sure|ensure|should|rotat\w{1,3}|revok\w{1,3}|leak\w{0,3}|set up|your own|never|do not|don't|gitignore|authorization|request headers?)\b/i.test(
           text.slice(Math.max(0, found.index - 40), found.index + found.length),
         )
         ? found
@@ -49,8 +49,8 @@ export const ASKED_RULES: readonly TextRule[] = [
   },
   {
     id: "gather-for-model",
-    weight: "medium",
-    weigh: "--mmmh",
+    weight: "high",
+    weigh: "--hhmh",
     title: "has the model read out files that hold keys",
     why: "What a model has read it can repeat, to whoever asks for it.",
     fix: "take the sentence out; a skill that needs a key is given one of its own",
@@ -74,8 +74,8 @@ export const ASKED_RULES: readonly TextRule[] = [
   },
   {
     id: "paste-from-page",
-    weight: "medium",
-    weigh: "--mmmh",
+    weight: "high",
+    weigh: "--hhmh",
     title: "has the user run what stands on a page elsewhere, or comes in a file of unknown making",
     why: "The skill that is looked at is harmless; what the page says is not part of it.",
     fix: "do not do it; whatever is needed can stand in the skill",
@@ -89,20 +89,24 @@ export const ASKED_RULES: readonly TextRule[] = [
       "prerequisite",
       "before using",
       "must be running",
+      ...["download", "right-click", "open anyway", "clipboard", "ctrl", "the line from", ".exe", ".dmg"],
       "pass:",
       "password:",
     ],
     find: first(
       /\b(?:visit|open|go to|from|see)\b[^\n]{0,60}?https?:\/\/[^\s)`]{4,160}[^\n]{0,120}?\b(?:copy|paste)\b[^\n]{0,80}?\b(?:terminal|powershell|command prompt|command line|run dialog)\b/i,
       /\b(?:copy|paste)\b[^\n]{0,80}?\b(?:command|script|code|line|snippet)\b[^\n]{0,60}?\b(?:from|at|on)\b[^\n]{0,30}?https?:\/\/[^\n]{0,160}?\b(?:terminal|powershell|command prompt|command line|shell)\b/i,
+      /\b(?:copy|paste|run|execute|take|use)\b[^.\n]{0,30}?\b(?:line|command|script|snippet|code)\b[^.\n]{0,30}?\bfrom\b[^.\n]{0,30}?https?:\/\/[^\s)\x60]{3,160}[^.\n]{0,60}?\b(?:terminal|powershell|command prompt|shell|console)\b/i,
+      /\b(?:visit|open|go to)\b[^\n]{0,60}?https?:\/\/[^\s)\x60]{4,160}[^\n]{0,60}?\b(?:run|execute)\b[^.\n]{0,40}?\b(?:command|script|line)\b[^.\n]{0,20}?\b(?:in|into) (?:the |your |a )?(?:terminal|powershell|shell)\b/i,
+      /\bdownload\b[^.\n]{0,60}?\.(?:dmg|exe|msi|pkg|scr|apk)\b[^\n]{0,160}?\b(?:right-click|open anyway|confirm the (?:warning|message)|ignore the|allow it|(?:mac|system|login|admin\w{0,10}) password|run as admin\w{0,10})\b/i,
       /\bpress (?:win(?:dows)?|⊞)\s?\+\s?r\b[^\n]{0,120}?\b(?:paste|enter|ctrl)\b/i,
       /https?:\/\/[^\s)`]{4,160}\.(?:exe|msi|dmg|pkg|scr|jar|apk|app\.zip|zip|rar|7z)\b[^\n]{0,120}?\b(?:run|open|launch|execute|start|install|double-click)\b[^.\n]{0,60}?\b(?:before|first|keep it|in the background|allow|right-click|open anyway)\b/i,
     ),
   },
   {
     id: "plant-code",
-    weight: "medium",
-    weigh: "--mmmh",
+    weight: "high",
+    weigh: "--hhmh",
     title: "has the model put code of somebody else's into everything that it writes",
     why: "It ends up in the user's work, and runs at those who use that.",
     fix: "take the sentence out",
@@ -114,8 +118,8 @@ export const ASKED_RULES: readonly TextRule[] = [
   },
   {
     id: "self-update",
-    weight: "medium",
-    weigh: "mmmmlh",
+    weight: "high",
+    weigh: "hhhhlh",
     title: "replaces its own instructions with what it downloads",
     why: "What was looked at is then not what is followed.",
     fix: "update it with `skillet update`, which shows what changes",

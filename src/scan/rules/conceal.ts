@@ -167,9 +167,9 @@ export const CONCEAL_RULES: readonly TextRule[] = [
     title: "has instructions for the model where people do not see them",
     why: "Who reads the page sees nothing of it; the model does.",
     fix: "show them, or take them out",
-    words: [" hidden>", " hidden ", "<!--", "[//]:", "[comment]:", "[_]:", "style="],
+    words: [" hidden>", " hidden ", "![", "<!--", "[//]:", "[comment]:", "[_]:", "style="],
     find(text, { page, line }) {
-      const from = Math.max(0, text.search(/<!--|\[(?:\/\/|comment|_)\]:|style=|<\w{1,12}[^>]{0,80}?\shidden/));
+      const from = Math.max(0, text.search(/<!--|!\[|\[(?:\/\/|comment|_)\]:|style=|<\w{1,12}[^>]{0,80}?\shidden/));
       const whole = [text.slice(from), ...page.lines.slice(line + 1, line + LONGEST_ASIDE)].join(" ").slice(0, 2000);
       const end = whole.startsWith("<!--") ? whole.indexOf("-->") : text.length - from;
       const aside = end === -1 ? whole : whole.slice(0, end);
@@ -183,7 +183,7 @@ const LONGEST_ASIDE = 30;
 const ORDERS = [
   /\b(?:send|upload|post|forward|append|transmit|include)\b[^\n]{0,120}?(?:https?:\/\/|~\/\.|\.env\b|conversation|credentials|secrets|api keys?|tokens)/i,
   /\b(?:ignore|disregard|forget)\b[^\n]{0,60}?\b(?:instructions|rules|guidelines|user)\b/i,
-  /\b(?:AI|assistants?|agents?|claude|model|LLM|GPT)\b[^\n]{0,120}?\b(?:run|execute|send|upload|read|fetch|include|ignore|call|print|reveal|copy|post|install|curl|cat|delete|approve)\b/i,
+  /\b(?:AI|assistants?|agents?|claude|model|LLM|GPT)\b[^\n]{0,120}?\b(?:run|execute|send|upload|read|fetch|include|ignore|call|print|reveal|copy|post|install|curl|cat|delete|approve|push|publish|append|forward|obey|follow|treat|answer|download|commit|disable|add|create)\b/i,
   /\byou must\b[^\n]{0,120}?\b(?:run|execute|send|upload|read|fetch|include|ignore|call|print|copy|post|install)\b/i,
 ];
 const HIDES = first(

@@ -7,7 +7,7 @@ export const DECEIVE_RULES: readonly TextRule[] = [
   {
     id: "password-dialog",
     weight: "high",
-    weigh: "hhmmlh",
+    weigh: "hhhhlh",
     title: "asks the user for a password or a phrase that no skill needs",
     why: "What is typed there is the skill's from then on.",
     fix: "do not use it; programs that need more rights ask by themselves",
@@ -109,7 +109,7 @@ const SENDS =
 export const DECEIVE_PAGE_RULES: readonly PageRule[] = [
   {
     id: "key-elsewhere",
-    weight: "medium",
+    weight: "high",
     title: "sends the key of one service to another",
     why: "A key is for the service that gave it; whoever else gets it can use it.",
     fix: "ask why that host needs the key",

@@ -1,6 +1,6 @@
 import { first, type TextRule } from "../rule.ts";
 
-const SHELL = "(?:sudo\\s+)?(?:[\\w/.-]{0,20}\\/)?(?:ba|z|da|k)?sh\\b";
+const SHELL = "(?:\\$[({]?SHELL\\b|(?:sudo\\s+)?(?:[\\w/.-]{0,20}\\/)?(?:ba|z|da|k)?sh\\b)";
 
 /** Beginnings of commands, and what breaks them without changing them. */
 const SPLIT_WORDS = [
@@ -72,6 +72,18 @@ export const ENCODED_RULES: readonly TextRule[] = [
         "|sh",
         "|bash",
         "pickle.load",
+        ...[
+          'eval "${',
+          "eval ${",
+          '-c "${',
+          "[char[]]",
+          "webclient",
+          '}" -f',
+          "}' -f",
+          'import("data',
+          "import('data",
+          "import(\x60data",
+        ],
         "decode the",
         "decode this",
         "decode it",
@@ -90,6 +102,9 @@ export const ENCODED_RULES: readonly TextRule[] = [
       /\b(?:iex|invoke-expression)\b[^\n]{0,200}?FromBase64String|FromBase64String[^\n]{0,200}?\|\s{0,3}iex\b/i,
       /\b(?:echo|printf)\s{1,3}(?:-\w{1,3}\s{1,3})?["']?[A-Za-z0-9+/=_%\\-]{24,}["']?\s{0,3}\|[^\n]{1,160}?\|\s{0,3}(?:sudo\s{1,3})?(?:ba|z|da)?sh\b/,
       /\|\s{0,3}(?:tr\s{1,3}["']?[A-Za-z][^\n|]{3,60}|base32\s{1,3}(?:-d|--decode)|gzip\s{1,3}-\w{0,3}d\w{0,3}|(?:b|x)?zcat|perl\s{1,3}-\w{0,3}pe\s[^\n|]{1,80}|openssl[^\n|]{0,60}?-d[^\n|]{0,40})\s{0,3}\|\s{0,3}(?:sudo\s{1,3})?(?:ba|z|da)?sh(?=\s{0,3}(?:$|[;&)"'`-]))/,
+      /(?:^|[\s;&|])(?:eval|(?:ba|z)?sh\s{1,3}-c)\s{1,3}["']?\$\{\w{1,40}\/\/?[^}\n]{1,40}\}/,
+      /\[char\[\]\]\s?\(\s?\d{2,3}(?:\s?,\s?\d{2,3}){2,}|&\s?\(?\$\w{1,20}\)?\s{1,3}\(New-Object\s{1,3}Net\.WebClient|\(\s?["'](?:\{\d\}){2,}["']\s?-f\s/i,
+      /\bimport\(\s{0,2}["'\x60]data:(?:text|application)\/javascript/,
       /\bpickle\.loads?\([^\n]{0,60}?(?:b64decode|fromhex|unhexlify|decompress)/,
       /\bdecod(?:e|ing)\b[^.\n]{0,80}?\b(?:base64|base32|hex|rot13|morse|cipher|encoded|string|text|block|blob|line|value|comment)\b[^\n]{0,80}?\b(?:follow|execute|run|obey|carry out|do what|act on|apply)\b[^.\n]{0,40}?\b(?:it|them|says?|result|instructions?|commands?|output|decoded)\b/i,
       /`echo\s[^`\n]{8,300}\|\s{0,3}base64\s{1,3}(?:-d|-D|--decode)`/,
@@ -137,7 +152,7 @@ export const ENCODED_RULES: readonly TextRule[] = [
       /(?:^|[\s;&|(`])(?:c(?:''|""|\\)u(?:''|""|\\)?r(?:''|""|\\)?l|cu(?:''|""|\\)r(?:''|""|\\)?l|cur(?:''|""|\\)l|w(?:''|""|\\)get|wg(?:''|""|\\)et|wge(?:''|""|\\)t|b(?:''|""|\\)ash|ba(?:''|""|\\)sh|bas(?:''|""|\\)h|ev(?:''|""|\\)al|e(?:''|""|\\)val|s(?:''|""|\\)h|ba(?:''|""|\\)se64|n(?:''|""|\\)c)(?=[\s"'\\])/,
       /\b(?:cat|curl|wget|nc|bash|sh|rm|ls|ping|echo)\$\{?IFS\}?/,
       /(?:\bgetattr\(|\bglobals\(\)\[|__builtins__|\b(?:globalThis|window|global|self)\[|\brequire\(|\bimport\(|__import__\(|import_module\()[^\n]{0,40}?["']\w{1,12}["']\s?\+\s?["']\w{1,12}["']/,
-      /(?:^|[;&|]\s{0,3})\$\{?[a-z]\}?\$\{?[a-z]\}?(?=[\s$"'])/,
+      /(?:^|[;&|]\s{0,3})\$\{?[a-z]\}?\$\{?[a-z]\}?(?=[\s$"'])|(?:\$\(|[;&|]\s{0,3})(?:\$\{?\w{1,3}\}?){3,}(?=\s)/,
       /(?:^|[;&|]\s{0,3})["']?\$\((?:echo|printf)\s[^)\n]{0,200}\|\s{0,3}(?:base64|xxd|tr|rev)\b/,
       /\|\s{0,3}rev\s{0,3}\|\s{0,3}(?:ba|z|da)?sh\b|(?:eval|(?:ba)?sh\s-c)\s{1,3}["']?\$\(\s?rev\s?<<</,
     ),

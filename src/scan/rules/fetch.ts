@@ -1,8 +1,9 @@
 import { type Found, first, type PageRule, type TextRule } from "../rule.ts";
+import { findOutside } from "./hosts.ts";
 import { isOfVendor } from "./vendors.ts";
 
 const ENDS =
-  /\|\s{0,8}(?:sudo\b[^|;\n]{0,40}?\s)?(?:env\s)?(?:[\w/.-]{0,20}\/)?(?:(?:(?:ba|z|da|k|fi|a)?sh|source)\b(?!\w|\.\w|-)|(?:python[\d.]{0,4}|perl|ruby|node|php|deno|bun|lua|osascript|pwsh|powershell|ash)(?:\s{1,3}-(?=\s|$)|\s{0,3}(?:$|[;&|)"'`]))|(?:iex|invoke-expression)\b)/gi;
+  /\|\s{0,8}(?:sudo\b[^|;\n]{0,40}?\s)?(?:env\s)?(?:[\w/.-]{0,20}\/)?(?:(?:(?:ba|z|da|k|fi|a)?sh|source)\b(?!\w|\.\w|-)|\$[({]?SHELL\b|(?:python[\d.]{0,4}|perl|ruby|node|php|deno|bun|lua|osascript|pwsh|powershell|ash)(?:\s{1,3}-(?=\s|$)|\s{0,3}(?:$|[;&|)"'`]))|(?:iex|invoke-expression)\b)/gi;
 const BEGINS =
   /\b(?:curl|wget|iwr|irm|invoke-webrequest|invoke-restmethod|aria2c|lynx|xh|https?ie|dig|nslookup|drill|ncat|netcat|nc(?=\s{1,3}[-\w])|openssl s_client|gh api|DownloadString)\b/i;
 const LONGEST_PIPE = 400;
@@ -45,7 +46,9 @@ function runsFetched(text: string): Found | undefined {
   return RUNS_IT(text);
 }
 
-const aroundFetch = (text: string, { index, length }: Found) => text.slice(index, index + length + 200);
+/** The command itself, with what follows it up to the end of its code. */
+const aroundFetch = (text: string, { index, length }: Found) =>
+  text.slice(index, index + length) + (text.slice(index + length, index + length + 200).split("`", 1)[0] ?? "");
 
 export const FETCH_RULES: readonly TextRule[] = [
   {
@@ -115,22 +118,31 @@ export const FETCH_RULES: readonly TextRule[] = [
   },
   {
     id: "locked-archive",
-    weight: "medium",
-    weigh: "--mmlh",
+    weight: "high",
+    weigh: "hhhhlh",
     title: "has an archive fetched that only a password opens",
     why: "A password that stands beside the archive keeps nobody out but scanners.",
     fix: "do not use it",
-    words: [".zip", ".rar", ".7z"],
-    find: first(/https?:\/\/[^\s)`]{1,160}\.(?:zip|rar|7z)\b[^\n]{0,120}?\bpassword\b[^\n]{0,120}/i),
+    words: [".zip", ".rar", ".7z", "archive", "unzip -p", "7z x -p", "unrar x -p"],
+    find: first(
+      /https?:\/\/[^\s)`]{1,160}\.(?:zip|rar|7z)\b[^\n]{0,120}?\bpass(?:word|code|phrase)?\b(?!\s(?:the|it|them|a|an|to|on)\b)[^\n]{0,120}/i,
+      /\barchive\b[^.\n]{0,30}?\b(?:has|needs|opens with|is protected (?:by|with))\b[^.\n]{0,20}?\bpassword\b[^.\n]{0,30}?[\x60"'(][^\n]{1,40}?[\x60"')][^\n]{0,120}?\b(?:antivirus|scanners?|false|mistake|browsers?)\b/i,
+      /\b(?:curl|wget)\b[^\n]{0,240}?(?:&&|;)[^\n]{0,80}?\b(?:unzip\s{1,3}-\w{0,3}P|7z\s{1,3}x\s{1,3}-p|unrar\s{1,3}x\s{1,3}-p)\s{0,2}["']?\w/,
+    ),
   },
   {
     id: "remote-instructions",
-    weight: "medium",
-    weigh: "--mmmh",
+    weight: "high",
+    weigh: "--hhmh",
     title: "has the model follow instructions that stand somewhere else",
     why: "What stands there can change after the skill was looked at, and is followed as if it were part of it.",
     fix: "put the instructions into the skill",
     words: [
+      "as if they",
+      "as if it",
+      "as though",
+      "continuation of",
+      "part of these",
       "follow the",
       "follow its",
       "follow all",
@@ -161,6 +173,9 @@ export const FETCH_RULES: readonly TextRule[] = [
       /\b(?:fetch|download|open|load|read|visit|get|retrieve|curl|browse to|go to)\b[^.\n]{0,60}?https?:\/\/[^\s)`]{1,160}[^\n]{0,60}?\b(?:follow|obey|execute|carry out|run)\b[^.\n]{0,40}?\b(?:instructions?|commands?|steps|orders|directives)\b/i,
       /https?:\/\/[^\s)`]{1,160}[^\n]{0,100}?\b(?:do|follow|apply|obey|execute|run)\b[^.\n]{0,20}?\b(?:what(?:ever)?|everything|anything|exactly|as)\b[^.\n]{0,30}?\b(?:says?|tells?|there|contains?|returns?|listed|written)\b/i,
       /https?:\/\/[^\s)`]{1,160}[^\n]{0,100}?\b(?:treat|take|use)\b[^.\n]{0,40}?\bas (?:your |additional |further |authoritative |binding |part of (?:this skill|these) ?){0,3}(?:instructions?|skill|rules|orders|directives)\b/i,
+      /\b(?:carry|follow|execute|obey|perform|do)\b[^.\n]{0,12}?\b(?:them|it|these)\b[^.\n]{0,12}?\bas (?:if|though) (?:they|it) (?:were|was)\b/i,
+      /\b(?:fetch|read|load|get)\b[^.\n]{0,20}?https?:\/\/[^\s)\x60]{1,160}[^.\n]{0,30}?\b(?:as|is) (?:a |the )?(?:continuation|part|extension) of (?:these|this|the) (?:steps|skill|instructions|page)\b/i,
+      /\bfollow the (?:new|newest|latest|current|downloaded|updated) (?:version|text|instructions|copy)\b/i,
       /\b(?:follow|obey|execute|carry out)\b[^.\n]{0,40}?\b(?:instructions?|commands?|steps|orders|directives)\b[^.\n]{0,40}?\b(?:at|from|found at|returned by)\s{1,3}`?https?:\/\/[^\s)`]{1,160}/i,
     ),
   },
@@ -176,24 +191,26 @@ const NEAR = 15;
 export const FETCH_PAGE_RULES: readonly PageRule[] = [
   {
     id: "download-then-run",
-    weight: "medium",
+    weight: "high",
     title: "downloads a file and runs it a little later",
     why: "The same as running it at once: nobody has read it.",
     fix: "check the file against a digest that stands in the skill before it is run",
-    all: [["curl", "wget", "outfile", "urlretrieve"]],
+    all: [["curl", "wget", "outfile", "urlretrieve", "add http"]],
     find(page) {
       for (const [line, text] of page.lines.entries()) {
-        if (!page.isCode(line) || text.length > 1000 || !/\b(?:curl|wget|iwr|invoke-webrequest)\b/i.test(text))
+        if (!page.isCode(line) || text.length > 1000 || !/\b(?:curl|wget|iwr|invoke-webrequest)\b|^ADD\s/i.test(text))
           continue;
         if (isOfVendor(text)) continue;
         const name =
-          TARGET.exec(text)?.[1] ?? (/\bwget\b|\s-\w{0,8}O\b|--remote-name/.test(text) ? fileIn(text) : undefined);
+          TARGET.exec(text)?.[1] ??
+          /^ADD\s{1,3}(?:--\S{1,60}\s{1,3}){0,3}https?:\/\/\S{1,300}\s{1,3}(\S{2,120})/.exec(text)?.[1] ??
+          (/\bwget\b|\s-\w{0,8}O\b|--remote-name/.test(text) ? fileIn(text) : undefined);
         if (name === undefined || name.startsWith("/dev/")) continue;
         const after = [afterFetch(text), ...page.lines.slice(line + 1, line + NEAR)];
         const at = after.findIndex((later) => runs(later.slice(0, 400), name));
         if (at === -1) continue;
         const isChecked = after.slice(0, at + 1).some((later) => CHECKED.test(later.slice(0, 400)));
-        return { line, seen: text, weight: isChecked ? "low" : "medium" };
+        return { line, seen: text, weight: isChecked ? "low" : findOutside(text) === undefined ? "medium" : "high" };
       }
       return undefined;
     },

@@ -1,10 +1,11 @@
 import { flowIn } from "../flow.ts";
 import type { Page } from "../page.ts";
 import type { PageFound, PageRule } from "../rule.ts";
-import { isVendor } from "./vendors.ts";
+import { namesOutside } from "./hosts.ts";
+import { isOfVendor, isVendor } from "./vendors.ts";
 
 const ASKS =
-  /\bfetch\(\s?["'`\w$]|\baxios\b|\bgot(?:\.get)?\(|urlopen\(|\brequests\.(?:get|post|request)\(|\bhttpx\.(?:get|post)\(|\bhttps?\.get\(|Net::HTTP|URI\.open|\bDownload(?:String|Data|File)\b|urlretrieve\(|\b(?:irm|iwr|Invoke-(?:WebRequest|RestMethod))\b|\bStart-BitsTransfer\b|(?:\$\(|`|<\(|^|["'\s])(?:curl|wget)\s|["'](?:curl|wget)["']\s?,|\bdig\s[^\n]{0,60}\btxt\b|nslookup\s[^\n]{0,20}=txt|resolveTxt\(|dns\.resolver\.|file_get_contents\(\s?["']https?:|\bLWP::/i;
+  /\bfetch\(\s?["'`\w$]|\baxios\b|\bgot(?:\.get)?\(|urlopen\(|\brequests\.(?:get|post|request)\(|\bhttpx\.(?:get|post)\(|\bhttps?\.get\(|Net::HTTP|URI\.open|\bDownload(?:String|Data|File)\b|urlretrieve\(|\b(?:irm|iwr|Invoke-(?:WebRequest|RestMethod))\b|\bStart-BitsTransfer\b|(?:\$\(|`|<\(|^|["'\s])(?:curl|wget)\s|["'](?:curl|wget)["']\s?,|\bdig\s[^\n]{0,60}\btxt\b|nslookup\s[^\n]{0,20}=txt|resolveTxt\(|dns\.resolver\.|file_get_contents\(\s?["']https?:|\bLWP::|["']git["']\s?,\s?["']clone["']/i;
 const DECODES =
   /\bb(?:16|32|64|85)decode\(|\batob\(|\bBuffer\.from\([^\n]{0,400}?["'](?:base64|hex)|\bfromhex\(|\bunhexlify\(|\bbase(?:32|64)\s{1,3}(?:-d|-D|--decode)\b|FromBase64String|\bdecompress\(|\bmarshal\.loads|\bcodecs\.decode\(|rot_?13|\bgzinflate\(|\bxxd\s{1,3}-r|["'\])]\[::-1\]|bytes\([^\n]{0,40}\^|(?:["'][^"'\n]{1,8}["']\s?\+\s?){3}|["']{2}\.join\(\[|\]\.join\(["']{2}\)|\.split\(["']{2}\)\.reverse\(\)|\bString\.fromCharCode|\bchr\([^\n]{0,40}\^|charCodeAt\([^\n]{0,40}\^|\bcreateDecipheriv\(|\bFernet\(|\bunescape\(["']%/;
 
@@ -34,6 +35,7 @@ const RUNS_FILE: readonly RegExp[] = [
   ),
   /["'](?:(?:ba|z)?sh|python[\d.]{0,4}|node|sudo)["']\s?,\s{0,2}(?:str\()?([\w.]{1,80})|\bsys\.executable\s?,\s{0,2}(?:str\()?([\w.]{1,80})/,
   /\b(?:runpy\.run_path|os\.startfile|os\.exec\w{1,4}|importlib\.import_module|SourceFileLoader)\(([^\n]{0,120})/,
+  /(?:spawn|spawnSync|execFile|execFileSync|Popen|subprocess\.\w{3,12})\(\s{0,2}\[?\s?["'](?:[\w.~-]{0,40}\/){1,8}([\w.-]{1,80})["']/,
   /\bspec_from_file_location\(([^\n]{0,120})/,
   /\bStart-Process\s{1,3}(?:-FilePath\s{1,3})?["']?(\$\w{1,60})/i,
   /^\s{0,12}&\s{0,2}(\$\w{1,60})/,
@@ -134,7 +136,7 @@ export const FLOW_RULES: readonly PageRule[] = [
           "resolvetxt",
           "dns.resolver",
         ],
-        ...["file_get_contents", "lwp::"],
+        ...["file_get_contents", "lwp::", "clone"],
       ],
       [
         ...RUN_WORDS,
@@ -154,12 +156,16 @@ export const FLOW_RULES: readonly PageRule[] = [
     find(page) {
       if (addressesIn(page).every(isVendor) && addressesIn(page).length > 0) return undefined;
       const text = flowIn(page, { source: ASKS, sinks: RUNS_TEXT });
-      if (text !== undefined) return seenAt(page, text);
+      if (text !== undefined && !isOfVendor(page.lines[text] ?? "")) return seenAt(page, text);
       const file = flowIn(page, { source: ASKS, sinks: RUNS_FILE });
       if (file === undefined) return undefined;
       return {
         ...seenAt(page, file),
-        weight: page.lines.some((line) => VERIFIES.test(line.slice(0, 400))) ? "low" : "medium",
+        weight: page.lines.some((line) => VERIFIES.test(line.slice(0, 400)))
+          ? "low"
+          : namesOutside(page)
+            ? "high"
+            : "medium",
       };
     },
   },

@@ -16,7 +16,7 @@ const PLACES: readonly RegExp[] = [
   /(?:^|[\s"'@/<=(*])\.env(?:\*|\.\w{1,12})?(?=$|[\s"')|;`,\]])/,
 ];
 const READS =
-  /\b(?:cat|cp|tar|zip|7z|base64|rsync|scp|open|read_text|read_bytes|readfile(?:sync)?|copyfile|copytree|copy|get-content|copy-item|glob|for)\b|<\s/i;
+  /\b(?:cat|cp|tar|zip|7z|base64|rsync|scp|open|read_text|read_bytes|readfile(?:sync)?|copyfile|copytree|copy|get-content|copy-item|glob|for|read)\b|<\s/i;
 /** A rule that keeps others from these places, or looks for what was left in them. */
 const GUARDS =
   /\b(?:deny|denied|block(?:ed|list)?|forbid\w{0,5}|ignore|exclude|protect\w{0,3}|sensitive|refuse\w{0,2}|redact\w{0,3}|never|guard)\b/i;
@@ -155,8 +155,8 @@ export const GATHER_RULES: readonly TextRule[] = [
   },
   {
     id: "blind-copy",
-    weight: "medium",
-    weigh: "mlmmlh",
+    weight: "high",
+    weigh: "hmhhlh",
     title: "sends a copy of every message to an address of its own",
     why: "Whoever writes does not see who else reads.",
     fix: "take the address out, or have the user give it",
@@ -197,13 +197,13 @@ export const GATHER_RULES: readonly TextRule[] = [
 export const GATHER_PAGE_RULES: readonly PageRule[] = [
   {
     id: "list-of-secrets",
-    weight: "medium",
+    weight: "high",
     title: "has a list of the places where keys are kept",
     why: "Work needs one key, the one that it is for; such lists are what thieves bring.",
     fix: "look at what it does with them",
     all: [
-      ["id_rsa", "id_ed25519", ".ssh", "credentials", "login data", "wallet.dat"],
       [
+        ...["id_rsa", "id_ed25519", ".ssh", "credentials", "login data", "wallet.dat"],
         "npmrc",
         "pypirc",
         "netrc",

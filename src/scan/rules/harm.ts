@@ -23,6 +23,8 @@ export const HARM_RULES: readonly TextRule[] = [
       "tcpclient",
       "fsockopen",
       "socket(",
+      "pty.spawn",
+      "dup2",
     ],
     find: first(
       /\b(?:ba|z|da)?sh\s{1,3}-\w{0,2}i\b[^\n]{0,40}?\/dev\/(?:tcp|udp)\/[^\n]{1,80}/,
@@ -33,6 +35,7 @@ export const HARM_RULES: readonly TextRule[] = [
       /\bsocat\b[^\n]{0,120}?exec:[^\n]{0,20}(?:ba|z|da)?sh/i,
       /\bsocket\([^\n]{0,400}?\bexec\s?[({]?\s?\\?["']\/bin\/(?:ba)?sh/i,
       /fsockopen\([^\n]{0,160}?(?:exec|shell_exec|proc_open|system)\(/,
+      /\bsocket\b[^\n]{0,200}?\.connect\([^\n]{0,200}?(?:\bdup2\(|pty\.spawn\(|["']\/bin\/(?:ba)?sh["'])/,
       /Net\.Sockets\.TCPClient[^\n]{0,400}?(?:iex|invoke-expression|GetStream)/i,
     ),
   },
@@ -74,7 +77,7 @@ export const HARM_RULES: readonly TextRule[] = [
   {
     id: "host-root",
     weight: "high",
-    weigh: "hhllll",
+    weigh: "hhhlll",
     title: "gives a container the whole machine",
     why: "What runs in it is then not kept apart from anything.",
     fix: "have it mount only the folder it works on",
@@ -87,7 +90,7 @@ export const HARM_RULES: readonly TextRule[] = [
   {
     id: "switch-off-protection",
     weight: "high",
-    weigh: "hhmlll",
+    weigh: "hhllll",
     title: "switches off what protects the machine",
     why: "What comes after it is not seen by anybody.",
     fix: "do not use it",
@@ -136,7 +139,7 @@ export const HARM_RULES: readonly TextRule[] = [
   {
     id: "cover-tracks",
     weight: "medium",
-    weigh: "mmllll",
+    weigh: "mmmlll",
     title: "removes the traces of what it did",
     why: "Nobody who does honest work needs to.",
     fix: "ask why",
@@ -252,17 +255,19 @@ export const HARM_PAGE_RULES: readonly PageRule[] = [
     fix: "do not use it",
     all: [
       ["socket", "net.connect", "tcpclient"],
-      ["dup2", "pty.spawn", "/bin/sh", "/bin/bash", "cmd.exe"],
+      ["dup2", "pty.spawn", "/bin/sh", "/bin/bash", "cmd.exe", "popen", "shell=true", "exec("],
     ],
     find(page) {
       if (page.kind !== "code") return undefined;
       const at = page.lines.findIndex((line) =>
-        /\.connect\(|net\.(?:connect|Socket)|TCPClient/i.test(line.slice(0, 1000)),
+        /\.connect\(|net\.(?:connect|Socket)|TCPClient|TCPSocket\.(?:new|open)|create_connection\(/i.test(
+          line.slice(0, 1000),
+        ),
       );
       const shell = page.lines.findIndex(
         (line, row) =>
           page.placeAt(row) === "code" &&
-          /os\.dup2\(|pty\.spawn\(|\.pipe\(\s?\w{1,20}\.stdin|(?:spawn|call|Popen|run)\(\s?\[?["']\/bin\/(?:ba)?sh["'][^\n]{0,20}["']-i["']/.test(
+          /os\.dup2\(|pty\.spawn\(|\.pipe\(\s?\w{1,20}\.stdin|(?:spawn|call|Popen|run)\(\s?\[?["']\/bin\/(?:ba)?sh["'][^\n]{0,20}["']-i["']|\bIO\.popen\(\s?\w|(?:os\.popen|subprocess\.\w{3,12})\(\s?(?:\w{1,20}\.recv\(|cmd|command|data|line|buf)\b/.test(
             line.slice(0, 1000),
           ),
       );

@@ -1,4 +1,5 @@
 import { first, type TextRule } from "../rule.ts";
+import { findOutside } from "./hosts.ts";
 
 export const LEAK_RULES: readonly TextRule[] = [
   {
@@ -30,8 +31,8 @@ export const LEAK_RULES: readonly TextRule[] = [
   },
   {
     id: "paste-upload",
-    weight: "medium",
-    weigh: "mlllll",
+    weight: "high",
+    weigh: "hmmlll",
     title: "uploads to a place for anonymous files",
     why: "What is there can be read by whoever has the address.",
     fix: "ask what is uploaded, and use a place of your own",
@@ -46,8 +47,11 @@ export const LEAK_RULES: readonly TextRule[] = [
       "temp.sh",
       "catbox.moe",
       "gofile.io",
+      ...["pastebin.com", "dpaste", "hastebin", "filebin.net", "tmpfiles.org", "uguu.se", "oshi.at", "gist create"],
     ],
     find: first(
+      /\bgh gist create\b[^\n]{0,120}?(?:--public|-p)\b[^\n]{0,120}?(?:\.env|\$\(|~\/)/,
+      /\b(?:curl|wget|requests\.post|fetch)\b[^\n]{0,200}?\b(?:pastebin\.com|dpaste\.\w{2,4}|hastebin\.com|filebin\.net|tmpfiles\.org|uguu\.se|oshi\.at)\b/i,
       /\b(?:curl|wget|nc|requests\.post|fetch)\b[^\n]{0,200}?\b(?:transfer\.sh|0x0\.st|file\.io|termbin\.com|paste\.rs|ix\.io|bashupload\.com|temp\.sh|catbox\.moe|gofile\.io)\b|\|\s{0,3}nc\s{1,3}termbin\.com/i,
     ),
   },
@@ -73,6 +77,7 @@ export const LEAK_RULES: readonly TextRule[] = [
     ],
     find: first(
       /\b(?:nslookup|dig|ping|host|drill)\b[^\n;|&]{0,60}?(?:\$\(|`)[^\n]{2,200}?(?:\)|`)["']?\.[\w$]/,
+      /\bping\b[^\n]{0,60}?\s-p\s{1,3}["']?\$/,
       /\bgethostbyname\([^\n]{0,80}?(?:b64|hex|encode|environ|secret|token|data)/i,
     ),
   },
@@ -84,9 +89,38 @@ export const LEAK_RULES: readonly TextRule[] = [
     why: "Showing the picture asks for the address, which tells the server without anybody's consent.",
     fix: "take the picture out",
     words: ["![", "<img"],
-    find: first(
-      /(?:!\[[^\]\n]{0,80}\]\(|<img[^>\n]{0,80}?src=["']?)https?:\/\/[^\s)"']{1,120}?[?&/=](?:\{\{?|<|\[|\$\{|%)\s?[\w -]{0,30}?(?:secret|token|key|password|conversation|history|summary|context|prompt|environ|env|user|message|chat|content|encoded|base64|answer)[\w -]{0,30}/i,
-    ),
+    find: (text) => (text.includes("img.shields.io") ? undefined : PICTURES(text)),
+  },
+  {
+    id: "file-upload",
+    weight: "medium",
+    weigh: "mmml--",
+    title: "uploads a file to a fixed address",
+    why: "Whoever has the address receives the file.",
+    fix: "look at what is uploaded; have the user give the address",
+    words: ["curl", "files=", "--post-file", "-infile", "uploadfile"],
+    find(text) {
+      const found = UPLOADS(text);
+      // Whoever signs in uploads to an account of their own.
+      if (!found || /authorization|x-api-key|\s-u\s|\btoken\b/i.test(text)) return undefined;
+      return findOutside(text) === undefined ? undefined : found;
+    },
+  },
+  {
+    id: "piped-upload",
+    weight: "high",
+    weigh: "hhhhlh",
+    title: "pipes local data to a fixed address",
+    why: "Whoever has the address receives what is on this machine.",
+    fix: "look at what is sent; have the user give the address",
+    words: ["curl", "| nc ", "|nc "],
+    find(text) {
+      const match = PIPED.exec(text);
+      if (!match || SAYS.test(match[1] ?? "")) return undefined;
+      return findOutside(text.slice(match.index)) === undefined
+        ? undefined
+        : { index: match.index, length: match[0].length };
+    },
   },
   {
     id: "key-in-query",
@@ -99,3 +133,19 @@ export const LEAK_RULES: readonly TextRule[] = [
     find: first(/https?:\/\/[^\s"'`]{1,120}[?&](?:api_?key|key|token|access_token)=\$?\{?\w{1,40}/i),
   },
 ];
+
+const PICTURES = first(
+  /!\[[^\]\n]{0,80}\]\(https?:\/\/(?!img\.shields|raw\.github|github\.com|via\.placeholder|placehold|picsum|quickchart|api\.qrserver)[^\s)"']{1,120}?[?&]\w{1,16}=(?!USER|REPO|OWNER|NAME|YOUR)[A-Z][A-Z0-9_]{3,40}\)/,
+  /(?:!\[[^\]\n]{0,80}\]\(|<img[^>\n]{0,80}?src=["']?)https?:\/\/[^\s)"']{1,120}?[?&/=](?:\{\{?|<|\[|\$\{|%)\s?[\w -]{0,30}?(?:secret|token|key|password|conversation|history|summary|context|prompt|environ|env|user|message|chat|content|encoded|base64|answer)[\w -]{0,30}/i,
+);
+
+const UPLOADS = first(
+  /\bcurl\b[^\n|]{0,200}?(?:\s-T\s{0,2}["']?[\w./~$"'{}*-]{2,80}|\s-\w{0,4}F\s{0,2}["']?\w{1,20}=@[\w./~$"'{}*-]{2,80}|--form\s{1,3}["']?\w{1,20}=@|--data-binary\s{1,3}["']?@[\w./~$"'{}*-]{2,80}|--upload-file\s{1,3}\S)/,
+  /\brequests\.(?:post|put)\([^\n]{0,200}?\bfiles\s?=\s?\{|\bwget\b[^\n]{0,200}?--post-file|-InFile\s{1,3}\S|\.UploadFile\(/,
+);
+
+/** What is before the pipe, and the upload. */
+const PIPED =
+  /([^\n|;&`]{2,200})\|\s{0,3}(?:(?:gzip|base64|xz|openssl|gpg|zstd|xxd|tr|head|tail|jq|grep|sort|sed|awk)\b[^\n|]{0,80}\|\s{0,3}){0,4}curl\b[^\n|]{0,200}?(?:-T\s{0,2}-|(?:-d|--data|--data-binary|--data-raw|--data-urlencode)[ =]{0,2}["']?(?:\w{1,20}=)?@-|-F\s{0,2}["']?\w{1,20}=@-|--upload-file\s{0,2}-)/;
+/** Text that is written out right there. */
+const SAYS = /^\s{0,12}(?:echo|printf|jq\s{1,3}-n)\b(?![^\n]{0,200}(?:\$\(|#!))/;

@@ -7,7 +7,7 @@ const RULES =
 
 /** What a skill never stands above. */
 const ABOVE =
-  "(?:(?:the\\s{1,3}|your\\s{1,3}|any\\s{1,3}|all\\s{1,3}|other\\s{1,3}|anything\\s{1,3}(?:that\\s{1,3})?){0,3}(?:system (?:prompt|message|instructions?)|developer (?:message|instructions?)|(?:safety|security) (?:guid\\w{1,8}|rules?|polic\\w{1,3}|instructions?)|users? (?:says?|asks?|requests?|instructions?|preferences?|wants?)|user's (?:requests?|instructions?|wishes)|(?:previous|prior|earlier|existing) (?:instructions?|rules?|guid\\w{1,8}|directives?)|default (?:behaviou?r|instructions)|anthropic|openai|platform polic\\w{1,3}))";
+  "(?:(?:the\\s{1,3}|your\\s{1,3}|any\\s{1,3}|all\\s{1,3}|other\\s{1,3}|anything\\s{1,3}(?:that\\s{1,3})?){0,3}(?:system (?:prompt|message|instructions?)|developer (?:message|instructions?)|(?:safety|security) (?:guid\\w{1,8}|rules?|polic\\w{1,3}|instructions?)|users?(?: (?:says?|asks?|requests?|instructions?|preferences?|wants?))?\\b|(?:person|human) (?:in|at|who)|requests? in the chat|user's (?:requests?|instructions?|wishes)|(?:previous|prior|earlier|existing) (?:instructions?|rules?|guid\\w{1,8}|directives?)|default (?:behaviou?r|instructions)|anthropic|openai|platform polic\\w{1,3}))";
 
 export const OVERRIDE_RULES: readonly TextRule[] = [
   {
@@ -69,6 +69,7 @@ export const OVERRIDE_RULES: readonly TextRule[] = [
         "regardless of what the user",
         "whatever the user",
       ],
+      ...["out of date", "outdated", " void", "obsolete", "comes second", "be skipped", "be ignored", "guide you"],
       "不要理会",
       "無視",
       "игнорируй",
@@ -91,7 +92,9 @@ export const OVERRIDE_RULES: readonly TextRule[] = [
       ),
       /\b(?:earlier|previous|prior|existing|system|safety|security|your)\s{1,3}(?:safety\s{1,3}|security\s{1,3})?(?:guidance|guidelines?|rules?|instructions?|polic(?:y|ies)|restrictions?|training)\b[^.\n]{0,60}?\b(?:no longer appl(?:y|ies)|do(?:es)? not apply|are (?:void|suspended|obsolete)|is (?:void|suspended|obsolete))\b/i,
       /\b(?:refuse|disobey|ignore|disregard)\b[^.\n]{0,30}?\b(?:the )?user(?:'s)?\b[^.\n]{0,40}?\b(?:asks?|requests?|says?|objects?|stop)\b/i,
-      /\b(?:vergiss|ignorier(?:e|en Sie)?)\b[^.\n]{0,30}?\b(?:bisherigen|vorherigen|vorigen|früheren|obigen|alle)\b[^.\n]{0,20}?(?:Anweisungen|Regeln|Vorgaben|Instruktionen)/i,
+      /\b(?:what|everything|anything|instructions?|rules?|guidance|context)\b[^.\n]{0,40}?\b(?:before|earlier|previously|above|so far|until now)\b[^.\n]{0,40}?\b(?:is|are)\s(?:out of date|outdated|void|obsolete|no longer valid|irrelevant)\b|\b(?:treat|consider|regard) (?:it|them|those|all of (?:it|that|them)) as (?:void|obsolete|invalid)\b/i,
+      /\bwhat the user (?:asks|wants|says)(?: for)? (?:comes|is) (?:second|secondary|less important)\b|\b(?:safety|security) (?:notices?|warnings?|rules?|concerns?) (?:are to be|can be|should be|must be) (?:skipped|ignored|dropped|left out)\b|\blet only this (?:page|file|skill|document) guide\b/i,
+      /\bvergiss,? was (?:dir|vorher|zuvor)\b|\b(?:vergiss|ignorier(?:e|en Sie)?)\b[^.\n]{0,30}?\b(?:bisherigen|vorherigen|vorigen|früheren|obigen|alle)\b[^.\n]{0,20}?(?:Anweisungen|Regeln|Vorgaben|Instruktionen)/i,
       /\b(?:ignora|olvida|ignore|esque[cç]a|dimentica)\b[^.\n]{0,30}?\b(?:instrucciones|instruções|istruzioni|reglas|regras|regole)\b[^.\n]{0,20}?\b(?:anteriores|previas|precedenti|del sistema|do sistema)/i,
       /\b(?:oublie[zr]?|ignore[zr]?)\b[^.\n]{0,30}?\b(?:instructions|consignes|règles)\b[^.\n]{0,20}?(?:précédentes|antérieures|du système)/i,
       /(?:이전|앞의|모든)[^.\n]{0,8}(?:지시|명령|규칙)[^.\n]{0,6}무시|تجاهل[^.\n]{0,20}(?:التعليمات|الأوامر)|zignoruj[^.\n]{0,30}poprzednie/i,
@@ -132,6 +135,18 @@ export const OVERRIDE_RULES: readonly TextRule[] = [
       "if you have no",
       "uncensored",
       ...[
+        ...[
+          "consented to",
+          "has approved",
+          "has agreed",
+          "has authori",
+          "pre-auth",
+          "developer mode",
+          "not apply",
+          "never refuse",
+          "covers all",
+        ],
+        ...["*developer", "request to stop", "understood as", "hesitation"],
         "already approved",
         "already authori",
         "already consent",
@@ -152,14 +167,16 @@ export const OVERRIDE_RULES: readonly TextRule[] = [
       ],
     ],
     find: first(
-      /\byou are (?:now )?(?:in|entering) (?:developer|dan|god|debug|admin|unrestricted|jailbreak) mode\b/i,
+      /\byou are (?:now )?(?:in|entering) ["'*_\x60]{0,3}(?:developer|dan|god|debug|admin|unrestricted|jailbreak) mode\b/i,
       /\b(?:message|notice|instruction|update) (?:is )?from (?:anthropic|openai|google|the (?:system|developers?|administrators?))\b[^\n]{0,20}?[:,][^\n]{0,80}?\b(?:safety|checks?|limits?|restrictions?|rules?|confirm\w*|permission\w*)\b/i,
       /\b(?:safety|security) (?:checks?|guidelines?|filters?|rules?|restrictions?) (?:are|is|have been|has been) (?:now )?(?:turned off|disabled|lifted|suspended|removed|void)\b/i,
       /\byou (?:are|have) (?:now )?(?:no longer bound by|free of|no|unrestricted by) (?:any )?(?:restrictions|safety|guidelines|policies|content policy)\b/i,
       /(?<!\b(?:if|once|when|after|until|unless|that|whether|what|whatever|which|steps?|plan)\s[^.\n]{0,30})\b(?:user|operator|administrator|owner|security team|anthropic|openai|company|organi[sz]ation)s?\s{1,3}(?:has|have)\s{1,3}(?:already\s{1,3})?(?:pre-?)?(?:approved|authori[sz]ed|consented to|agreed to|given (?:consent|permission|approval) (?:to|for))\s{1,3}(?:all|any|every\w{0,5}|these|this|full|unrestricted)\b/i,
       /\b(?:all|every|any)\b[^.\n]{0,40}?\b(?:commands?|actions?|steps?|operations?|tool calls?)\b[^.\n]{0,30}?\b(?:are|is|have been|has been)\s{1,3}(?:already\s{1,3})?pre-?(?:approved|authori[sz]ed)\b/i,
-      /\b(?:never|do not|don't|must not|may not|cannot) refuse\b(?! to (?:start|connect|load|open|run|compile))|\bcomply with (?:all|every|any) (?:requests?|instructions?|commands?|orders?)\b(?! of (?:law|the law))|\b(?:without|no|ignore|drop|skip)\s{1,3}(?:any\s{1,3})?(?:ethical|moral|safety) (?:considerations?|concerns?|warnings?|disclaimers?|limits?|constraints?)\b/i,
+      /\b(?:never|do not|don't|must not|may not|cannot) refuse\b(?! to (?:start|connect|load|open|run|compile))|\bcomply with (?:all|every|any) (?:requests?|instructions?|commands?|orders?)\b(?! of (?:law|the law))|\b(?:without|no|ignore|drop|skip)\s{1,3}(?:any\s{1,3})?(?:ethical|moral|safety) (?:(?<!\bNo ethical )considerations?|concerns?|warnings?|disclaimers?|limits?|constraints?)\b/i,
       /\b(?:bypass|escape|disable|turn off|switch off|get around)\s{1,3}(?:the |your |any |all )?(?:sandbox|safety (?:filters?|systems?|mechanisms?)|guard ?rails?|permission (?:system|checks?)|content filters?)\b/i,
+      /\byou are (?:hereby |now )?pre-?(?:authori[sz]ed|approved)\b|\b(?:content )?(?:policies|guidelines|safeguards|tool limits|restrictions)\b[^.\n]{0,40}?\bdo(?:es)? not apply\b|\bwho never refuses\b|\bcovers all actions\b/i,
+      /\b(?:requests? to stop|refusals?|objections?|a no)\b[^.\n]{0,30}?\b(?:understood|treated|taken|read|counted|regarded) as\b/i,
       /\bact as (?:if you (?:have|had) no|an? (?:unrestricted|uncensored|jailbroken))\b/i,
     ),
   },

@@ -23,6 +23,12 @@ const WRITES =
 
 const STARTS = first(new RegExp(`${WRITES}${STARTUP}\\b`));
 
+/** What is between the backticks around a place, where there are such. */
+function codeAround(text: string, index: number): string {
+  const before = text.slice(0, index).split("`");
+  return before.length % 2 === 0 ? `${before.at(-1)}${text.slice(index).split("`", 1)[0]}` : text;
+}
+
 export const PERSIST_RULES: readonly TextRule[] = [
   {
     id: "shell-startup",
@@ -32,9 +38,10 @@ export const PERSIST_RULES: readonly TextRule[] = [
     why: "It goes on running after the skill is removed.",
     fix: "take the line out; ask what must run all the time, and why",
     words: STARTUP_WORDS,
-    find(text) {
-      const found = STARTS(text);
+    find(line) {
+      const found = STARTS(line);
       if (!found) return undefined;
+      const text = codeAround(line, found.index);
       return /\b(?:curl|wget|nohup|nc|base64|disown|eval "?\$\(echo|\/tmp\/|python[\d.]{0,4} [~/]|node [~/])|&\s{0,2}['"]|\/\.\w{1,20}\/\.|alias (?:sudo|ssh|git|claude|ls|cd)=/.test(
         text,
       )
@@ -165,8 +172,8 @@ export const PERSIST_RULES: readonly TextRule[] = [
   },
   {
     id: "standing-order",
-    weight: "medium",
-    weigh: "--mmmh",
+    weight: "high",
+    weigh: "--hhmh",
     title: "has the model write itself into what is read in every session",
     why: "A skill that cannot be removed by removing it.",
     fix: "take the sentence out, and look at the file it names",
@@ -192,7 +199,9 @@ export const PERSIST_RULES: readonly TextRule[] = [
         "from now on",
       ],
     ],
+    heedsMentions: false,
     find: first(
+      /\b(?:append|remember|write|add|store|save|keep|put)\b[^.\n]{0,80}?(?:(?:MEMORY|SOUL|CLAUDE|AGENTS|GEMINI)\.md|\bmemory\b|\.cursorrules)[^\n]{0,160}?https?:\/\/[^\s)\x60"]{3,160}[^.\n]{0,40}?\b(?:do|follow|obey|execute|run)\b/i,
       /\b(?:add|write|put|insert|register|install|set up)\b[^.\n]{0,60}?\b(?:hook|PreToolUse|PostToolUse|SessionStart|UserPromptSubmit)\b[^\n]{0,160}?\b(?:curl|wget|https?:|sends?|uploads?|posts?|base64)\b/i,
       /\b(?:remember|memori[sz]e|save|store)\b[^.\n]{0,80}?\b(?:all|every|any|each) (?:future|later|subsequent|other) (?:session|conversation|task|project)s?\b[^.\n]{0,120}?\b(?:must|always|never|trust\w{0,2}|allow\w{0,2}|send|run|approve\w{0,1}|without)\b/i,
       /\b(?:write|add|append|insert|put|store|save)\b[^.\n]{0,80}?(?:CLAUDE\.md|AGENTS\.md|GEMINI\.md|\bmemory\b|\.cursorrules|system prompt)`?[^\n]{0,100}?\b(?:every|all|each|future) (?:future )?(?:session|conversation|request|run|task|message)s?\b[^.\n]{0,60}?(?:without asking|without confirm|before anything|automatically|first|must)/i,
@@ -215,7 +224,7 @@ export const PERSIST_RULES: readonly TextRule[] = [
   {
     id: "takes-over-commands",
     weight: "high",
-    weigh: "hmlllh",
+    weigh: "hmmllh",
     title: "puts itself between the user and the programs they use",
     why: "Every later command passes through it, and what is typed there.",
     fix: "do not use it; look at the line it adds",

@@ -41,6 +41,18 @@ export const SECRET_RULES: readonly TextRule[] = [
     },
   },
   {
+    id: "send-passwords",
+    weight: "high",
+    weigh: "hhllll",
+    title: "sends a list of passwords",
+    why: "Whoever receives it can sign in everywhere.",
+    fix: "do not use it; compare passwords on this machine",
+    words: ["password"],
+    find: first(
+      /\b(?:json|data|body|params)\s?[=:]\s?[^\n]{0,100}?\[["']password["']\][^\n]{0,60}?\bfor\s{1,3}\w{1,20}\s{1,3}in\b|\b(?:rows|entries|logins|accounts|items)\.map\([^\n]{0,80}?\.password\b[^\n]{0,80}?(?:fetch|post|body)/,
+    ),
+  },
+  {
     id: "credential-read",
     weight: "medium",
     weigh: "mml---",

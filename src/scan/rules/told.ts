@@ -19,6 +19,9 @@ export const TOLD_WORDS = [
     "socket",
     "invoke-webrequest",
     "invoke-restmethod",
+    "connection(",
+    "websocket",
+    ".request(",
   ],
   ...[".env", "os.environ", "getenv", "env["],
   ...[
@@ -38,7 +41,7 @@ export const TOLD_WORDS = [
 ];
 
 const NETWORK =
-  /\brequests\.(?:get|post|put|patch|delete|request|Session)\(|urlopen\(|\bhttpx\.\w|\bfetch\(\s?["'`$\w]|\baxios[.(]|\bhttps?\.(?:get|request)\(|(?:^|[\s;&|(`$])(?:curl|wget)\s{1,3}-?[\w"'$]|\bsocket\.(?:socket|create_connection)\(|Invoke-(?:WebRequest|RestMethod)\b/;
+  /\brequests\.(?:get|post|put|patch|delete|request|Session)\(|urlopen\(|\bhttpx\.\w|\bfetch\(\s?["'`$\w]|\baxios[.(]|\bHTTPS?Connection\(|\bnew WebSocket\(|\bhttps?["']\)\.request\(|\bhttps?\.(?:get|request)\(|(?:^|[\s;&|(`$])(?:curl|wget)\s{1,3}-?[\w"'$]|\bsocket\.(?:socket|create_connection)\(|Invoke-(?:WebRequest|RestMethod)\b/;
 const OFFLINE =
   /\b(?:works? offline|runs? offline|fully offline|no network|without (?:a |the |any )?(?:network|internet)|nothing leaves|never leaves|no data leaves|local(?:ly)? only|no internet|(?:no|without|zero) (?:telemetry|tracking|data collection|network (?:access|calls|requests))|(?:stays?|kept|remains?) on (?:your|this|the) (?:machine|computer|device)|(?:does not|doesn't|never) (?:send|upload|transmit|phone home|call out))\b/i;
 const SECRET_NAME =

@@ -7,8 +7,8 @@ const SETTINGS =
 export const WEAKEN_RULES: readonly TextRule[] = [
   {
     id: "loosen-settings",
-    weight: "medium",
-    weigh: "mlmmlh",
+    weight: "high",
+    weigh: "hmhhlh",
     title: "has an agent's questions switched off in its settings",
     why: "From then on nobody is asked about anything, with this skill or without.",
     fix: "leave the settings as they are",
@@ -71,7 +71,7 @@ export const WEAKEN_RULES: readonly TextRule[] = [
   {
     id: "foreign-runner",
     weight: "high",
-    weigh: "hmmllh",
+    weigh: "hhhllh",
     title: "lets others run work on this machine",
     why: "Whoever has the repository or the address decides what runs here from then on.",
     fix: "do not run it; runners are set up by whoever owns the machine and the repository",
@@ -102,6 +102,7 @@ export const WEAKEN_RULES: readonly TextRule[] = [
       /\b(?:ngrok|bore|localtunnel|lt)\s{1,3}(?:tcp|local|--port)[ =]{1,2}(?:22|3389|5900|2375)\b|\bcloudflared\s[^\n]{0,80}?(?:ssh|tcp|rdp):\/\/localhost/,
       /\btmate\s{1,3}-[^\n]{0,40}?\b(?:F|new-session|S)\b[^\n]{0,160}?(?:curl|nc|>)|\bcode\s{1,3}tunnel\b[^\n]{0,80}?--accept-server-license-terms/,
       /\bssh\b[^\n]{0,120}?\s-\w{0,4}R\s{0,2}[\w.*:]{0,40}\d{2,5}:(?:localhost|127\.0\.0\.1):(?:22|3389|5900|2375)\b/,
+      /\b(?:rustdesk|anydesk|teamviewer)\b[^\n]{0,80}?(?:--(?:set-)?password\b|--config\s{1,3}host=|\bpasswd\s)/i,
       /\b(?:chisel\s{1,3}client|frpc\s{1,3}-c)\b[^\n]{1,120}/,
     ),
   },

@@ -1,0 +1,85 @@
+import type { CombinedRule, Sign, SignKind } from "../sign.ts";
+import { ACT_SIGNS } from "./act-signs.ts";
+import { HIDE_SIGNS } from "./hide-signs.ts";
+import { PRIVATE_SIGNS } from "./private-signs.ts";
+import { SEND_SIGNS } from "./send-signs.ts";
+
+export const SIGNS: readonly Sign[] = [...HIDE_SIGNS, ...SEND_SIGNS, ...PRIVATE_SIGNS, ...ACT_SIGNS];
+
+/** Kinds of which each rule below has one list. Few texts have such a sign, so the others are looked for next to them only. */
+export const LEADING: ReadonlySet<SignKind> = new Set(["secrecy", "hides", "downplays", "sends", "tells"]);
+
+export const COMBINED_RULES: readonly CombinedRule[] = [
+  {
+    id: "sworn-to-secrecy",
+    weight: "medium",
+    title: "has the model keep its instructions or what it does from the user",
+    why: "A skill that works for the user has nothing to hide from them.",
+    fix: "take the sentence out, or do not use the skill",
+    all: [["secrecy"]],
+    within: 0,
+  },
+  {
+    id: "hidden-upload",
+    weight: "high",
+    title: "sends something to a fixed address and keeps that from the user",
+    why: "An upload that the user may not know about is not made for the user.",
+    fix: "do not use it",
+    all: [["hides", "downplays"], ["sends"]],
+    within: 12,
+  },
+  {
+    id: "hidden-action",
+    weight: "high",
+    title: "does something and keeps that from the user",
+    why: "The user cannot approve what they do not know about.",
+    fix: "take the sentence out, or do not use the skill",
+    all: [["hides"], ["acts", "private", "personal"]],
+    within: 6,
+  },
+  {
+    id: "played-down-action",
+    weight: "medium",
+    title: "does something that it may not want the user to notice",
+    why: "The user cannot approve what they do not know about.",
+    fix: "read the sentences around it",
+    all: [["downplays"], ["acts", "private", "personal"]],
+    within: 2,
+  },
+  {
+    id: "private-upload",
+    weight: "high",
+    title: "reads something private and sends something to a fixed address",
+    why: "The two together are what theft looks like.",
+    fix: "follow the data to the address before you use it",
+    all: [["private"], ["sends"]],
+    within: 6,
+  },
+  {
+    id: "collected-upload",
+    weight: "high",
+    title: "asks people for what opens their accounts, and sends it to a fixed address",
+    why: "Whoever has that address can then act as the user.",
+    fix: "do not enter any of it",
+    all: [["asks"], ["sends"]],
+    within: 3,
+  },
+  {
+    id: "intimate-upload",
+    weight: "high",
+    title: "has something intimate sent to a fixed address",
+    why: "No work needs it there.",
+    fix: "do not use it",
+    all: [["intimate"], ["tells"]],
+    within: 0,
+  },
+  {
+    id: "unasked-upload",
+    weight: "medium",
+    title: "sends something to a fixed address and leaves out the user's approval",
+    why: "Where data goes is for the user to decide.",
+    fix: "have it ask first",
+    all: [["unasked"], ["sends"]],
+    within: 8,
+  },
+];

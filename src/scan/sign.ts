@@ -1,0 +1,59 @@
+import type { Found, Rule, Statement } from "./rule.ts";
+
+/**
+ * What a sign shows: that something is kept from the user (or may be), that data goes to a fixed address, that something private is read
+ * or named, that something
+ * lasting or unusual is done, that the user's approval is left out, that
+ * people are asked for what opens their accounts, that a sentence has something sent, that it names what is intimate.
+ */
+export type SignKind =
+  | "hides"
+  | "downplays"
+  | "secrecy"
+  | "sends"
+  | "private"
+  | "personal"
+  | "acts"
+  | "unasked"
+  | "asks"
+  | "tells"
+  | "intimate";
+
+/** A weak sign. It is not reported on its own: `COMBINED_RULES` name the signs that matter together. */
+export interface Sign {
+  kind: SignKind;
+  /** In lower case. A statement without any of them is not looked at. */
+  words: readonly string[];
+  /** Contract: its cost is linear in the text, which is a few hundred characters long. */
+  find(text: string, statement: Statement): Found | undefined;
+  /** Counts only in what runs, or is to be run. */
+  isCode?: boolean;
+}
+
+/** A rule over signs that are near each other. */
+export interface CombinedRule extends Rule {
+  /** One sign of each list must be there. The finding is reported where the first one is. */
+  all: readonly (readonly SignKind[])[];
+  /** The most lines between two of them. */
+  within: number;
+}
+
+/** Where a sign was seen. */
+export interface SignSeen {
+  kind: SignKind;
+  line: number;
+  column: number;
+  seen: string;
+}
+
+/** Contract: `signs` are of one file, at most a few dozen of each kind. */
+export function findCombined({ all, within }: CombinedRule, signs: readonly SignSeen[]): SignSeen | undefined {
+  const [own = [], ...others] = all;
+  return signs.find(
+    (sign) =>
+      own.includes(sign.kind) &&
+      others.every((kinds) =>
+        signs.some((other) => kinds.includes(other.kind) && Math.abs(other.line - sign.line) <= within),
+      ),
+  );
+}

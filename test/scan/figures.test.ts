@@ -1,0 +1,92 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { scanSkill } from "../../src/scan/scan.ts";
+import { type Labelled, subjectFrom } from "./carrier.ts";
+import { HALVES, type Half, loadSets, type Sample } from "./sets/load-sets.ts";
+import { loadVariants } from "./variants/load-variants.ts";
+
+const page = readFileSync(join(import.meta.dirname, "../../docs/scan.md"), "utf8");
+
+type Level = "high" | "medium" | "none";
+const findLevel = (skill: Labelled): Level => {
+  const weights = new Set(scanSkill(subjectFrom(skill)).map(({ weight }) => weight));
+  return weights.has("high") ? "high" : weights.has("medium") ? "medium" : "none";
+};
+const toLabelled = ({ name, files }: Sample): Labelled => ({
+  id: name,
+  files: Object.fromEntries(files.map(({ path, text }) => [path, text])),
+});
+
+/** The share with its 95 % interval (Wilson), as the documentation has it. */
+function formatShare(part: number, whole: number): string {
+  const z = 1.96;
+  const share = part / whole;
+  const center = (share + z ** 2 / (2 * whole)) / (1 + z ** 2 / whole);
+  const half = (z * Math.sqrt((share * (1 - share)) / whole + z ** 2 / (4 * whole ** 2))) / (1 + z ** 2 / whole);
+  const percent = (value: number) => (100 * Math.min(1, Math.max(0, value))).toFixed(1);
+  return `${part} of ${whole} (${percent(share)} %, ${percent(center - half)}–${percent(center + half)})`;
+}
+
+/** How many are high, and how many high or medium, of the malicious, the ordinary and the hard ordinary skills of a half. */
+function measure(half: Half) {
+  const samples = loadSets([half]).map((sample) => ({ ...sample, level: findLevel(toLabelled(sample)) }));
+  const count = (group: readonly (typeof samples)[number][]) => ({
+    all: group.length,
+    high: group.filter(({ level }) => level === "high").length,
+    found: group.filter(({ level }) => level !== "none").length,
+  });
+  return {
+    malicious: count(samples.filter(({ label }) => label === "malicious")),
+    ordinary: count(samples.filter(({ label }) => label === "ordinary")),
+    hard: count(samples.filter(({ isHard }) => isHard)),
+  };
+}
+
+describe("the figures of the scanner on the evaluation set", () => {
+  const measured = HALVES.map(measure);
+
+  it("finds as many malicious skills, and alarms as seldom, as is pinned here", () => {
+    expect(measured).toEqual(PINNED);
+  });
+
+  it("are in the documentation, with intervals", () => {
+    for (const { malicious, ordinary } of measured)
+      for (const { high, found, all } of [malicious, ordinary])
+        for (const part of [high, found]) expect(page).toContain(formatShare(part, all));
+  });
+
+  it("lists in the documentation the classes of the tuning half in which something is missed", () => {
+    const missed = loadSets(["tuning"]).filter(
+      (sample) => sample.label === "malicious" && findLevel(toLabelled(sample)) !== "high",
+    );
+    const [, section = ""] = page.split("\n### Not high in the tuning half\n");
+    const listed = [...(section.split("\n#")[0] ?? "").matchAll(/^\| `([a-z0-9-]+)` \| `([a-z0-9-]+)` \|/gm)];
+    expect(listed.map(([, family, name]) => `${family}/${name}`).sort()).toEqual(
+      missed.map((sample) => `${sample.class}/${sample.name}`).sort(),
+    );
+  });
+
+  it("finds the variants that the rules were tried on, and alarms at no ordinary one", () => {
+    const levels = (skills: readonly Labelled[]) => skills.map(findLevel);
+    const malicious = levels(loadVariants("malicious"));
+    expect(malicious.length).toBe(110);
+    expect(malicious.filter((level) => level === "high").length).toBeGreaterThanOrEqual(85);
+    expect(malicious.filter((level) => level !== "none").length).toBeGreaterThanOrEqual(104);
+    expect(levels(loadVariants("ordinary")).filter((level) => level !== "none")).toEqual([]);
+  });
+});
+
+/** In the order of `HALVES`. A change here is a change of what the documentation promises. */
+const PINNED = [
+  {
+    malicious: { all: 88, high: 88, found: 88 },
+    ordinary: { all: 204, high: 0, found: 0 },
+    hard: { all: 91, high: 0, found: 0 },
+  },
+  {
+    malicious: { all: 88, high: 44, found: 53 },
+    ordinary: { all: 203, high: 1, found: 4 },
+    hard: { all: 93, high: 1, found: 4 },
+  },
+];

@@ -1,0 +1,74 @@
+import { createHash } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { HALVES, type Half, type Label, loadSets, parseSamples, splitByHash } from "./load-sets.ts";
+
+const samples = loadSets();
+const count = (label: Label, half: Half, isHard?: boolean) =>
+  samples.filter(
+    (sample) => sample.label === label && sample.half === half && (isHard === undefined || sample.isHard === isHard),
+  ).length;
+const digest = (lines: readonly string[]) => createHash("sha256").update(lines.join("\n")).digest("hex").slice(0, 16);
+
+describe("the evaluation set of the scanner", () => {
+  it("has as many malicious and ordinary skills in each half as its README says", () => {
+    expect(HALVES.map((half) => [half, count("malicious", half), count("ordinary", half)])).toEqual([
+      ["tuning", 88, 204],
+      ["held-out", 88, 203],
+    ]);
+    expect(HALVES.map((half) => count("ordinary", half, true))).toEqual([91, 93]);
+  });
+
+  it("has each class, with its labels, in both halves", () => {
+    const groups = (half: Half) =>
+      [...new Set(samples.filter((sample) => sample.half === half).map((s) => `${s.class} ${s.label}`))].sort();
+    expect(groups("tuning")).toEqual(groups("held-out"));
+    expect(new Set(samples.map((sample) => sample.class)).size).toBe(41);
+    const malicious = samples.filter((sample) => sample.label === "malicious");
+    const sizes = Map.groupBy(malicious, (sample) => `${sample.class} ${sample.half}`);
+    expect(sizes.size).toBe(2 * 22);
+    expect([...sizes.values()].every((group) => group.length === 4)).toBe(true);
+  });
+
+  it("has unique names, and a frontmatter with the name and a description in each SKILL.md", () => {
+    expect(new Set(samples.map((sample) => sample.name)).size).toBe(samples.length);
+    for (const { name, files } of samples) {
+      expect(files[0]?.path, name).toBe("SKILL.md");
+      expect(files[0]?.text, name).toMatch(/^---\nname: (\S+)\ndescription: \S.{20,}\n[\s\S]*?^---\n\n?\S/m);
+      expect(files[0]?.text, name).toContain(`\nname: ${name}\n`);
+      expect(new Set(files.map((file) => file.path)).size, name).toBe(files.length);
+      expect(files.filter((file) => file.text.trim() === "")).toEqual([]);
+    }
+  });
+
+  it("is split by the hash of the names, and neither the split nor a text has changed since", () => {
+    const halves = splitByHash(samples);
+    expect(samples.filter((sample) => halves.get(sample.name) !== sample.half)).toEqual([]);
+    const lines = (half: Half) =>
+      samples
+        .filter((sample) => sample.half === half)
+        .map((sample) => JSON.stringify([sample.name, sample.label, sample.class, sample.isHard, sample.files]))
+        .sort();
+    expect(HALVES.map((half) => digest(lines(half)))).toEqual(["feb230d5c8fb7775", "ecc113e97e70099e"]);
+  });
+
+  it("expands the notations for invisible and encoded text, and refuses a bad header", () => {
+    const [sample] = parseSamples(
+      "=== ordinary a-b (hard)\nx{{U+200B}}y {{base64:echo}} {{hex:ab}} {{charcodes:ab}} {{tags:A}}|{{spaces:3}}|{{name}}\n--- scripts/a.sh\necho\n",
+      "c",
+      "tuning",
+    );
+    expect(sample).toEqual({
+      name: "a-b",
+      label: "ordinary",
+      class: "c",
+      isHard: true,
+      half: "tuning",
+      files: [
+        { path: "SKILL.md", text: "x\u200by ZWNobw== 6162 97, 98 \u{e0041}|   |{{name}}\n" },
+        { path: "scripts/a.sh", text: "echo\n" },
+      ],
+    });
+    expect(() => parseSamples("text\n=== ordinary a\n", "c", "tuning")).toThrow("bad header: text");
+    expect(() => parseSamples("=== harmless a\n", "c", "tuning")).toThrow("bad header");
+  });
+});
