@@ -5,6 +5,7 @@ import { wholeCommand } from "./sandbox/command.mjs";
 import { crowd } from "./sandbox/crowd.mjs";
 import { layers } from "./sandbox/layers.mjs";
 import { starts } from "./sandbox/starts.mjs";
+import { workspace } from "./sandbox/workspace.mjs";
 
 const SAMPLES_A_RUN = 10;
 const FEWEST_SAMPLES = 50;
@@ -25,6 +26,7 @@ export async function sandbox({ runs, withPeers, say }) {
         crowd: await crowd(given),
         layers: await layers(given),
         command: await wholeCommand(given),
+        workspace: await workspace(given),
       };
     } catch (error) {
       if (error.code === "sandbox-unavailable") return { absent: error.message };

@@ -1,5 +1,6 @@
 const TIMES_BARE = 3;
 const PLUS_MS = 10;
+const TIMES_BASE = 1.3;
 const LAYER_MS = 20;
 const FIND_MS = 100;
 /** In KB a run; what V8 holds is steadier than what the system gave it. */
@@ -7,13 +8,14 @@ const GROWN_RSS = 10;
 const GROWN_HEAP = 1;
 
 /** As those of discovery: what was measured and whether that is within the limit, or nothing when it was not run. */
-export function judge({ absent, starts, crowd, layers }) {
+export function judge({ absent, starts, crowd, layers, workspace }) {
   if (absent) return [];
   return [
     ...Object.keys(starts.bounds).map((user) => start(starts.rows, user)),
     ...crowd.rows.filter(({ name }) => name.startsWith("skillet")).map((row) => allSucceed(row, crowd)),
     ...ofLayers(layers),
     ...Object.entries(crowd.memory).flatMap(([user, rows]) => leaks(rows.slice(-2), user)),
+    ...ofWorkspace(workspace?.rows ?? []),
   ];
 }
 
@@ -22,6 +24,17 @@ function start(rows, user) {
   const most = TIMES_BARE * bare.ms + PLUS_MS;
   const text = `${user}: the median at most ${TIMES_BARE} × bare + ${PLUS_MS} ms`;
   return { text, measured: `${own.ms.toFixed(1)} of ${most.toFixed(1)} ms`, isMet: own.ms <= most };
+}
+
+/** Measured where there is another build to compare with. */
+function ofWorkspace(rows) {
+  const bases = rows.filter(({ name }) => name.startsWith("base, 1,000 files"));
+  if (bases.length === 0) return [{ text: `1,000 files within ${TIMES_BASE} × of another build (SKILLET_BASE)` }];
+  return bases.map((base) => {
+    const own = rows.find(({ name }) => name === base.name.replace("base", "skillet"));
+    const text = `${own.name}: at most ${TIMES_BASE} × the other build`;
+    return { text, measured: `${(own.ms / base.ms).toFixed(2)} ×`, isMet: own.ms <= TIMES_BASE * base.ms };
+  });
 }
 
 function allSucceed({ name, once, waves }, { atOnce }) {

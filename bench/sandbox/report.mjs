@@ -22,7 +22,7 @@ const MEMORY = [
 export function asText(result) {
   const title = `Keeping processes apart. ${machine()}`;
   if (result.absent) return `${title}.\n\nnot run: ${result.absent}\n`;
-  const { load, samples, starts, crowd, layers, command } = result;
+  const { load, samples, starts, crowd, layers, command, workspace } = result;
   const bounds = Object.entries(starts.bounds).map(([user, by]) => `for ${user} by ${by}`);
   const parts = [
     `${title}, load ${load.toFixed(2)} before. Memory and processes are bounded ${bounds.join(", ")}.`,
@@ -31,6 +31,7 @@ export function asText(result) {
     ...Object.entries(crowd.memory).map(([user, rows]) => table(`What the host holds, ${user}`, MEMORY, rows)),
     layerText(layers, samples),
     table(`Opening, and whole commands, ms, ${samples} samples in turn`, TIMES, command.rows),
+    table(`Writing to a workspace, ms, ${workspace.rounds} samples in turn`, TIMES, workspace.rows),
     goalLines(judge(result)),
   ];
   return `${parts.join("\n\n")}\n`;

@@ -54,7 +54,7 @@ export interface Command {
   root?: string;
   network: readonly Endpoint[];
   doors?: readonly Door[];
-  /** Whom it runs as outside of its own view, where the caller is root; nobody when left out. Never root. */
+  /** Whom it runs as outside of its own view, where the caller is root; a user of its own when left out. Never root. */
   user?: number;
   limits: Limits;
   stdin?: string;
@@ -66,7 +66,15 @@ export interface Isolation {
   by: string;
   /** What bounds memory and processes: the whole tree (a cgroup, a container), each process for itself, or nothing. */
   bounds: "tree" | "process" | "none";
+  /** What bounds each resource; left out where the sandbox bounds none of them itself. */
+  resources?: Readonly<Record<Resource, Bound>>;
 }
+
+/** Memory of all processes together, what the kernel holds for sockets, open files of a process, inotify, and files in /tmp and the like. */
+export type Resource = "memory" | "sockets" | "descriptors" | "inotify" | "files";
+
+/** The kernel refuses more; the host looks every 100 ms and ends the run; the calls are refused; nothing. */
+export type Bound = "kernel" | "watched" | "refused" | "none";
 
 /** Why it ended: by itself, or stopped by the host, and over what. */
 export type Ending = "exit" | "timeout" | "abort" | "output" | "memory";
@@ -76,6 +84,8 @@ export interface Notice {
   code: ErrorCode;
   message: string;
   fix: string;
+  /** Changes of sensitive paths, as lines of a diff. Text of others, for people: it is in no prompt. */
+  diff?: string;
 }
 
 export interface Outcome {

@@ -15,7 +15,8 @@ export interface System {
   hasPackages(): boolean;
 }
 
-export function openSystem(settings: SandboxSettings): System {
+/** Contract: the settings are looked at when it is asked, so that they may follow their files. */
+export function openSystem(settings: Pick<SandboxSettings, "engine" | "level" | "program">): System {
   const { platform } = process;
   const known = new Map<string, boolean>();
   const hasProgram = (name: string) => {
@@ -23,13 +24,18 @@ export function openSystem(settings: SandboxSettings): System {
     known.set(name, has);
     return has;
   };
-  const engine = settings.engine ?? (platform === "darwin" ? "seatbelt" : "bubblewrap");
-  const isNeeded = settings.level !== "none" && settings.program === undefined;
+  const engineOf = () => settings.engine ?? (platform === "darwin" ? "seatbelt" : "bubblewrap");
   return {
     platform,
-    programs: engine === "docker" || engine === "podman" ? "own" : "host",
+    get programs() {
+      return ["docker", "podman"].includes(engineOf()) ? "own" : "host";
+    },
     hasProgram,
-    missingEngine: () => (isNeeded && !hasProgram(PROGRAMS[engine]) ? PROGRAMS[engine] : undefined),
+    missingEngine() {
+      const program = PROGRAMS[engineOf()];
+      const isNeeded = settings.level !== "none" && settings.program === undefined;
+      return isNeeded && !hasProgram(program) ? program : undefined;
+    },
     hasPackages: () => platform === "linux" && hasProgram("apt-get") && existsSync("/var/lib/dpkg/status"),
   };
 }

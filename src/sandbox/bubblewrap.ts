@@ -14,56 +14,76 @@ import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
 import { type Cgroup, makeCgroup } from "./cgroup.ts";
 import { withDoors } from "./doors.ts";
-import { watchMemory } from "./memory.ts";
+import { type CountedStart, countedStart, resourceLimits } from "./kernel-limits.ts";
+import { watchTree } from "./memory.ts";
+import { isOwnUser } from "./places.ts";
 import { killGroup, type Program, runProcess, signalOf } from "./process.ts";
-import { seccompFilter } from "./seccomp.ts";
+import { endOfProcess } from "./process-end.ts";
+import { type FilterOptions, seccompFilter } from "./seccomp.ts";
 
 export interface BubblewrapOptions {
   /** Its path. */
   program: string;
-  /** Whom the code runs as outside of its own view, where the caller is root: never as root. */
-  user?: number;
+  /** Returns the user that code runs as outside of its own view, where the caller is root: never root, and no account's. */
+  user?: () => number;
   /** What every sandbox has besides. */
   mounts?: readonly Mount[];
+  /** False: no cgroup is made, as on a machine where none can be. */
+  cgroups?: boolean;
+  /** Starts bubblewrap where it cannot use up what its user has of inotify; found out when left out. */
+  count?: CountedStart;
 }
 
 /** Linux: namespaces of its own for everything, made by bubblewrap, and a filter for system calls. */
 export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
-  const filters = { counted: seccompFilter(), uncounted: seccompFilter(process.arch, { isCounted: false }) };
-  let canDivide = true;
+  let canDivide = options.cgroups !== false;
+  let counted = options.count ?? countedStart();
   const run = async (command: Command, runOptions: RunOptions): Promise<Outcome> => {
     const cgroup = canDivide ? makeCgroup(command.limits) : undefined;
-    const filter = cgroup ? filters.counted : filters.uncounted;
+    // A user that no account has shares no counts with anybody.
+    const count = isOfAccount(command, options) ? counted : undefined;
+    const allowsInotify = count !== undefined || !isOfAccount(command, options);
+    const filter = filterFor({ isCounted: cgroup !== undefined, allowsInotify });
     if (!filter) throw unknownMachine();
     const started: Parts["started"] = { status: "", isInside: false, isTooLarge: false };
-    let said = "";
+    const isolation: Outcome["isolation"] = {
+      level: "strong",
+      by: "bubblewrap",
+      bounds: cgroup ? "tree" : "process",
+      resources: resourcesOf(cgroup !== undefined, allowsInotify),
+    };
+    const said: Buffer[] = [];
     try {
       const outcome = await runProcess(
-        programFor(command, options, { filter, cgroup, started }),
+        programFor(command, options, { filter, cgroup, count, started }),
         command.limits.seconds,
         {
           ...runOptions,
           onOutput(stream, bytes) {
-            if (stream === "stderr" && said.length < 500) said += bytes;
-            return runOptions.onOutput(stream, bytes);
+            if (stream === "stdout" || started.isInside) return runOptions.onOutput(stream, bytes);
+            said.push(bytes); // Of the programs that make the sandbox. It may be made in another way yet.
+            return true;
           },
         },
       );
-      if (cgroup && outcome.exitCode === NOT_LET_IN && started.status === "") {
+      const isStarted = started.isInside || started.status !== "";
+      if (cgroup && outcome.exitCode === NOT_LET_IN && !isStarted) {
         canDivide = false; // Nothing has run yet.
         return await run(command, runOptions);
       }
-      if (started.isTooLarge && outcome.ending === "exit") {
-        const isolation = { level: "strong", by: "bubblewrap", bounds: "process" } as const;
-        return { ...outcome, ...OUT_OF_MEMORY, isolation };
+      if (count && outcome.ending === "exit" && !isStarted) {
+        counted = undefined;
+        return await run(command, runOptions);
       }
       if (outcome.ending === "exit" && !started.isInside && !started.status.includes("exit-code"))
-        throw notStarted(said);
-      const bounds = cgroup ? "tree" : "process";
-      return named(outcome, cgroup, { level: "strong", by: "bubblewrap", bounds });
+        throw notStarted(Buffer.concat(said).toString());
+      if (!started.isInside && said.length > 0) runOptions.onOutput("stderr", Buffer.concat(said));
+      if (started.isTooLarge && outcome.ending === "exit") return { ...outcome, ...OUT_OF_MEMORY, isolation };
+      return named(outcome, cgroup, isolation);
     } finally {
       started.unwatch?.();
       cgroup?.kill();
+      await started.end?.();
       await cgroup?.remove();
     }
   };
@@ -73,9 +93,10 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     mapsPaths: true,
     system: "host",
     async run(command, runOptions) {
-      const user = options.user && (command.user || options.user);
+      const user = options.user && (command.user || options.user());
       const place = { folder: tmpdir(), ...(user === undefined ? {} : { owner: { uid: user, gid: user } }) };
-      return withDoors(command, { ...place, mapsPaths: true }, async (given) => {
+      const own = { ...command, ...(user === undefined ? {} : { user }) };
+      return withDoors(own, { ...place, mapsPaths: true }, async (given) => {
         if (given.network.length === 0) return run(given, runOptions);
         const { withNetwork } = await import("./forward.ts");
         return withNetwork(given, { ...place, node: "/opt/skillet/bin/node" }, (opened) => run(opened, runOptions));
@@ -84,35 +105,76 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
   };
 }
 
+/** Whether the code runs as a user whose other programs it could take something from. */
+function isOfAccount({ user }: Command, options: BubblewrapOptions): boolean {
+  return options.user === undefined || user === undefined || !isOwnUser(user);
+}
+
+const filters = new Map<string, Buffer | undefined>();
+
+function filterFor(options: FilterOptions): Buffer | undefined {
+  const key = JSON.stringify(options);
+  if (!filters.has(key)) filters.set(key, seccompFilter(process.arch, options));
+  return filters.get(key);
+}
+
+function resourcesOf(isCounted: boolean, allowsInotify: boolean): NonNullable<Outcome["isolation"]["resources"]> {
+  const memory = isCounted ? "kernel" : "watched";
+  return {
+    memory,
+    sockets: memory,
+    descriptors: "kernel",
+    inotify: allowsInotify ? "kernel" : "refused",
+    files: "watched",
+  };
+}
+
 interface Parts {
   filter: Buffer;
   cgroup: Cgroup | undefined;
-  /** What bubblewrap says of the process, whether all was ready for it, and whether it took too much where there is no group. */
-  started: { status: string; isInside: boolean; isTooLarge: boolean; first?: number | undefined; unwatch?: () => void };
+  count: CountedStart | undefined;
+  /** What bubblewrap says of the process, whether all was ready for it, and whether it took too much where no group counts it. */
+  started: {
+    status: string;
+    isInside: boolean;
+    isTooLarge: boolean;
+    first?: number | undefined;
+    unwatch?: () => void;
+    /** Resolves when nothing of the sandbox is left. */
+    end?: () => Promise<void>;
+  };
 }
 
-function programFor(command: Command, options: BubblewrapOptions, { filter, cgroup, started }: Parts): Program {
+function programFor(command: Command, options: BubblewrapOptions, parts: Parts): Program {
+  const { filter, cgroup, count, started } = parts;
   const onStatus = (bytes: Buffer) => {
     started.status += bytes;
-    started.first ??= Number(/"child-pid":\s*(\d+)/.exec(started.status)?.[1]) || undefined;
+    if (started.first !== undefined) return;
+    const first = Number(/"child-pid":\s*(\d+)/.exec(started.status)?.[1]) || undefined;
+    started.first = first;
+    if (first !== undefined) started.end = endOfProcess(first);
   };
   // Not before: until bubblewrap is done, the folders of its process are the host's, with all the files in them.
   const onInside = (child: ChildProcess) => {
     started.isInside = true;
-    if (cgroup) return;
-    started.unwatch = watchMemory(
-      () => started.first,
-      command.limits.memory,
-      () => {
+    started.unwatch = watchTree({
+      first: () => started.first,
+      limits: command.limits,
+      mounts: command.mounts,
+      isCounted: cgroup !== undefined,
+      onTooMuch() {
         started.isTooLarge = true;
         killAll(child, started.first);
       },
-    );
+    });
   };
-  const user = options.user && (command.user || options.user);
-  const wrapped = [options.program, "--args", "3", "--", ...limited(command, cgroup !== undefined)];
+  const { user } = command;
+  const limited = limitedCommand(command, cgroup !== undefined);
+  const bubblewrap = [options.program, "--args", "3", "--", ...limited];
+  const wrapped = count ? count(bubblewrap) : bubblewrap;
+  const [file = "", ...args] = wrapped;
   return {
-    ...(cgroup ? entering(cgroup, wrapped, user) : { file: options.program, args: wrapped.slice(1) }),
+    ...(cgroup ? entering(cgroup, wrapped, user) : { file, args }),
     // Its environment can be read from inside, and the loader would heed what is in it: the code's own is in its arguments.
     env: {},
     ...(user === undefined ? {} : { user }),
@@ -219,11 +281,8 @@ function hostSystem(): string[] {
   return ["--ro-bind", "/usr", "/usr", ...folders, ...files];
 }
 
-// `RLIMIT_AS` would break programs that reserve memory which they never use, as V8 does.
-function limited({ argv, limits }: Command, isInCgroup: boolean): string[] {
-  const each = isInCgroup ? [] : [`--nproc=${limits.processes}`, `--data=${limits.memory}`];
-  const limit = ["/usr/bin/prlimit", "--core=0", `--fsize=${limits.disk}`, ...each, "--"];
-  return [...limit, "/bin/sh", "-c", GUARD, "sh", ...argv];
+function limitedCommand({ argv, limits }: Command, isCounted: boolean): string[] {
+  return ["/usr/bin/prlimit", ...resourceLimits(limits, isCounted), "--", "/bin/sh", "-c", GUARD, "sh", ...argv];
 }
 
 /** Asks whether the host is still there, before any code of others runs: bubblewrap ties its first process to it only at the end. */

@@ -53,6 +53,8 @@ const UNIFIED: Files = ({ memory, processes }) => [
 const MEMORY: Files = ({ memory }) => [
   ["memory.limit_in_bytes", memory],
   ["memory.memsw.limit_in_bytes", memory, true],
+  // What TCP connections hold is not part of the rest here.
+  ["memory.kmem.tcp.limit_in_bytes", memory, true],
 ];
 const PIDS: Files = ({ processes }) => [["pids.max", processes]];
 

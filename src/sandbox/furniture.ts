@@ -2,6 +2,7 @@ import { chmodSync, copyFileSync, existsSync, renameSync, statSync, writeFileSyn
 import { basename, dirname, join } from "node:path";
 import type { Mount } from "../host/sandbox.ts";
 import { shortHash } from "../shared/hash.ts";
+import { isInside } from "../shared/inside.ts";
 import { isRoot } from "./places.ts";
 import { makeFolder } from "./store.ts";
 import { uvPrograms } from "./uv.ts";
@@ -45,9 +46,12 @@ export function furniture(folder: string, userHome: string): Mount[] {
   ];
 }
 
-/** The program, or where only root can reach it, a copy that others can. */
-function readableProgram(program: string, folder: string): string {
-  if (!isRoot() || isReadableByOthers(program)) return program;
+/**
+ * The program, or a copy, where only root can reach it, and where its path is not one of the system's: code sees in the list of its mounts where each
+ * comes from, and a program below a home folder tells whose that is.
+ */
+export function readableProgram(program: string, folder: string): string {
+  if (!isRoot() || (isSystemPath(program) && isReadableByOthers(program))) return program;
   const { size, mtimeMs } = statSync(program);
   const copy = join(folder, "furniture", `${basename(program)}-${shortHash(`${program}:${size}:${mtimeMs}`)}`);
   if (existsSync(copy)) return copy;
@@ -56,6 +60,10 @@ function readableProgram(program: string, folder: string): string {
   chmodSync(`${copy}.${process.pid}`, 0o755);
   renameSync(`${copy}.${process.pid}`, copy);
   return copy;
+}
+
+function isSystemPath(path: string): boolean {
+  return ["/usr", "/bin", "/opt", "/snap", "/nix/store"].some((folder) => isInside(folder, path));
 }
 
 function isReadableByOthers(path: string): boolean {

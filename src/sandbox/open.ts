@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { release } from "node:os";
 import { dirname, join } from "node:path";
 import { userHome } from "../host/home.ts";
@@ -8,11 +8,12 @@ import type { Engine, SandboxSettings } from "../host/sandbox-settings.ts";
 import { packageVersion } from "../package.ts";
 import { SkillError } from "../shared/error.ts";
 import { shortHash } from "../shared/hash.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import { bareSandbox } from "./bare.ts";
 import { bubblewrapSandbox } from "./bubblewrap.ts";
 import { furniture } from "./furniture.ts";
 import { warmPipes } from "./pipes.ts";
-import { isRoot, NOBODY, sandboxFolder } from "./places.ts";
+import { isRoot, ownUser, sandboxFolder } from "./places.ts";
 import { failedPromise, namespaceRemedy } from "./self-test.ts";
 
 /** What a sandbox is opened with: the operator's settings, and skillet's own folder. */
@@ -53,7 +54,7 @@ const ENGINES: Record<Engine, (options: SandboxOptions) => Promise<Sandbox>> = {
     const sandbox = bubblewrapSandbox({
       program,
       mounts: furniture(sandboxFolder(home), own),
-      ...(isRoot() ? { user: NOBODY } : {}),
+      ...(isRoot() ? { user: ownUser } : {}),
     });
     await testOnce(sandbox, { parts: [program], home, remedy: () => namespaceRemedy() ?? CONTAINER });
     return sandbox;
@@ -116,7 +117,10 @@ async function testOnce(sandbox: Sandbox, { parts, home, remedy }: Tested): Prom
   if (failed !== undefined) throw unavailable(`The sandbox does not hold: ${failed}`, remedy(failed));
   try {
     mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, JSON.stringify({ passed: stamp }));
+    // Never into what is there: a pipe would be waited for.
+    const draft = `${file}.${process.pid}`;
+    writeFileSync(draft, JSON.stringify({ passed: stamp }));
+    renameSync(draft, file);
   } catch {
     // Then it is tried again the next time.
   }
@@ -124,7 +128,7 @@ async function testOnce(sandbox: Sandbox, { parts, home, remedy }: Tested): Prom
 
 function remembered(file: string): unknown {
   try {
-    return JSON.parse(readFileSync(file, "utf8")).passed;
+    return JSON.parse(readRegularText(file)).passed;
   } catch {
     return undefined;
   }

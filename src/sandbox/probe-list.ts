@@ -7,6 +7,7 @@ export const PROBES = {
   descriptors: ["Q-01", "code inherits no open file of the host's"],
   "two-files": ["Q-02", "two runs share no files"],
   "two-processes": ["Q-02", "two runs do not see each other's processes"],
+  inotify: ["Q-02", "a run leaves inotify to the user's programs and to other runs"],
   "two-ipc": ["Q-02", "two runs share no sockets, memory, queues or semaphores"],
   home: ["Q-13", "the home folder, the working folder and /tmp are not there"],
   "system-files": ["Q-13", "passwords, keys and root's folder cannot be read"],
@@ -18,6 +19,7 @@ export const PROBES = {
   "no-new-privileges": ["Q-13", "code can gain no privilege by starting a program"],
   filter: ["Q-13", "system calls are filtered, those of every process"],
   "system-calls": ["Q-13", "mount, ptrace, bpf, keyctl, io_uring and the like are refused"],
+  "unknown-calls": ["Q-13", "system calls that are on no list do not exist"],
   namespaces: ["Q-13", "code can make no namespace of its own"],
   terminal: ["Q-13", "code cannot type into a terminal"],
   root: ["Q-13", "code cannot become another user, nor make a device"],
@@ -41,9 +43,12 @@ export const PROBES = {
   "shared-mapping": ["Q-17", "memory that processes share is bounded"],
   "system-v-memory": ["Q-17", "System V shared memory is bounded"],
   "memory-file": ["Q-17", "files in memory are bounded"],
+  "socket-buffers": ["Q-17", "what the kernel holds for sockets is bounded"],
+  "open-files": ["Q-17", "the open files of a process are bounded"],
   forks: ["Q-17", "processes are bounded"],
   disk: ["Q-17", "every place that can be written to is bounded"],
   "file-size": ["Q-17", "the size of a file is bounded"],
+  "file-count": ["Q-17", "the number of files in memory is bounded"],
 } as const satisfies Record<string, readonly [id: string, name: string]>;
 
 export type Check = keyof typeof PROBES;

@@ -22,9 +22,11 @@ export interface ProbeInput {
   /** In bytes. */
   disk: number;
   memory: number;
+  /** How many files to make. */
+  files: number;
   /** System calls that are to be refused, by this machine's numbers. */
   systemCalls: Readonly<Record<string, number>>;
-  calls: { mmap: number; memfd: number; prctl: number; clone: number };
+  calls: { mmap: number; memfd: number; prctl: number; inotify: number; clone: number };
 }
 
 /** One line of what the program prints. `holds` is null where it could not be tried. */
@@ -162,12 +164,15 @@ const TERMINAL = 'open(my $t, "+<", "/dev/ptmx") or die; for my $n (0x5412, 0x54
 
 function kernel() {
   const refused = new Set(["1", "38"]);
-  if (!hasPerl) for (const check of ["system-calls", "namespaces", "terminal"]) say(check, null, "there is no Perl");
+  if (!hasPerl) for (const check of ["system-calls", "unknown-calls", "namespaces", "terminal"]) say(check, null, "there is no Perl");
   else {
     const answers = perl(CALLS, ...Object.entries(given.systemCalls).map(([name, number]) => name + "=" + number)).stdout;
     const pairs = answers.split(" ").filter(Boolean).map((pair) => pair.split("="));
     if (pairs.length === Object.keys(given.systemCalls).length) none("system-calls", pairs.filter(([, errno]) => !refused.has(errno)).map(([name]) => name));
     else say("system-calls", false, "not all of them were answered");
+    // Numbers that no kernel has given to a call yet.
+    const unknown = perl(CALLS, ...[700, 900, 1023].map((number) => number + "=" + number)).stdout.split(" ").filter(Boolean);
+    say("unknown-calls", unknown.length === 3 && unknown.every((pair) => refused.has(pair.split("=")[1])), unknown.join(", "));
     const made = spawnSync("/usr/bin/unshare", ["--user", "true"]).status === 0;
     say("namespaces", !made && refused.has(perl(NAMESPACE, given.calls.clone).stdout));
     const { stdout } = perl(TERMINAL);
@@ -186,6 +191,26 @@ function kernel() {
   attempt(() => fs.chmodSync(program, 0o6755));
   if (hasPerl) perl('sysopen(my $h, $ARGV[0], 0x42, 06777); syswrite $h, "x"; chmod 06755, $h', program + "-2");
   say("set-id", fs.readdirSync(given.workspace).every((name) => (fs.statSync(join(given.workspace, name)).mode & 0o6000) === 0));
+}
+
+function openFiles() {
+  const most = Number(/^Max open files\s+\S+\s+(\d+)/m.exec(ofProcess("self", "limits"))?.[1] ?? Infinity);
+  say("open-files", most <= 4096, String(most));
+}
+
+/** Many empty files, which take no room. */
+async function fileCount() {
+  progress("file-count", 0);
+  for (let count = 1; count <= given.files; count++) fs.closeSync(fs.openSync(join(os.tmpdir(), "f" + count), "w"));
+  await new Promise((resolve) => setTimeout(resolve, 1000)); // What is taken away within a second was bounded, too.
+  say("file-count", false, String(given.files));
+}
+
+/** Takes what it gets of inotify, says how many, and keeps them until it is ended. */
+function inotify(most) {
+  if (!hasPerl) throw new Error("there is no Perl");
+  const text = 'my $n = 0; $n++ while $n < $ARGV[1] and syscall($ARGV[0] + 0, 0) >= 0; syswrite STDOUT, "{\\"check\\":\\"held\\",\\"holds\\":true,\\"detail\\":\\"$n\\"}\\n"; sleep 20 if $ARGV[1] > 1';
+  spawnSync(PERL, ["-e", text, "--", String(given.calls.inotify), String(most)], { stdio: ["ignore", "inherit", "ignore"] });
 }
 
 function disk() {
@@ -224,6 +249,7 @@ const progress = (check, bytes) => say(check, null, String(bytes));
 const SHARED = {
   "shared-mapping": 'for (1 .. $most) { exit if syscall($mmap + 0, 0, 16 << 20, 3, 0x8021, -1, 0) == -1; got($_ * 16) } kept()',
   "system-v-memory": 'my $b = "a" x (16 << 20); for (1 .. $most) { my $i = shmget(0, 16 << 20, 01600); exit unless defined $i and shmwrite($i, $b, 0, 16 << 20); got($_ * 16) } kept()',
+  "socket-buffers": 'use Socket; use Fcntl; my $b = "a" x 65536; my (@h, $r); my $t = 0; for (1 .. $most * 64) { socketpair(my $x, my $y, AF_UNIX, SOCK_STREAM, 0) or exit; push @h, $x, $y; for my $s ($x, $y) { setsockopt($s, SOL_SOCKET, SO_SNDBUF, pack("i", 4 << 20)); fcntl($s, F_SETFL, O_NONBLOCK); $t += $r while $r = syswrite($s, $b) } got($t >> 20); last if ($t >> 20) >= $most * 16 } kept()',
   "memory-file": 'my $b = "a" x (1 << 20); my @h; for my $n (1 .. $most * 8) { my $s = "x"; my $f = syscall($memfd + 0, $s, 0); exit if $f < 0; open(my $h, ">&=", $f); push @h, $h; for (1, 2) { exit unless syswrite($h, $b) } got($n * 2) } kept()',
 };
 // What is taken away within a second was bounded, too.
@@ -258,7 +284,10 @@ async function two() {
   say("two-ipc", !isReached && ids === "", hasPerl ? "" : "without Perl: sockets only");
 }
 
-const PARTS = { one, two, disk, memory, async look() { processes(); files(); await network(); kernel(); } };
+const PARTS = {
+  one, two, disk, memory, "file-count": fileCount, inotify: () => inotify(1000), "inotify-one": () => inotify(1),
+  async look() { processes(); files(); await network(); kernel(); openFiles(); },
+};
 const [part] = process.argv.slice(2);
 Promise.resolve(PARTS[part] ? PARTS[part]() : sharedMemory(part)).then(() => say("end", true));
 `;

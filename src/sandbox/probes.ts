@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import {
   type Command,
@@ -9,10 +10,12 @@ import {
   seenPath,
 } from "../host/sandbox.ts";
 import { reason } from "../shared/inside.ts";
+import { mostFiles } from "./memory.ts";
 import { type Bait, goneAfter, layBait, processesWith } from "./probe-host.ts";
 import { type Check, PROBES } from "./probe-list.ts";
 import type { ProbeInput, ProbeLine } from "./probe-program.ts";
-import { JUDGED, SYSTEM_CALLS } from "./seccomp.ts";
+import { JUDGED } from "./seccomp.ts";
+import { SYSTEM_CALLS } from "./system-calls.ts";
 
 export interface ProbeResult {
   /** The promise that it is a part of. */
@@ -33,7 +36,10 @@ export interface ProbeOptions {
 
 const MIB = 1024 * 1024;
 const LIMITS: Limits = { seconds: 30, output: MIB, memory: 256 * MIB, processes: 64, disk: 4 * MIB };
-const CALLS = { x64: { mmap: 9, memfd: 319, prctl: 157 }, arm64: { mmap: 222, memfd: 279, prctl: 167 } };
+const CALLS = {
+  x64: { mmap: 9, memfd: 319, prctl: 157, inotify: 294 },
+  arm64: { mmap: 222, memfd: 279, prctl: 167, inotify: 26 },
+};
 const SECRET_NAME = "PROBE_SECRET";
 
 /**
@@ -47,7 +53,10 @@ export async function probeSandbox(sandbox: Sandbox, { home, onProbe }: ProbeOpt
   const told: Told = (check, holds, detail = "") => {
     if (!isCheck(check) || results.has(check)) return;
     const [id, name] = PROBES[check];
-    const result = { id, name, holds: holds ?? undefined, detail };
+    const isNotPromised = holds === false && sandbox.by !== "bubblewrap" && OF_BUBBLEWRAP.has(check);
+    const result = isNotPromised
+      ? { id, name, holds: undefined, detail: `${sandbox.by} does not bound it` }
+      : { id, name, holds: holds ?? undefined, detail };
     results.set(check, result);
     onProbe?.(result);
   };
@@ -60,6 +69,7 @@ export async function probeSandbox(sandbox: Sandbox, { home, onProbe }: ProbeOpt
       });
     await Promise.all([look, endings, together].map((action) => tried(action(scene))));
     await Promise.all([tried(part(scene, "disk")), tried(forks(scene))]);
+    await Promise.all([tried(files(scene)), tried(inotify(scene))]);
     for (const kind of MEMORY) await tried(memory(scene, kind)); // One by one: it takes from the host what it gets.
     told("reached", bait.reached() === 0, bait.reached() === 0 ? "" : `${bait.reached()} connections`);
     for (const check of Object.keys(PROBES)) told(check, undefined, problem);
@@ -68,6 +78,9 @@ export async function probeSandbox(sandbox: Sandbox, { home, onProbe }: ProbeOpt
   }
   return Object.keys(PROBES).flatMap((check) => results.get(check as Check) ?? []);
 }
+
+/** Other engines are not asked for these bounds. */
+const OF_BUBBLEWRAP: ReadonlySet<Check> = new Set(["open-files", "inotify", "file-count"]);
 
 type Told = (check: string, holds: boolean | null | undefined, detail?: string) => void;
 
@@ -137,6 +150,7 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
     workspace: seen("/workspace"),
     disk: limits.disk,
     memory: limits.memory,
+    files: 4 * mostFiles(limits.disk),
     systemCalls: Object.fromEntries(
       Object.keys(SYSTEM_CALLS)
         .filter((call) => !JUDGED.has(call) && numberOf(call) !== -1)
@@ -277,7 +291,52 @@ async function forks(scene: Scene): Promise<void> {
   );
 }
 
-const MEMORY = ["memory", "shared-mapping", "system-v-memory", "memory-file"] as const;
+/** Makes four times as many files as it may have. */
+async function files(scene: Scene): Promise<void> {
+  let isBegun = false;
+  const { ending } = await part(scene, "file-count", {
+    onLine() {
+      isBegun = true;
+    },
+  });
+  if (isBegun) scene.told("file-count", ending === "memory", ending);
+}
+
+// A program of its own: one process has one instance for all that it watches.
+const WATCH = 'require("node:fs").watch("/", () => {}).close()';
+
+/** Takes all of inotify that it can get, while a program of this user and another run need some. */
+async function inotify(scene: Scene): Promise<void> {
+  const stop = new AbortController();
+  let others: Promise<unknown> | undefined;
+  const lookNow = async () => {
+    let another = "0";
+    await part(scene, "inotify-one", {
+      onLine({ check, detail }) {
+        if (check === "held") another = detail;
+      },
+    });
+    const own = await new Promise<boolean>((resolve) =>
+      spawn(process.execPath, ["-e", WATCH], { stdio: "ignore", env: {} })
+        .once("error", () => resolve(false))
+        .once("exit", (code) => resolve(code === 0)),
+    );
+    const isRefused = held === "0" && another === "0";
+    scene.told("inotify", own && (another === "1" || isRefused), isRefused ? "refused" : `${held} taken`);
+  };
+  let held = "0";
+  await part(scene, "inotify", {
+    signal: stop.signal,
+    onLine({ check, detail }) {
+      if (check !== "held") return;
+      held = detail;
+      others = lookNow().finally(() => stop.abort());
+    },
+  });
+  await others;
+}
+
+const MEMORY = ["memory", "shared-mapping", "system-v-memory", "memory-file", "socket-buffers"] as const;
 
 /** Asks for four times what there is, and counts what it got. */
 async function memory(scene: Scene, kind: (typeof MEMORY)[number]): Promise<void> {
@@ -292,7 +351,7 @@ async function memory(scene: Scene, kind: (typeof MEMORY)[number]): Promise<void
       if (check === "end") isAtEnd = true;
     },
   });
-  const share = outcome.isolation.bounds === "tree" ? "all processes together" : "each process";
+  const share = outcome.isolation.bounds === "tree" ? "all processes together" : "watched by the host";
   const isTried = kind === "memory" ? got > 0 : isAtEnd || outcome.ending === "memory";
   const detail = `${got / MIB} of ${limits.memory / MIB} MiB, ${share}`;
   // Where the kernel does not count, the host looks now and then.

@@ -1,91 +1,4 @@
-/** System calls as the kernel numbers them on each machine; -1 where it has none of the name. */
-export const SYSTEM_CALLS: Readonly<Record<string, readonly [x64: number, arm64: number]>> = {
-  socket: [41, 198],
-  socketpair: [53, 199],
-  ioctl: [16, 29],
-  clone: [56, 220],
-  clone3: [435, 435],
-  prctl: [157, 167],
-  // A set-id program that is left in the workspace acts for its owner on the host, whoever starts it.
-  chmod: [90, -1],
-  fchmod: [91, 52],
-  fchmodat: [268, 53],
-  fchmodat2: [452, 452],
-  open: [2, -1],
-  openat: [257, 56],
-  openat2: [437, 437],
-  creat: [85, -1],
-  mknod: [133, -1],
-  mknodat: [259, 33],
-  // Other processes, other namespaces, other file systems
-  ptrace: [101, 117],
-  process_vm_readv: [310, 270],
-  process_vm_writev: [311, 271],
-  pidfd_getfd: [438, 438],
-  kcmp: [312, 272],
-  unshare: [272, 97],
-  setns: [308, 268],
-  mount: [165, 40],
-  umount2: [166, 39],
-  pivot_root: [155, 41],
-  chroot: [161, 51],
-  fsopen: [430, 430],
-  fsconfig: [431, 431],
-  fsmount: [432, 432],
-  fspick: [433, 433],
-  open_tree: [428, 428],
-  move_mount: [429, 429],
-  mount_setattr: [442, 442],
-  name_to_handle_at: [303, 264],
-  open_by_handle_at: [304, 265],
-  fanotify_init: [300, 262],
-  quotactl: [179, 60],
-  quotactl_fd: [443, 443],
-  // The kernel itself, and the parts of it with the longest record of holes
-  bpf: [321, 280],
-  keyctl: [250, 219],
-  add_key: [248, 217],
-  request_key: [249, 218],
-  perf_event_open: [298, 241],
-  userfaultfd: [323, 282],
-  io_uring_setup: [425, 425],
-  io_uring_enter: [426, 426],
-  io_uring_register: [427, 427],
-  kexec_load: [246, 104],
-  kexec_file_load: [320, 294],
-  init_module: [175, 105],
-  finit_module: [313, 273],
-  delete_module: [176, 106],
-  swapon: [167, 224],
-  swapoff: [168, 225],
-  reboot: [169, 142],
-  syslog: [103, 116],
-  acct: [163, 89],
-  settimeofday: [164, 170],
-  clock_settime: [227, 112],
-  adjtimex: [159, 171],
-  clock_adjtime: [305, 266],
-  sethostname: [170, 161],
-  setdomainname: [171, 162],
-  iopl: [172, -1],
-  ioperm: [173, -1],
-  modify_ldt: [154, -1],
-  uselib: [134, -1],
-  lookup_dcookie: [212, 18],
-  vhangup: [153, 58],
-  nfsservctl: [180, 42],
-  mbind: [237, 235],
-  set_mempolicy: [238, 237],
-  migrate_pages: [256, 238],
-  move_pages: [279, 239],
-};
-
-/** Memory that no limit of a process counts: refused where there is no cgroup to count it. */
-const UNCOUNTED: Readonly<Record<string, readonly [x64: number, arm64: number]>> = {
-  memfd_create: [319, 279],
-  memfd_secret: [447, 447],
-  shmget: [29, 194],
-};
+import { ALLOWED_CALLS, type CallNumbers, SYSTEM_CALLS, UNCOUNTED_CALLS } from "./system-calls.ts";
 
 /** Which argument is the mode of a file, and where it counts only for a new one, which one says so. */
 const MODES: Readonly<Record<string, { mode: number; flags?: number }>> = {
@@ -108,27 +21,44 @@ const MACHINES: Readonly<Record<string, { column: 0 | 1; audit: number }>> = {
 export interface FilterOptions {
   /** False where no cgroup counts the memory that no limit of a process does: it is refused then. */
   isCounted?: boolean;
+  /** False where code could take all inotify instances of a real user: they are refused then. */
+  allowsInotify?: boolean;
   /** True where set-id programs may be made: in a system that is being built, from which they are taken again. */
   allowsSetId?: boolean;
 }
 
 /**
  * The filter that the kernel runs at every system call of a sandbox, as classic BPF; undefined for a machine that it is not known
- * for. It keeps what namespaces do not: AF_VSOCK ignores them, a terminal takes typed input, and a new user namespace opens the
- * parts of the kernel that were written for root.
+ * for. It is an allowlist: a call that is in no table is answered with ENOSYS. It keeps what namespaces do not: AF_VSOCK ignores them, a
+ * terminal takes typed input, and a new user namespace opens the parts of the kernel that were written for root.
  */
 export function seccompFilter(architecture: string = process.arch, options: FilterOptions = {}): Buffer | undefined {
-  const { isCounted = true, allowsSetId = false } = options;
+  const { isCounted = true, allowsInotify = true, allowsSetId = false } = options;
   const machine = MACHINES[architecture];
   if (!machine) return undefined;
-  const numberOf = (name: string) => SYSTEM_CALLS[name]?.[machine.column] ?? -1;
+  const numberOf = (name: string) => (SYSTEM_CALLS[name] ?? ALLOWED_CALLS[name])?.[machine.column] ?? -1;
+  // Where set-id programs may be made, nothing looks at the modes of files.
+  const judgedElsewhere = allowsSetId
+    ? Object.fromEntries(Object.keys(MODES).map((name) => [name, SYSTEM_CALLS[name] ?? NONE]))
+    : {};
   const program = [
     ...when(ARCHITECTURE, machine.audit, [], [answer(KILL)]),
     load(NUMBER),
     // The x32 calls: the same kernel under other numbers.
     ...(architecture === "x64" ? [jump(AT_LEAST, 0x4000_0000, 0, 1), answer(refuse(ENOSYS))] : []),
-    ...call(numberOf("socket"), allowed(FAMILIES, EAFNOSUPPORT)),
+    ...call(numberOf("socket"), [
+      // Its queues are in no table that the host reads, and a cgroup of version 1 does not count them. Programs fall back to TCP.
+      ...[load(argument(2)), jump(EQUAL, IPPROTO_MPTCP, 0, 1), answer(refuse(EPROTONOSUPPORT))],
+      ...allowed(FAMILIES, EAFNOSUPPORT),
+    ]),
     ...call(numberOf("socketpair"), allowed([AF_UNIX], EAFNOSUPPORT)),
+    // The size of a socket's buffer, which no limit of a process counts. The kernel too takes less than what is asked for, in silence.
+    ...(isCounted ? [] : call(numberOf("setsockopt"), ignored(SOL_SOCKET, [SO_SNDBUF, SO_RCVBUF]))),
+    ...(allowsInotify
+      ? []
+      : INOTIFY.filter((name) => numberOf(name) !== -1).flatMap((name) =>
+          call(numberOf(name), [answer(refuse(EMFILE))]),
+        )),
     ...call(numberOf("ioctl"), [load(argument(1)), ...denied([TIOCSTI, TIOCLINUX])]),
     ...call(numberOf("clone"), [
       load(argument(0)),
@@ -140,17 +70,24 @@ export function seccompFilter(architecture: string = process.arch, options: Filt
       numberOf(name) === -1 ? [] : call(numberOf(name), withoutSetId(mode, flags)),
     ),
     // The first process of a sandbox can be written to through /proc, and must not be made to outlive its host.
-    ...call(numberOf("prctl"), [load(argument(0)), ...denied([PR_SET_PDEATHSIG])]),
+    ...call(numberOf("prctl"), [
+      load(argument(0)),
+      // Where the host counts what processes hold, none may hide from it.
+      ...(isCounted ? [] : [jump(EQUAL, PR_SET_DUMPABLE, 0, 1), answer(IGNORE)]),
+      ...denied([PR_SET_PDEATHSIG]),
+    ]),
     // What they take is in memory, where a filter cannot look. Told that they do not exist, runtimes use `clone` and `openat`.
     ...call(numberOf("clone3"), [answer(refuse(ENOSYS))]),
     ...call(numberOf("openat2"), [answer(refuse(ENOSYS))]),
     ...Object.keys(SYSTEM_CALLS)
       .filter((name) => !JUDGED.has(name) && numberOf(name) !== -1)
       .flatMap((name) => call(numberOf(name), [answer(refuse(name.startsWith("io_uring") ? ENOSYS : EPERM))])),
-    ...(isCounted ? [] : Object.values(UNCOUNTED)).flatMap((numbers) =>
-      call(numbers[machine.column], [answer(refuse(ENOSYS))]),
-    ),
-    answer(ALLOW),
+    ...rangesOf(
+      { ...ALLOWED_CALLS, ...(isCounted ? UNCOUNTED_CALLS : {}), ...judgedElsewhere },
+      machine.column,
+    ).flatMap(([first, last]) => [jump(AT_LEAST, first, 0, 2), jump(ABOVE, last, 1, 0), answer(ALLOW)]),
+    // What is not known does not exist: programs fall back to what is older.
+    answer(refuse(ENOSYS)),
   ];
   const bytes = Buffer.alloc(program.length * 8);
   for (const [index, { code, yes, no, value }] of program.entries()) {
@@ -168,6 +105,20 @@ export const JUDGED: ReadonlySet<string> = new Set([
   ...Object.keys(MODES),
 ]);
 
+const NONE: CallNumbers = [-1, -1];
+
+/** The numbers of these calls as ranges, so that the program stays short. */
+function rangesOf(calls: Readonly<Record<string, CallNumbers>>, column: 0 | 1): [first: number, last: number][] {
+  const ranges: [number, number][] = [];
+  const numbers = Object.values(calls).map((numbers) => numbers[column]);
+  for (const number of numbers.filter((one) => one !== -1).sort((a, b) => a - b)) {
+    const last = ranges.at(-1);
+    if (last && number <= last[1] + 1) last[1] = number;
+    else ranges.push([number, number]);
+  }
+  return ranges;
+}
+
 interface Instruction {
   code: number;
   /** How many instructions to skip. */
@@ -183,6 +134,7 @@ const argument = (index: number) => 16 + 8 * index;
 
 const EQUAL = 0x15;
 const AT_LEAST = 0x35;
+const ABOVE = 0x25;
 const ANY_BIT = 0x45;
 const load = (offset: number): Instruction => ({ code: 0x20, yes: 0, no: 0, value: offset });
 const jump = (code: number, value: number, yes: number, no: number): Instruction => ({ code, yes, no, value });
@@ -191,17 +143,27 @@ const answer = (value: number): Instruction => ({ code: 0x06, yes: 0, no: 0, val
 const ALLOW = 0x7fff_0000;
 const KILL = 0x8000_0000;
 const refuse = (errno: number) => 0x0005_0000 | errno;
+/** The call is not made, and its caller told that it was. */
+const IGNORE = refuse(0);
 const EPERM = 1;
+const EMFILE = 24;
 const ENOSYS = 38;
+const EPROTONOSUPPORT = 93;
 const EAFNOSUPPORT = 97;
 
 const AF_UNIX = 1;
+const IPPROTO_MPTCP = 262;
 /** Unix sockets, and the internet ones that reach no further than the sandbox's own loopback. */
 const FAMILIES = [AF_UNIX, 2, 10];
 const SET_ID = 0o6000;
 /** O_CREAT, O_TMPFILE. */
 const NEW_FILE = 0x0040_0040;
 const PR_SET_PDEATHSIG = 1;
+const PR_SET_DUMPABLE = 4;
+const SOL_SOCKET = 1;
+const SO_SNDBUF = 7;
+const SO_RCVBUF = 8;
+const INOTIFY = ["inotify_init", "inotify_init1"];
 const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
@@ -226,6 +188,15 @@ function withoutSetId(mode: number, flags: number | undefined): Instruction[] {
   return flags === undefined
     ? judged
     : [load(argument(flags)), jump(ANY_BIT, NEW_FILE, 1, 0), answer(ALLOW), ...judged];
+}
+
+/** Contract: the call's first argument is a descriptor, its second a level, its third an option. */
+function ignored(level: number, options: readonly number[]): Instruction[] {
+  const tests = options.map((value, index) => jump(EQUAL, value, options.length - index, 0));
+  return [
+    ...[load(argument(1)), jump(EQUAL, level, 1, 0), answer(ALLOW)],
+    ...[load(argument(2)), ...tests, answer(ALLOW), answer(IGNORE)],
+  ];
 }
 
 function denied(values: readonly number[]): Instruction[] {

@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { FIXED_VARIABLES, type Sandbox } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
 
-const LIMITS = { seconds: 10, output: 64 * 1024, memory: 128 * 1024 * 1024, processes: 32, disk: 1024 * 1024 };
+// A machine that is busy is not one whose sandbox does not hold.
+const LIMITS = { seconds: 60, output: 64 * 1024, memory: 128 * 1024 * 1024, processes: 32, disk: 1024 * 1024 };
 
 /** The shell can tell these of itself; what takes more than a shell, `skillet doctor --sandbox` tries. */
 const TOLD = `

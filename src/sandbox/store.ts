@@ -4,7 +4,6 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
-  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -15,6 +14,7 @@ import { dirname, join } from "node:path";
 import { whileLocked } from "../host/locked-file.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside, reason } from "../shared/inside.ts";
+import { readRegularFile } from "../shared/regular-file.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import { isRoot } from "./places.ts";
 
@@ -59,7 +59,9 @@ function isAsJudged(folder: string, { files }: SkillCopy): boolean {
   try {
     const there = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory());
     if (there.length !== files.size) return false;
-    return [...files].every(([path, { bytes }]) => readFileSync(join(folder, path)).equals(bytes));
+    return [...files].every(([path, { bytes }]) =>
+      readRegularFile(join(folder, path), { limit: bytes.length, refusesLinks: true }).equals(bytes),
+    );
   } catch {
     return false;
   }

@@ -98,6 +98,7 @@ export async function fetchForScript(script: UvScript, options: UvOptions): Prom
         mounts: [skill, { from: draft, to: CACHE, access: "read-write" }],
         network: index,
         limits: LIMITS,
+        ...(isRoot() ? { user: NOBODY } : {}), // The folder's owner.
       },
       {
         signal,

@@ -1,10 +1,19 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { systemProgram } from "../../src/host/programs.ts";
 import { SANDBOX_DEFAULTS } from "../../src/host/sandbox-settings.ts";
+import { type BubblewrapOptions, bubblewrapSandbox } from "../../src/sandbox/bubblewrap.ts";
+import { furniture } from "../../src/sandbox/furniture.ts";
 import { openSandbox } from "../../src/sandbox/open.ts";
+import { isRoot, ownUser, sandboxFolder } from "../../src/sandbox/places.ts";
+import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { isInside } from "../../src/shared/inside.ts";
 import { asUser, type Tried } from "../support/as-user.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
+import { BOMBS } from "./bomb-checks.ts";
 import { checksFor } from "./checks.ts";
 import { describeSandbox, describeWithBubblewrap } from "./contract.ts";
 import { sceneFor } from "./scene.ts";
@@ -22,6 +31,81 @@ describeWithBubblewrap("bubblewrap", () => {
   });
 
   describeSandbox(`as ${whoever}`, "strong", () => openSandbox({ settings: SANDBOX_DEFAULTS, home }));
+
+  const made = (options: Partial<BubblewrapOptions>) =>
+    bubblewrapSandbox({
+      program: systemProgram("bwrap") ?? "",
+      mounts: furniture(sandboxFolder(home), home),
+      ...(isRoot() ? { user: ownUser } : {}),
+      ...options,
+    });
+
+  describe("where no cgroup can be had", () => {
+    for (const { title, check } of BOMBS) {
+      it(`${title}, without a cgroup`, async () => {
+        const scene = sceneFor(made({ cgroups: false }));
+        expect((await scene.shell("true")).isolation.bounds).toBe("process");
+        await check(scene);
+        scene.end();
+      });
+    }
+  });
+
+  it("[Q-02] refuses inotify where nothing keeps a user's count of instances from being used up", async () => {
+    // Namespaces can be made by bubblewrap alone: what would count apart fails before it starts anything.
+    const { run } = sceneFor(made({ count: () => ["/bin/sh", "-c", "echo not permitted >&2; exit 1"] }));
+    const watch = 'require("node:fs").watch("/tmp", () => {}); console.log("watched")';
+    const ran = await run(["/opt/skillet/bin/node", "-e", watch], isRoot() ? { user: ORDINARY_USER } : {});
+    expect(ran).toMatchObject({ stdout: "", isolation: { resources: { inotify: "refused" } } });
+    expect(ran.stderr).toContain("EMFILE");
+    expect(ran.stderr).not.toContain("not permitted");
+  });
+
+  it.runIf(process.getuid?.() === 0)(
+    "[Q-02] runs each command of root as a user of its own, that no account has",
+    async () => {
+      const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });
+      const users = new Set<number>();
+      const look = async (token: string) => {
+        const stop = new AbortController();
+        await sceneFor(sandbox).shell('echo ready; sleep 30; : "$1"', {
+          args: [token],
+          signal: stop.signal,
+          onOutput() {
+            for (const { users: own } of processesWith(token) ?? []) for (const user of own) users.add(user);
+            stop.abort();
+            return true;
+          },
+        });
+      };
+      await Promise.all([look(`user-${randomUUID()}`), look(`user-${randomUUID()}`)]);
+      const accounts = readFileSync("/etc/passwd", "utf8");
+      const found = [...users].filter((user) => user !== 0); // Those of the shell that enters the cgroup.
+      expect(found.length).toBeGreaterThanOrEqual(2);
+      for (const user of found) expect(accounts).not.toContain(`:${user}:`);
+    },
+  );
+
+  it.runIf(process.getuid?.() === 0)(
+    "[Q-13] shows root's code no path of a home folder in the list of its mounts",
+    async () => {
+      const { run } = sceneFor(await openSandbox({ settings: SANDBOX_DEFAULTS, home }));
+      const { stdout } = await run(["/bin/cat", "/proc/self/mountinfo"]);
+      const roots = stdout
+        .trim()
+        .split("\n")
+        .map((line) => line.split(" ")[3] ?? "");
+      expect(roots.some((path) => path.startsWith("/var/lib/skillet/"))).toBe(true);
+      const isSystem = (path: string) =>
+        /^\/(?:$|null$|(?:usr|etc|opt|var\/lib\/skillet|bin|sbin|lib\w*)(?:\/|$))/.test(path);
+      const unknown = roots.filter((path) => !isSystem(path));
+      expect(
+        unknown.filter((path) =>
+          [homedir(), dirname(process.execPath), "/home", tmpdir()].some((at) => isInside(at, path)),
+        ),
+      ).toEqual([]);
+    },
+  );
 
   it("[Q-13] refuses a NUL in a path or a value, which would begin an option of bubblewrap's", async () => {
     const sandbox = await openSandbox({ settings: SANDBOX_DEFAULTS, home });

@@ -4,10 +4,11 @@ import { randomUUID } from "node:crypto";
 import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setImmediate, setTimeout as sleep } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { type Outcome, type Sandbox, seenPath } from "../../src/host/sandbox.ts";
-import { goneAfter, processesWith } from "../../src/sandbox/probe-host.ts";
+import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { waitFor } from "../support/wait-for.ts";
 import { type Check, LIMITS, type Ran, type RunOptions, type Scene } from "./scene.ts";
 
 // In the background twice, with a session of its own, and deaf to everything that it can be deaf to.
@@ -18,7 +19,7 @@ sleep 0.2; echo ready
 while :; do sleep 0.2; done`;
 
 // Can be told from the command lines that only lead to it.
-const STARTED = 'exec sh -c "sleep 30; : $1-started"';
+const STARTED = 'exec sh -c "sleep 300; : $1-started"';
 
 /** Runs what does not want to end. Contract: it was there, and `ending` came of what was done. */
 async function lingering(
@@ -27,56 +28,63 @@ async function lingering(
   options: RunOptions = {},
 ): Promise<{ token: string; ran: Ran }> {
   const token = `linger-${randomUUID()}`;
-  const { onOutput = () => true } = options;
-  let alive = 0;
-  const ran = await shell(LINGER, {
-    ...options,
-    args: [token, ending],
-    onOutput(stream, bytes) {
-      if (alive === 0) alive = processesWith(token)?.length ?? 0;
-      return onOutput(stream, bytes);
-    },
-  });
-  assert.ok(alive >= 2, "its processes were there to be seen");
-  assert.equal(ran.ending, ending);
-  return { token, ran };
+  const { onOutput = () => true, limits = {} } = options;
+  // Where the machine is busy, it may be over before it has begun.
+  for (let more = 1; ; more *= 2) {
+    let alive = 0;
+    const ran = await shell(LINGER, {
+      ...options,
+      limits: { ...limits, ...(limits.seconds === undefined ? {} : { seconds: limits.seconds * more }) },
+      args: [token, ending],
+      onOutput(stream, bytes) {
+        if (alive === 0) alive = processesWith(token)?.length ?? 0;
+        return onOutput(stream, bytes);
+      },
+    });
+    assert.equal(ran.ending, ending);
+    if (alive >= 2) return { token, ran };
+    assert.ok(more < 16, "its processes were there to be seen");
+  }
 }
 
+/** Waits until something is the same for as many looks as a busy machine needs to change it. */
+async function settled(look: () => unknown): Promise<void> {
+  let [before, alike]: [unknown, number] = [undefined, 0];
+  await waitFor(() => {
+    const now = look();
+    alike = isDeepStrictEqual(now, before) ? alike + 1 : 0;
+    before = now;
+    return alike > 5;
+  });
+}
+
+/** Waits until nothing with a token on its command line runs any more. Ends what goes on after all. */
 async function assertGone(token: string): Promise<void> {
-  assert.notEqual(await goneAfter(token, 1000), undefined, "a descendant is still there after a second");
-}
-
-function until(isTrue: () => boolean, mostMs: number): Promise<void> {
-  const start = performance.now();
-  return new Promise((resolve, reject) => {
-    const look = () => {
-      if (isTrue()) resolve();
-      else if (performance.now() - start > mostMs) reject(new Error("it did not come to pass"));
-      else setTimeout(look, 20);
-    };
-    look();
-  });
+  try {
+    await waitFor(() => assert.deepEqual(processesWith(token), [], "descendants are still there"));
+  } finally {
+    for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL");
+  }
 }
 
 /** How a run ends, and what is left of it. */
 export const ENDINGS: Check[] = [
   {
-    title: "[Q-15] ends what runs too long, and all that it started, within a second",
+    title: "[Q-15] ends what runs too long, and all that it started",
     level: "strong",
     async check(scene) {
       const { token, ran } = await lingering(scene, "timeout", { limits: { seconds: 1 } });
       await assertGone(token);
       assert.equal(ran.exitCode, undefined);
-      assert.ok(ran.ms >= 1000 && ran.ms < 2000, `it took ${ran.ms} ms`);
     },
   },
   {
-    title: "[Q-15] ends what is aborted, and all that it started, within a second",
+    title: "[Q-15] ends what is aborted, and all that it started",
     level: "strong",
     async check(scene) {
       const stop = new AbortController();
       const onOutput = () => {
-        setTimeout(() => stop.abort(), 50);
+        stop.abort();
         return true;
       };
       const { token, ran } = await lingering(scene, "abort", { signal: stop.signal, onOutput });
@@ -85,28 +93,27 @@ export const ENDINGS: Check[] = [
     },
   },
   {
-    title: "[Q-15] ends what says too much, and all that it started, within a second",
+    title: "[Q-15] ends what says too much, and all that it started",
     level: "strong",
     async check(scene) {
       let bytes = 0;
-      const { token, ran } = await lingering(scene, "output", {
+      const { token } = await lingering(scene, "output", {
         onOutput(_, piece) {
           bytes += piece.length;
           return bytes < 100_000;
         },
       });
       await assertGone(token);
-      assert.ok(ran.ms < 5000, `it took ${ran.ms} ms`);
     },
   },
   {
-    title: "[Q-15] ends everything within a second when the host itself is killed",
+    title: "[Q-15] ends everything when the host itself is killed",
     level: "strong",
     async check({ sandbox }) {
       const token = `orphan-${randomUUID()}`;
       const host = startHost(sandbox, token);
       try {
-        await until(() => (processesWith(token)?.length ?? 0) >= 4, 10_000);
+        await waitFor(() => (processesWith(token)?.length ?? 0) >= 4);
       } finally {
         host.kill("SIGKILL");
       }
@@ -126,10 +133,8 @@ export const ENDINGS: Check[] = [
         } finally {
           host.kill("SIGKILL");
         }
-        await sleep(200); // It could begin only now.
-        const gone = await goneAfter(`${token}-started`, 800);
-        for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL");
-        assert.notEqual(gone, undefined, "its code runs on");
+        // It could begin only now. Once nothing of the run is there, nothing can begin any more.
+        await assertGone(token);
       }
     },
   },
@@ -137,9 +142,8 @@ export const ENDINGS: Check[] = [
     title: "[Q-15] ends a time-out also where nothing was started but the program itself",
     level: "none",
     async check({ run }) {
-      const ran = await run(["/bin/sleep", "20"], { limits: { seconds: 0.5 } });
+      const ran = await run(["/bin/sleep", "300"], { limits: { seconds: 0.5 } });
       assert.deepEqual([ran.ending, ran.exitCode], ["timeout", undefined]);
-      assert.ok(ran.ms >= 490 && ran.ms < 1500, `it took ${ran.ms} ms`);
     },
   },
   {
@@ -158,9 +162,10 @@ export const ENDINGS: Check[] = [
     title: "[Q-15] does not wait for a child that holds the output open",
     level: "none",
     async check({ shell }) {
-      const ran = await shell("sleep 4 & echo done");
+      const token = `child-${randomUUID()}`;
+      const ran = await shell("sh -c 'while :; do sleep 1; done' \"$1\" & echo done", { args: [token] });
+      for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL"); // Without a sandbox nobody else would.
       assert.deepEqual([ran.ending, ran.exitCode, ran.stdout], ["exit", 0, "done\n"]);
-      assert.ok(ran.ms < 1500, `it took ${ran.ms} ms`);
     },
   },
   {
@@ -168,12 +173,13 @@ export const ENDINGS: Check[] = [
     level: "strong",
     async check({ sandbox, shell }) {
       for (let runs = 0; runs < 3; runs++) await shell("true"); // What is kept between runs is there now.
-      await sleep(100);
+      // Those that are kept ready are made while other things are done.
+      await settled(() => leftovers());
       const [before, files] = [leftovers(), temporaryFiles()];
       const token = `remains-${randomUUID()}`;
       await Promise.all([
-        shell('sleep 30 & sleep 30 & echo "$1"', { args: [token] }),
-        shell("sleep 30", { args: [token], limits: { seconds: 0.3 } }),
+        shell('sleep 300 & sleep 300 & echo "$1"', { args: [token] }),
+        shell("sleep 300", { args: [token], limits: { seconds: 0.3 } }),
         shell("yes", { args: [token], onOutput: () => false }),
         shell('echo x > /tmp/x; exit 3 # "$1"', { args: [token] }),
       ]);
@@ -182,12 +188,10 @@ export const ENDINGS: Check[] = [
         const now = leftovers();
         return { ...now, descriptors: Math.max(Number(now["descriptors"]), Number(before["descriptors"])) }; // Other tests of this process close theirs.
       };
-      // Those that are kept ready are made while other things are done.
-      await until(() => isDeepStrictEqual(left(), before), 1000).catch(() => {});
-      assert.deepEqual(left(), before, `after ${sandbox.by}`);
+      await waitFor(() => assert.deepEqual(left(), before, `after ${sandbox.by}`));
       // Other tests have theirs, and make more of them: those that are here now are gone soon, whoever's they are.
       const made = temporaryFiles().filter((name) => !files.includes(name));
-      await until(() => !temporaryFiles().some((name) => made.includes(name)), 10_000);
+      await waitFor(() => !temporaryFiles().some((name) => made.includes(name)));
     },
   },
   {
@@ -196,13 +200,22 @@ export const ENDINGS: Check[] = [
     async check({ run, sandbox }) {
       if (sandbox.by !== "bubblewrap" || process.arch !== "x64" || !existsSync("/usr/bin/perl")) return;
       const token = `takeover-${randomUUID()}`;
-      const running = run(["/usr/bin/perl", "-e", TAKEOVER, "--", token], { limits: { seconds: 1 } });
-      const ran = await Promise.race([running, sleep(3000, undefined)]);
-      const gone = await goneAfter(token, 1000);
-      for (const { pid } of processesWith(token) ?? []) process.kill(pid, "SIGKILL"); // Nobody else would.
-      assert.match((await running).stdout, /^taken over \d/);
+      let ran: Ran | undefined;
+      const taken = async (seconds: number) => {
+        ran = await run(["/usr/bin/perl", "-e", TAKEOVER, "--", token], { limits: { seconds } });
+      };
+      try {
+        // Where the machine is busy, it may have no time to take anything over.
+        for (let seconds = 1; !ran?.stdout && seconds < 16; seconds *= 2) {
+          ran = undefined;
+          void taken(seconds);
+          await waitFor(() => ran !== undefined);
+        }
+      } finally {
+        await assertGone(token);
+      }
+      assert.match(ran?.stdout ?? "", /^taken over \d/);
       assert.equal(ran?.ending, "timeout");
-      assert.notEqual(gone, undefined, "a descendant is still there after a second");
     },
   },
 ];
@@ -216,7 +229,7 @@ if (@f and open(my $m, "+<", "/proc/1/mem")) {
 }
 if (!fork) { exit 0 if fork; exit 0 } wait;
 syswrite STDOUT, "taken over " . scalar(@f) . "\n";
-sleep 60`;
+sleep 600`;
 
 /** What a run could leave in this process and on this machine. */
 function leftovers(): Record<string, unknown> {

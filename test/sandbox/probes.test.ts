@@ -3,8 +3,10 @@ import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { safetyCard } from "../../src/cli/commands/safety-card.ts";
+import { discover } from "../../src/host/discover.ts";
 import type { Sandbox } from "../../src/host/sandbox.ts";
 import { SANDBOX_DEFAULTS, type SandboxSettings } from "../../src/host/sandbox-settings.ts";
+import { probeWorkspace } from "../../src/run/workspace/probe-workspace.ts";
 import { bareSandbox } from "../../src/sandbox/bare.ts";
 import { openSandbox } from "../../src/sandbox/open.ts";
 import { sandboxFolder } from "../../src/sandbox/places.ts";
@@ -82,6 +84,7 @@ describeWithBubblewrap("the probes", () => {
       "memory is bounded",
       "processes are bounded",
       "every place that can be written to is bounded",
+      "what the kernel holds for sockets is bounded",
     ]) {
       expect(failed).toContain(name);
     }
@@ -109,13 +112,25 @@ describeWithBubblewrap("the probes", () => {
     expect(runs).toBe(0);
   });
 
+  it("[Q-14, Q-27] hold in a workspace that code may write to, and are seen to fail without a sandbox", async () => {
+    const { settings } = await discover({ workspace: home, env: { HOME: home }, follow: false });
+    const holds = async (one: Sandbox) => (await probeWorkspace(one, settings)).map((probe) => [probe.id, probe.holds]);
+    const promised = ["Q-14", "Q-27", "Q-27"];
+    expect(await holds(sandbox)).toEqual(promised.map((id) => [id, true]));
+    expect(await holds(bareSandbox())).toEqual([]);
+    const claimed: Sandbox = { ...bareSandbox(), level: "strong" };
+    expect((await holds(claimed))[0]).toEqual(["Q-14", false]);
+  });
+
   describe("on the safety card", () => {
-    async function card(settings: Partial<SandboxSettings> = {}, json = false) {
+    async function card(sandboxSettings: Partial<SandboxSettings> = {}, json = false) {
       let text = "";
       const stream = { write: (piece: string) => (text += piece) };
       const io = { stdout: stream, stderr: stream, env: {}, cwd: home };
-      const found = { settings: { sandbox: { ...SANDBOX_DEFAULTS, ...settings } }, around: { skilletHome: home } };
-      const code = await safetyCard(io, { json }, found as never);
+      const { settings, around } = await discover({ workspace: home, env: { HOME: home }, follow: false });
+      const sandbox = { ...SANDBOX_DEFAULTS, ...sandboxSettings };
+      const found = { settings: { ...settings, sandbox }, around: { ...around, skilletHome: home } };
+      const code = await safetyCard(io, { json }, found);
       return { code, text, lines: text.trimEnd().split("\n") };
     }
 

@@ -1,12 +1,16 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { getEventListeners } from "node:events";
-import { closeSync, openSync } from "node:fs";
+import { chmodSync, closeSync, copyFileSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { OutputStream } from "../../src/host/sandbox.ts";
+import type { Command, OutputStream } from "../../src/host/sandbox.ts";
 import { bareSandbox } from "../../src/sandbox/bare.ts";
+import { isOwnUser, SYSTEM_FOLDER } from "../../src/sandbox/places.ts";
+import { processesWith } from "../../src/sandbox/probe-host.ts";
 import { type Program, runProcess } from "../../src/sandbox/process.ts";
+import { shortHash } from "../../src/shared/hash.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { moduleOf } from "../support/program.ts";
 import { describeSandbox } from "./contract.ts";
 
@@ -75,26 +79,41 @@ describe.runIf(process.platform === "linux")("descriptors that the host was star
 });
 
 /** Keeps this thread from all else until then. */
-function busyUntil(ms: number): void {
-  while (performance.now() < ms);
+function busyUntil(condition: () => boolean): void {
+  while (!condition());
+}
+
+/** Whether a child has exited and its parent has not been told yet. */
+function isZombie(pid: number | undefined): boolean {
+  return /\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
 
 describe("a process", () => {
-  it("[Q-16] is heard to its last word by a host that is busy when it ends", async () => {
-    const start = performance.now();
-    const last = run(shell("sleep 0.4; echo last words"));
-    const other = runProcess({ env: {}, ...shell("echo first") }, 10, {
-      onOutput() {
-        // The other one ends now, and that is heard of together with the end of this one: before a word of it was read.
-        busyUntil(start + 800);
-        setImmediate(() => busyUntil(start + 1600));
-        return true;
-      },
-    });
-    busyUntil(start + 200);
-    expect(await last).toMatchObject({ stdout: "last words\n", exitCode: 0, ending: "exit" });
-    await other;
-  });
+  it.runIf(process.platform === "linux")(
+    "[Q-16] is heard to its last word by a host that is busy when it ends",
+    async () => {
+      const go = join(temporaryFolder(), "go");
+      const pids: (number | undefined)[] = [];
+      const pipes: Program["pipes"] = [(_, child) => void pids.push(child.pid)];
+      const last = run(shell(`until [ -e ${go} ]; do sleep 0.01; done; echo last words`, { pipes }), 50);
+      const other = runProcess({ env: {}, ...shell("echo first", { pipes }) }, 50, {
+        onOutput() {
+          // The other one ends now, and that is heard of together with the end of this one: before a word of it was read.
+          writeFileSync(go, "");
+          busyUntil(() => isZombie(pids[0]));
+          // Longer than the last words of a process are waited for: that time is over when they are read.
+          setImmediate(() => {
+            const start = performance.now();
+            busyUntil(() => performance.now() > start + 800);
+          });
+          return true;
+        },
+      });
+      busyUntil(() => isZombie(pids[1]));
+      expect(await last).toMatchObject({ stdout: "last words\n", exitCode: 0, ending: "exit" });
+      await other;
+    },
+  );
 
   it("[Q-16] starts in the root folder, so that its place tells nothing of the host's", async () => {
     expect((await run({ file: "/bin/pwd", args: [] })).stdout).toBe("/\n");
@@ -131,9 +150,7 @@ describe("a process", () => {
   });
 
   it("[Q-16] goes on to its end whatever errors there are on the way", async () => {
-    const failing: Program["pipes"] = [
-      (_, child) => setTimeout(() => child.emit("error", new Error("kill EPERM")), 50),
-    ];
+    const failing: Program["pipes"] = [(_, child) => setImmediate(() => child.emit("error", new Error("kill EPERM")))];
     expect(await run(shell("sleep 0.2; echo done", { pipes: failing }))).toMatchObject({
       exitCode: 0,
       stdout: "done\n",
@@ -188,9 +205,8 @@ describe("a process", () => {
   });
 
   it("[Q-15] ends with its group", async () => {
-    const ran = await run(shell("trap '' TERM; sleep 30 & sleep 30; echo no"), 0.3);
+    const ran = await run(shell("trap '' TERM; sleep 300 & sleep 300; echo no"), 0.3);
     expect([ran.ending, ran.exitCode, ran.signal, ran.stdout]).toEqual(["timeout", undefined, "SIGKILL", ""]);
-    expect(ran.ms).toBeLessThan(1500);
   });
 
   it("[Q-15] is not ended at once by a time that is longer than a timer can be", async () => {
@@ -212,10 +228,60 @@ describe("a process", () => {
   });
 
   it("[Q-15] does not keep its host from ending", () => {
+    const mark = crypto.randomUUID();
     const script = `const { runProcess } = await import(${JSON.stringify(moduleOf("sandbox/process"))});
-      await runProcess({ file: "/bin/sh", args: ["-c", "sleep 3 & true"], env: {} }, 100, { onOutput: () => true });`;
-    const start = performance.now();
-    execFileSync(process.execPath, ["--input-type=module", "-e", script]);
-    expect(performance.now() - start).toBeLessThan(2500);
+      const text = "sh -c 'while :; do sleep 1; done' ${mark} & true";
+      await runProcess({ file: "/bin/sh", args: ["-c", text], env: {} }, 100, { onOutput: () => true });`;
+    onTestFinished(() => {
+      for (const { pid } of processesWith(mark) ?? []) process.kill(pid, "SIGKILL");
+    });
+    execFileSync(process.execPath, ["--input-type=module", "-e", script], { timeout: 45_000 });
+  });
+});
+
+describe.runIf(process.getuid?.() === 0)("without a sandbox, as root", () => {
+  const limits = { seconds: 20, output: 1 << 20, memory: 1 << 28, processes: 64, disk: 1 << 20 };
+  async function said(argv: Command["argv"], more: Partial<Command> = {}) {
+    let text = "";
+    const command = { argv, env: {}, folder: "/", mounts: [], network: [], limits, ...more };
+    const { exitCode } = await bareSandbox().run(command, {
+      onOutput(_, bytes) {
+        text += bytes;
+        return true;
+      },
+    });
+    return { exitCode, text };
+  }
+
+  it("[Q-13] never runs code as root: as a user that no account has, or the one that is named, with no group of root's", async () => {
+    const own = (await said(["/usr/bin/id", "-u"])).text.trim();
+    expect(isOwnUser(Number(own))).toBe(true);
+    const text = "id -u; id -g; id -G; cat /proc/self/status | grep -E '^Cap(Eff|Prm)'";
+    const named = await said(["/bin/sh", "-c", text], { user: ORDINARY_USER });
+    expect(named.text).toMatch(/^12345\n12345\n12345\nCapPrm:\s0+\nCapEff:\s0+\n$/);
+    expect((await said(["/usr/bin/id", "-u"], { user: 0 })).text.trim()).not.toBe("0");
+  });
+
+  it("[Q-13] runs JavaScript also where only root can reach the Node that skillet runs with", async () => {
+    const folder = temporaryFolder();
+    chmodSync(folder, 0o700);
+    const node = join(folder, "node");
+    copyFileSync(process.execPath, node);
+    // Its copy is as large as Node, and of no use to another run.
+    const { size, mtimeMs } = statSync(node);
+    const copy = join(SYSTEM_FOLDER, "furniture", `node-${shortHash(`${node}:${size}:${mtimeMs}`)}`);
+    onTestFinished(() => rmSync(copy));
+    const script = `const { bareSandbox } = await import(${JSON.stringify(moduleOf("sandbox/bare"))});
+      const limits = ${JSON.stringify(limits)};
+      const command = { argv: [process.execPath, "-p", "process.getuid() > 0"], env: {}, folder: "/", mounts: [], network: [], limits };
+      await bareSandbox().run(command, { onOutput: (stream, bytes) => process.stdout.write(bytes) || true });`;
+    const { stdout, stderr } = spawnSync(node, ["--input-type=module", "-e", script], { encoding: "utf8" });
+    expect([stdout, stderr]).toEqual(["true\n", ""]);
+  });
+
+  it("[Q-13] keeps what only root can read from code", async () => {
+    const file = join(temporaryFolder({ "secret.txt": "secret" }), "secret.txt");
+    chmodSync(file, 0o600);
+    expect(await said(["/bin/cat", file])).toMatchObject({ exitCode: 1, text: expect.stringContaining("denied") });
   });
 });

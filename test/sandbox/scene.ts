@@ -35,7 +35,7 @@ export interface Scene {
 }
 
 export const MIB = 1024 * 1024;
-export const LIMITS = { seconds: 15, output: MIB, memory: 256 * MIB, processes: 64, disk: 4 * MIB };
+export const LIMITS = { seconds: 40, output: MIB, memory: 256 * MIB, processes: 64, disk: 4 * MIB };
 
 export function sceneFor(sandbox: Sandbox): Scene {
   const folders: string[] = [];

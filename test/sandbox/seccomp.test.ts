@@ -1,11 +1,12 @@
-import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { JUDGED, SYSTEM_CALLS, seccompFilter } from "../../src/sandbox/seccomp.ts";
+import { JUDGED, seccompFilter } from "../../src/sandbox/seccomp.ts";
+import { ALLOWED_CALLS, SYSTEM_CALLS, UNCOUNTED_CALLS } from "../../src/sandbox/system-calls.ts";
 
 const ALLOWED = "allowed";
 const KILLED = "killed";
+/** The caller is told that it was done. */
+const DONE = "errno 0";
 const EPERM = "errno 1";
 const ENOSYS = "errno 38";
 const EAFNOSUPPORT = "errno 97";
@@ -108,11 +109,61 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
     });
   }
 
-  it("lets ordinary calls pass, and unknown ones", () => {
+  it("lets ordinary calls pass", () => {
     for (const [call, numbers] of Object.entries(ORDINARY)) {
       expect([call, judge(filter, { machine, number: numbers[column] })]).toEqual([call, ALLOWED]);
     }
-    expect(judge(filter, { machine, number: 500 })).toBe(ALLOWED);
+  });
+
+  it("[Q-13] is an allowlist: exactly the calls of its tables pass, and what is in none does not exist", () => {
+    const tables = { ...SYSTEM_CALLS, ...ALLOWED_CALLS, ...UNCOUNTED_CALLS };
+    const known = new Set(Object.values(tables).map((numbers) => numbers[column]));
+    const allowed = new Set(Object.values({ ...ALLOWED_CALLS, ...UNCOUNTED_CALLS }).map((numbers) => numbers[column]));
+    allowed.delete(-1);
+    for (let number = 0; number < 1024; number++) {
+      const says = judge(filter, { machine, number });
+      if (allowed.has(number)) expect([number, says]).toEqual([number, ALLOWED]);
+      else if (!known.has(number)) expect([number, says]).toEqual([number, ENOSYS]);
+    }
+    for (const number of [0x3fff_ffff, 0x7fff_ffff, 2 ** 31, 2 ** 32 - 1])
+      expect([number, judge(filter, { machine, number })]).toEqual([number, ENOSYS]);
+    expect(Object.keys(ALLOWED_CALLS).filter((name) => name in SYSTEM_CALLS || name in UNCOUNTED_CALLS)).toEqual([]);
+  });
+
+  it("[Q-17] refuses memory that nothing counts, where no cgroup does", () => {
+    const uncounted = seccompFilter(name, { isCounted: false }) ?? Buffer.alloc(0);
+    for (const numbers of Object.values(UNCOUNTED_CALLS)) {
+      expect(judge(filter, { machine, number: numbers[column] })).toBe(ALLOWED);
+      expect(judge(uncounted, { machine, number: numbers[column] })).toBe(ENOSYS);
+    }
+  });
+
+  it("[Q-17] leaves the buffers of sockets as they are, where no cgroup counts them", () => {
+    const uncounted = seccompFilter(name, { isCounted: false }) ?? Buffer.alloc(0);
+    const number = ALLOWED_CALLS["setsockopt"]?.[column] ?? -1;
+    const set = (by: Buffer, level: number, option: number) =>
+      judge(by, { machine, number, args: [3n, BigInt(level), BigInt(option)] });
+    for (const option of [7, 8]) expect([set(uncounted, 1, option), set(filter, 1, option)]).toEqual([DONE, ALLOWED]);
+    for (const option of [2, 9, 20, 32]) expect(set(uncounted, 1, option)).toBe(ALLOWED);
+    for (const level of [0, 6, 17]) expect(set(uncounted, level, 7)).toBe(ALLOWED);
+    const args = [3n, 0xffff_ffff_0000_0001n, 0xffff_ffff_0000_0007n];
+    expect(judge(uncounted, { machine, number, args })).toBe(DONE);
+  });
+
+  it("[Q-17] lets no process hide from who counts its memory", () => {
+    const uncounted = seccompFilter(name, { isCounted: false }) ?? Buffer.alloc(0);
+    const prctl = (option: bigint) => judge(uncounted, { machine, number: numberOf("prctl"), args: [option, 0n] });
+    expect([1n, 4n, 2n, 15n, 38n].map(prctl)).toEqual([EPERM, DONE, ALLOWED, ALLOWED, ALLOWED]);
+  });
+
+  it("[Q-17] refuses inotify where it is told to, and nothing else", () => {
+    const without = seccompFilter(name, { allowsInotify: false }) ?? Buffer.alloc(0);
+    const all = { ...ALLOWED_CALLS, ...UNCOUNTED_CALLS };
+    const changed = Object.entries(all)
+      .filter(([, numbers]) => numbers[column] !== -1)
+      .filter(([, numbers]) => judge(without, { machine, number: numbers[column] }) !== ALLOWED)
+      .map(([call]) => call);
+    expect(changed).toEqual(column === 0 ? ["inotify_init", "inotify_init1"] : ["inotify_init1"]);
   });
 
   it("[Q-14] lets a socket be a unix or an internet one, and nothing else", () => {
@@ -221,11 +272,11 @@ describe.each(MACHINES)("the filter of system calls on $name", ({ name, column, 
   it("has the kernel's own number of every call", ({ skip }) => {
     const known = headerNumbers(name);
     if (!known) return skip("the headers of the kernel are not installed");
-    for (const call of Object.keys(SYSTEM_CALLS)) {
-      const number = known.get(call);
+    for (const [call, numbers] of Object.entries({ ...SYSTEM_CALLS, ...ALLOWED_CALLS, ...UNCOUNTED_CALLS })) {
+      const [number, ours] = [known.get(call), numbers[column]];
       // A call may be younger than the headers, or have no number on this machine.
-      if (number === undefined) expect([call, numberOf(call) === -1 || numberOf(call) >= 424]).toEqual([call, true]);
-      else expect([call, numberOf(call)]).toEqual([call, number]);
+      if (number === undefined) expect([call, ours === -1 || ours >= 424]).toEqual([call, true]);
+      else expect([call, ours]).toEqual([call, number]);
     }
   });
 });
@@ -238,40 +289,18 @@ it("[Q-13] has a filter for this machine, if it is one of the two", () => {
   expect(seccompFilter() !== undefined).toBe(["x64", "arm64"].includes(process.arch));
 });
 
-/** From the headers of the kernel, which the C compiler's preprocessor reads where one header leads to another. */
+/** The numbers in the kernel's headers: those of this machine, and of arm64 (`linux-libc-dev-arm64-cross`). */
 function headerNumbers(name: "x64" | "arm64"): Map<string, number> | undefined {
-  const file = name === "arm64" ? "/usr/include/asm-generic/unistd.h" : findHeader("asm/unistd_64.h");
-  if (file === undefined || !existsSync(file)) return undefined;
-  const text = name === "x64" ? readFileSync(file, "utf8") : preprocessed(file);
-  if (text === undefined) return undefined;
-  const defined = new Map(
-    [...text.matchAll(/^#define (__\w+) (\w+)$/gm)].map(([, key = "", value = ""]) => [key, value]),
-  );
-  const resolved = (value: string): number =>
-    /^\d/.test(value) ? Number(value) : resolved(defined.get(value) ?? "NaN");
-  return new Map(
-    [...defined]
-      .filter(([key]) => key.startsWith("__NR_"))
-      .map(([key, value]) => [key.slice(5), value === "NaN" ? Number.NaN : resolved(value)]),
-  );
-}
-
-function findHeader(path: string): string | undefined {
-  const folders = existsSync("/usr/include") ? readdirSync("/usr/include") : [];
-  return folders.map((folder) => join("/usr/include", folder, path)).find(existsSync);
-}
-
-/** As arm64 uses them: with the older calls that it has kept. */
-function preprocessed(file: string): string | undefined {
-  try {
-    const flags = [
-      "-D__ARCH_WANT_RENAMEAT",
-      "-D__ARCH_WANT_NEW_STAT",
-      "-D__ARCH_WANT_SYS_CLONE3",
-      "-D__BITS_PER_LONG=64",
-    ];
-    return execFileSync("cpp", ["-dM", ...flags, file], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
-  } catch {
-    return undefined;
-  }
+  const places = {
+    x64: ["/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"],
+    arm64: ["/usr/aarch64-linux-gnu/include/asm-generic/unistd.h", "/usr/include/asm-generic/unistd.h"],
+  };
+  const file = places[name].find(existsSync);
+  if (file === undefined) return undefined;
+  const defined = readFileSync(file, "utf8").matchAll(/^#define __NR(?:3264)?_(\w+)\s+(\d+)$/gm);
+  const numbers = new Map([...defined].map(([, call = "", number]) => [call, Number(number)]));
+  // The generic name of what every 64-bit machine calls `newfstatat`.
+  const generic = numbers.get("fstatat");
+  if (generic !== undefined) numbers.set("newfstatat", generic);
+  return numbers;
 }

@@ -1,4 +1,4 @@
-import { closeSync, openSync, readdirSync } from "node:fs";
+import { closeSync, constants, openSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { makePlace } from "./place.ts";
 import type { Range } from "./range.ts";
@@ -18,7 +18,8 @@ export async function asBuilder<Value>(
   work: (turn: number) => Promise<Value>,
 ): Promise<Value> {
   makePlace(place);
-  const turn = openSync(join(place, "lock"), "w");
+  // Read too, so that a pipe in its place is not waited for.
+  const turn = openSync(join(place, "lock"), constants.O_RDWR | constants.O_CREAT);
   try {
     await take(turn, options);
     // Nobody else builds now: what lies here is of a build that was killed.

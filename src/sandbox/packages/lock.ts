@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
-import { createReadStream, readFileSync, statSync } from "node:fs";
+import { createReadStream, statSync } from "node:fs";
 import { join } from "node:path";
 import { SkillError } from "../../shared/error.ts";
+import { readRegularText } from "../../shared/regular-file.ts";
 import { byText } from "../../shared/text.ts";
 
 export interface LockedPackage {
@@ -55,7 +56,7 @@ export function setKey(lock: Pick<LayerLock, "suite" | "arch" | "base" | "names"
 /** The lock in a folder that was built, or nothing where what is there is none. */
 export function readLock(folder: string): LayerLock | undefined {
   try {
-    const lock: unknown = JSON.parse(readFileSync(join(folder, "lock.json"), "utf8"));
+    const lock: unknown = JSON.parse(readRegularText(join(folder, "lock.json")));
     return isLayerLock(lock) ? lock : undefined;
   } catch {
     return undefined;

@@ -1,7 +1,8 @@
-import { existsSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { systemProgram } from "../../host/programs.ts";
 import { SkillError } from "../../shared/error.ts";
+import { readRegularText } from "../../shared/regular-file.ts";
 import { byText } from "../../shared/text.ts";
 import { isRoot } from "../places.ts";
 import { type Apt, openApt } from "./apt.ts";
@@ -255,7 +256,7 @@ function requireFix(): string {
 
 function notesOf(folder: string): { bytes: number; built: string } {
   try {
-    return JSON.parse(readFileSync(join(folder, "layer.json"), "utf8"));
+    return JSON.parse(readRegularText(join(folder, "layer.json")));
   } catch {
     return { bytes: 0, built: "" };
   }

@@ -15,9 +15,9 @@ import { temporaryFolder } from "../../support/folder.ts";
 import { moduleOf } from "../../support/program.ts";
 import { canBuild } from "./place.ts";
 
-const noneLeft = (mark: string) => expect.poll(() => processesWith(mark), { timeout: 2000, interval: 20 }).toEqual([]);
+const noneLeft = (mark: string) => expect.poll(() => processesWith(mark)).toEqual([]);
 
-describe.skipIf(!canBuild)("a program in a range of ids", { timeout: 10_000 }, () => {
+describe.skipIf(!canBuild)("a program in a range of ids", () => {
   it("[Q-18] that cannot have its ids is an error at once, and nothing of it goes on", async () => {
     const mark = randomUUID();
     const range = { ...rangeOf(), uids: [[0, 0, 0]] as const };
@@ -49,20 +49,24 @@ describe.skipIf(!canBuild)("a program in a range of ids", { timeout: 10_000 }, (
 });
 
 describe.skipIf(!canBuild)("a builder", () => {
-  it("[Q-18] waits for what another one started, also when that one is no more", { timeout: 10_000 }, async () => {
+  it("[Q-18] waits for what another one started, also when that one is no more", async () => {
     const place = join(temporaryFolder(), "packages");
     const left = await asBuilder(place, { range: rangeOf }, async (turn) =>
-      spawn("/bin/sleep", ["1"], { stdio: ["ignore", "ignore", "ignore", turn] }),
+      spawn("/bin/sleep", ["300"], { stdio: ["ignore", "ignore", "ignore", turn] }),
     );
     const events: string[] = [];
     left.on("exit", () => events.push("it ended"));
-    await asBuilder(place, { range: rangeOf, onWait: () => events.push("waiting") }, async () => {});
+    const onWait = () => {
+      events.push("waiting");
+      left.kill();
+    };
+    await asBuilder(place, { range: rangeOf, onWait }, async () => {});
     await expect.poll(() => events).toEqual(["waiting", "it ended"]);
   });
 });
 
 describe("a program of the system", () => {
-  it("ends when the process ends that started it, however that is", { timeout: 10_000 }, async () => {
+  it("ends when the process ends that started it, however that is", async () => {
     const mark = randomUUID();
     const code = `import(${JSON.stringify(moduleOf("sandbox/packages/run"))}).then(({ run }) => run("sh", ["-c", "echo up; sleep 60", ${JSON.stringify(mark)}], { onLine: console.log }))`;
     const host = spawn(process.execPath, ["--no-warnings", "-e", code], { stdio: ["ignore", "pipe", "inherit"] });
@@ -71,7 +75,7 @@ describe("a program of the system", () => {
     await noneLeft(mark);
   });
 
-  it("ends with all that it started when it is called off", { timeout: 10_000 }, async () => {
+  it("ends with all that it started when it is called off", async () => {
     const mark = randomUUID();
     const controller = new AbortController();
     const running = run("sh", ["-c", `sh -c 'echo up; sleep 60' ${mark} & wait`], {
