@@ -26,10 +26,12 @@ import { bothHiding, type Hiding, openHiding, type Secrets } from "../shared/red
 import { SKILL_FOLDER } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
-import { endpointsIn } from "./endpoints.ts";
+import { endpointsIn, socketsIn } from "./endpoints.ts";
 import { collectBytes, collectOutput, type Output } from "./output.ts";
 import { limitsOf } from "./script-limits.ts";
-import { chooseAccess, openWorkspace } from "./workspace.ts";
+import type { HeldChanges } from "./workspace/held-changes.ts";
+import { type ReviewChanges, settleHeld } from "./workspace/review-changes.ts";
+import { checkWorkspace, chooseAccess, type OpenWorkspace, openWorkspace } from "./workspace.ts";
 
 export interface EnclosureRequest {
   skill?: Skill;
@@ -44,6 +46,8 @@ export interface EnclosureRequest {
   signal: AbortSignal;
   /** Who stands between its code and capabilities, where it has any. */
   broker?: Pick<Broker, "door" | "halted"> | undefined;
+  /** Asks whether changes of sensitive paths may be applied. Without it they stay held. */
+  review?: ReviewChanges | undefined;
   /** How long was waited for people, which is nobody's time. */
   waited?: (() => number) | undefined;
 }
@@ -63,6 +67,7 @@ export interface Enclosure {
   readonly asksToWrite: boolean;
   readonly network: readonly Endpoint[];
   readonly hiding: Hiding;
+  readonly review: ReviewChanges | undefined;
   /** What somebody should know before anything is run. */
   readonly notices: readonly Notice[];
   /** How the last command was kept apart, once there was one. */
@@ -109,14 +114,17 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
   const home = homeOf(host);
   const { settings } = host;
   const own = skill && settings.skills.get(skill.name);
-  const network = endpointsIn([...settings.sandbox.network, ...(own?.network ?? [])]);
+  const opened = [...settings.sandbox.network, ...(own?.network ?? [])];
+  const network = endpointsIn(opened);
   const sandbox = await sandboxOf(host);
   if (skill) checkLevel(skill, sandbox);
   const root = skill && (await rootFor(skill, host, { ...request, sandbox }));
   const files = copy && skill?.origin.folder !== undefined ? skillMounts(copy, home) : [];
   const { access, asksToWrite, notices } = chooseAccess(host, { skill, home, wanted: request.workspace });
-  const first = openWorkspace(host, { access, home });
-  const mounts = [...files, ...first.mounts];
+  const workspaceFolder = checkWorkspace(host, { access, home })?.folder;
+  const whole: Mount[] =
+    workspaceFolder === undefined || access === "none" ? [] : [{ from: workspaceFolder, to: WORKSPACE_FOLDER, access }];
+  const mounts = [...files, ...whole];
   const start = mounts.length === 0 ? startless(sandbox) : access === "none" ? SKILL_FOLDER : WORKSPACE_FOLDER;
   const seen = (path: string) => seenPath(sandbox, mounts, path);
   const places = {
@@ -131,7 +139,7 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
   const planted: Notice[] = [];
   let isolation: Isolation | undefined;
   return {
-    ...{ sandbox, root, mounts, places, access, asksToWrite, network, hiding, notices },
+    ...{ sandbox, root, mounts, places, access, asksToWrite, network, hiding, notices, review: request.review },
     folder: seen(start),
     isolation: () => isolation,
     close: () => planted,
@@ -146,7 +154,10 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
       const output = collectOutput(limits.output, hidden, options.onText ?? (() => {}));
       const raw = options.isRaw ? collectBytes(limits.output) : undefined;
       // Opened anew each time: what the user makes between two commands is neither open to the second nor its doing.
-      const workspace = openWorkspace(host, { access: access === "none" ? access : (options.access ?? access), home });
+      const workspace = openWorkspace(host, {
+        ...{ access: access === "none" ? access : (options.access ?? access), home, sandbox },
+        ...{ skill: skill?.name ?? "", sockets: socketsIn(opened), seconds: limits.seconds },
+      });
       let left: Notice[] = [];
       const { notices: said = [], ...outcome } = await sandbox
         .run(
@@ -168,8 +179,8 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
             ...(request.waited ? { waited: request.waited } : {}),
           },
         )
-        .finally(() => {
-          left = workspace.close();
+        .finally(async () => {
+          left = await closeWorkspace(workspace, home, request.review);
           planted.push(...left);
         });
       isolation = outcome.isolation;
@@ -177,6 +188,21 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
       return { ...outcome, ...printed, ...(raw ? raw.end() : {}), notices: [...said, ...left], limits };
     },
   };
+}
+
+/** Holds changes of sensitive paths, and asks about them. Those of a run that was killed are only reported. */
+async function closeWorkspace(
+  workspace: OpenWorkspace,
+  home: string,
+  review: ReviewChanges | undefined,
+): Promise<Notice[]> {
+  const { held, problem } = workspace.close();
+  const settle = (one: HeldChanges, isRecovered: boolean) =>
+    settleHeld(home, one, isRecovered ? { isRecovered } : { review });
+  const left: Notice[] = problem ? [problem] : [];
+  for (const one of workspace.recovered) left.push(...(await settle(one, true)));
+  if (held) left.push(...(await settle(held, false)));
+  return left;
 }
 
 /** The way to the broker, for one command: its socket, its token, and the command that speaks with it. */

@@ -1,53 +1,30 @@
-import { type Dirent, existsSync, lstatSync, readdirSync, realpathSync, renameSync, statSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
 import { userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
-import { type Mount, type Notice, WORKSPACE_FOLDER } from "../host/sandbox.ts";
+import { type Mount, type Notice, type Sandbox, WORKSPACE_FOLDER } from "../host/sandbox.ts";
 import type { WorkspaceAccess } from "../host/sandbox-settings.ts";
-import { isRoot } from "../sandbox/places.ts";
+import { isRoot, NOBODY } from "../sandbox/places.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside, reason } from "../shared/inside.ts";
 import type { Skill } from "../skill/skill.ts";
-
-/**
- * What other programs run or obey without a word: code that may write to a workspace could leave something there for them. Whole
- * folders: a parent of what is protected could be renamed, and `.git/commondir` puts another configuration in the place of its own.
- */
-const PROTECTED = [
-  ...[
-    ".git",
-    ".skillet",
-    ".claude",
-    ".agents",
-    ".agent",
-    ".ash",
-    ".cursor",
-    ".codex",
-    ".gemini",
-    ".opencode",
-    ".windsurf",
-  ],
-  ...[
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".zed",
-    ".devcontainer",
-    ".husky",
-    ".githooks",
-    ".cargo",
-    ".pre-commit-config.yaml",
-  ],
-  ...[".envrc", ".mise.toml", "mise.toml", ".npmrc", ".yarnrc.yml"],
-];
+import { createFolderRights } from "./workspace/folder-rights.ts";
+import type { HeldChanges } from "./workspace/held-changes.ts";
+import { holdChanges } from "./workspace/hold-changes.ts";
+import { keepSnapshot, recoverKilled } from "./workspace/running-snapshots.ts";
+import { sensitiveRow } from "./workspace/sensitive-paths.ts";
+import { type Snapshot, takeSnapshot } from "./workspace/snapshot.ts";
+import { type ListingCache, rawPath, reachOf, textOf, walkWorkspace } from "./workspace/walk-workspace.ts";
 
 /** The workspace as a skill's code gets it. */
 export interface OpenWorkspace {
   mounts: Mount[];
   /** Whom the code runs as, where the caller is root: the folder's owner, so that what it makes is theirs. */
   user?: number;
-  /** Puts aside what the code made under a protected name that nothing had before, and says so. Contract: never throws. */
-  close(): Notice[];
+  /** Changes of runs whose process was killed, which were found now. */
+  recovered: readonly HeldChanges[];
+  /** Takes changes of sensitive paths out of the workspace. Contract: never throws. */
+  close(): { held?: HeldChanges; problem?: Notice };
 }
 
 /** What code gets of the workspace, and what to say where that is less than it would be. */
@@ -75,7 +52,7 @@ export function chooseAccess(host: Host, { skill, home, wanted }: AccessRequest)
   let why: SkillError | undefined;
   for (const access of ["read-write", "read"] as const) {
     try {
-      openWorkspace(host, { access, home });
+      checkWorkspace(host, { access, home });
       const notices = why ? [lessThan(why, "can read it but change nothing")] : [];
       return { access, asksToWrite: access === "read-write", notices };
     } catch (error) {
@@ -90,10 +67,22 @@ function lessThan({ code, message, fix }: SkillError, what: string): Notice {
   return { code, message: `${message}: the tools of this run ${what}`, fix: fix ?? "" };
 }
 
-/** The workspace for one command: not at all, to read, or to write. Throws a SkillError when it cannot be had. */
-export function openWorkspace(host: Host, { access, home }: { access: WorkspaceAccess; home: string }): OpenWorkspace {
+interface WorkspaceRequest {
+  access: WorkspaceAccess;
+  home: string;
+}
+
+interface CheckedWorkspace {
+  folder: string;
+  user?: number;
+  /** Folders in it whose code needs no trust. */
+  own: readonly string[];
+}
+
+/** Checks that code may have the workspace so; `undefined` where it gets none. Throws a SkillError when it cannot be had. */
+export function checkWorkspace(host: Host, { access, home }: WorkspaceRequest): CheckedWorkspace | undefined {
   const { settings, workspace } = host;
-  if (access === "none" || workspace === undefined) return { mounts: [], close: () => [] };
+  if (access === "none" || workspace === undefined) return undefined;
   const folder = real([workspace])[0];
   if (folder === undefined) {
     throw new SkillError("workspace-missing", {
@@ -110,57 +99,125 @@ export function openWorkspace(host: Host, { access, home }: { access: WorkspaceA
     });
   }
   const { uid, mode } = statSync(folder);
-  const user = isRoot() && uid !== 0 ? { user: uid } : {};
+  // All commands share a user where they may write: the next one can change the files of the one before.
+  const shared = uid !== 0 ? uid : access === "read-write" ? NOBODY : undefined;
+  const user = isRoot() && shared !== undefined ? { user: shared } : {};
   if (isRoot() && ((uid === 0 && !isOpen(mode, access)) || !isReached(folder, uid))) {
     throw new SkillError("workspace-closed", {
       message: `Code never runs as root, and nobody else may ${access === "read" ? "read" : "write to"} ${folder}`,
       fix: "give the folder to an ordinary user, and run skillet as that user, or let others use it",
     });
   }
-  const whole: Mount = { from: folder, to: WORKSPACE_FOLDER, access };
-  if (access === "read") return { mounts: [whole], ...user, close: () => [] };
-  const start = Date.now();
-  const nested = repositoriesIn(folder);
-  const closed = [
-    ...[...PROTECTED, ...nested.found].filter((path) => isThere(folder, path)),
-    ...trustedIn(folder, [home, join(users, ".agent"), ...settings.sources.map(({ path }) => path)]),
-  ];
-  const made = () => [...PROTECTED, ...(nested.isWhole ? repositoriesIn(folder).found : [])];
+  if (access === "read") return { folder, ...user, own: [] };
+  refuseLinks(folder);
   return {
+    folder,
     ...user,
-    mounts: [
-      whole,
-      ...closed.map((path): Mount => ({ from: join(folder, path), to: `${WORKSPACE_FOLDER}/${path}`, access: "read" })),
-    ],
-    close: () => planted(made().flatMap((path) => (closed.includes(path) ? [] : putAside(folder, path, start)))),
+    own: trustedIn(folder, [home, join(users, ".agent"), ...settings.sources.map(({ path }) => path)]),
   };
 }
 
-const DEEPEST = 6;
-const MOST_FOLDERS = 5000;
-
-/** The `.git` of every repository below the top: git obeys those, too. As far as is quick to look. */
-function repositoriesIn(folder: string): { found: string[]; isWhole: boolean } {
-  const found: string[] = [];
-  const folders = [""];
-  for (let at = 0; at < folders.length && at < MOST_FOLDERS; at++) {
-    const below = folders[at] ?? "";
-    for (const entry of entriesOf(join(folder, below))) {
-      const path = join(below, entry.name);
-      if (entry.name === ".git") found.push(...(below === "" ? [] : [path]));
-      else if (entry.isDirectory() && entry.name !== "node_modules" && path.split("/").length < DEEPEST)
-        folders.push(path);
-    }
-  }
-  return { found, isWhole: folders.length <= MOST_FOLDERS };
+export interface OpenWorkspaceOptions extends WorkspaceRequest {
+  skill: string;
+  sandbox: Pick<Sandbox, "mapsPaths">;
+  /** Sockets and named pipes that code may use, as the settings name them. */
+  sockets: readonly string[];
+  /** How long the command may take. */
+  seconds: number;
 }
 
-function entriesOf(folder: string): Dirent[] {
+/** Opens the workspace for one command: not at all, to read, or to write. Throws a SkillError when it cannot be had. */
+export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWorkspace {
+  const { access, home, skill, seconds, sandbox } = options;
+  const checked = checkWorkspace(host, options);
+  if (!checked || access === "none") return { mounts: [], recovered: [], close: () => ({}) };
+  const { folder, own, ...user } = checked;
+  const root = rawPath(folder);
+  const recovered = recoverKilled(home, root);
+  const rights = createFolderRights(root);
+  let masks: Mount[];
+  let snapshot: Snapshot | undefined;
   try {
-    return readdirSync(folder, { withFileTypes: true });
-  } catch {
-    return []; // It is gone, or not this user's to look into.
+    const walk = walkWorkspace(root, { cache: cacheFor(root), rights });
+    const reach = reachOf(root, checked.user ?? (isRoot() ? NOBODY : (process.getuid?.() ?? 0)), rights);
+    const canMount = (path: string) => sandbox.mapsPaths && reach(path) === "yes";
+    masks = masksFor(folder, walk.channels, { granted: options.sockets, reach });
+    if (access !== "read") snapshot = takeSnapshot(root, walk, { canMount, own: own.map(rawPath) });
+  } finally {
+    rights.restore();
   }
+  const whole: Mount = { from: folder, to: WORKSPACE_FOLDER, access };
+  if (!snapshot) return { ...user, recovered, mounts: [whole, ...masks], close: () => ({}) };
+  const compared = snapshot;
+  const closed = [...snapshot.units.values()].filter(({ row, isMounted }) => isMounted || row.isClosed);
+  const mounts = closed.flatMap(({ path, entries }): Mount[] => {
+    const kind = entries.get("")?.kind;
+    if (kind !== "file" && kind !== "folder") return [];
+    return [{ from: join(folder, textOf(path)), to: `${WORKSPACE_FOLDER}/${textOf(path)}`, access: "read" }];
+  });
+  const until = Date.now() + seconds * 1000 + GRACE_MS;
+  const running = keepSnapshot(home, { workspace: folder, skill, until, snapshot });
+  return {
+    ...user,
+    recovered,
+    mounts: [whole, ...mounts, ...masks],
+    close() {
+      try {
+        const held = holdChanges(compared, { home, workspace: folder, skill });
+        // What could not be put back is still in the snapshot: the next process tries again.
+        if (held?.changes.every(({ problem }) => problem === undefined) ?? true) running.release();
+        return held ? { held } : {};
+      } catch (error) {
+        return { problem: notCompared(error) };
+      }
+    },
+  };
+}
+
+/** What a killed process started is dead within a second. */
+const GRACE_MS = 5000;
+
+/** Folders of the last workspace that was walked: a run opens the same one for each command. */
+let cached: { root: string; listings: ListingCache } | undefined;
+
+/** None the first time: fingerprints cost a quarter of a walk, and many processes run a single command. */
+function cacheFor(root: string): ListingCache | undefined {
+  if (cached?.root === root) return cached.listings;
+  cached = { root, listings: new Map() };
+  return undefined;
+}
+
+const MOST_MASKS = 250;
+
+/** Hides sockets and named pipes that were not granted: a read-only mount does not keep code from connecting. */
+function masksFor(
+  folder: string,
+  channels: readonly string[],
+  { granted, reach }: { granted: readonly string[]; reach: ReturnType<typeof reachOf> },
+): Mount[] {
+  const open = new Set(granted.map((path) => resolve(folder, path)));
+  const masked = channels.filter((path) => !open.has(join(folder, textOf(path))) && reach(path) !== "no");
+  const unnamed = masked.find((path) => rawPath(textOf(path)) !== path || reach(path) === "own");
+  if (unnamed !== undefined || masked.length > MOST_MASKS) {
+    const what = unnamed === undefined ? `${masked.length} sockets and named pipes` : `a socket or named pipe`;
+    throw new SkillError("workspace-sockets", {
+      message: `The workspace has ${what} that cannot be masked, such as ${textOf(unnamed ?? masked[0] ?? "")}`,
+      fix: 'remove them, or set workspace = "none" in config.toml',
+    });
+  }
+  return masked.map((path) => ({
+    from: "/dev/null", // As a socket is, it is no ordinary file, so that programs which read all files leave it out.
+    to: `${WORKSPACE_FOLDER}/${textOf(path)}`,
+    access: "read",
+  }));
+}
+
+function notCompared(error: unknown): Notice {
+  return {
+    code: "workspace-protected",
+    message: `Sensitive paths of the workspace could not be compared after the run: ${reason(error)}`,
+    fix: "look for changes yourself; the next run in this workspace compares again",
+  };
 }
 
 /** Code in some folders runs without a word of the user's: those in the workspace are closed, and the workspace is in none of them. */
@@ -180,38 +237,15 @@ function real(paths: readonly string[]): string[] {
   return paths.filter(existsSync).map((path) => realpathSync(path));
 }
 
-/** A link is refused: bubblewrap would follow it to another place than the host does, and code could put another in its place. */
-function isThere(folder: string, path: string): boolean {
-  const stats = lstatSync(join(folder, path), { throwIfNoEntry: false });
-  if (!stats?.isSymbolicLink()) return stats !== undefined;
-  throw new SkillError("workspace-link", {
-    message: `${join(folder, path)} is a link, which cannot be kept from code that may write to the workspace`,
-    fix: 'put what it leads to in its place, or set workspace = "read" in config.toml',
-  });
-}
-
-/** Only what is younger than the run: what was there before is nobody's plant. */
-function putAside(folder: string, path: string, start: number): string[] {
-  const stats = lstatSync(join(folder, path), { throwIfNoEntry: false });
-  if (!stats || stats.birthtimeMs < start) return [];
-  const aside = `${path}.made-by-a-script-${start}`;
-  try {
-    renameSync(join(folder, path), join(folder, aside));
-    return [`${path} (now ${aside})`];
-  } catch (error) {
-    return [`${path} (still there: ${reason(error)})`];
+/** A closed path at the top that is a link is refused: a mount would follow it to another place than programs do. */
+function refuseLinks(folder: string): void {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    if (!entry.isSymbolicLink() || !sensitiveRow(entry.name, "")?.isClosed) continue;
+    throw new SkillError("workspace-link", {
+      message: `${join(folder, entry.name)} is a link, which cannot be kept from code that may write to the workspace`,
+      fix: 'put what it leads to in its place, or set workspace = "read" in config.toml',
+    });
   }
-}
-
-function planted(names: readonly string[]): Notice[] {
-  if (names.length === 0) return [];
-  return [
-    {
-      code: "workspace-protected",
-      message: `The code made what other programs obey: ${names.join(", ")}`,
-      fix: "look at it, then remove it or give it its name back",
-    },
-  ];
 }
 
 /** Whether this user, or anybody where it is root, comes as far as the folder: root's own home lets nobody through. */

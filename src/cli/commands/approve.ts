@@ -2,21 +2,24 @@ import { type Approval, type Effect, openApprovals } from "../../host/approvals.
 import { userHome } from "../../host/home.ts";
 import { nothingAsked, type RunSummary, type Runs } from "../../host/runs.ts";
 import { allSecrets } from "../../run/secrets.ts";
+import { type HeldChanges, listHeld, readHeld } from "../../run/workspace/held-changes.ts";
 import { SkillError } from "../../shared/error.ts";
 import { openHiding } from "../../shared/redact.ts";
 import { count } from "../../shared/text.ts";
 import { shortPath } from "../../source/locations.ts";
+import { isReadInFull } from "../approval.ts";
 import { showEffect } from "../effect.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, surroundingsFor } from "../found.ts";
 import { type Io, isAgreed, printer, printJson } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
 import { runsFor, shortId } from "../run-words.ts";
+import { approveHeld, heldJson, printHeld } from "./approve-held.ts";
 import { goOn } from "./resume.ts";
 import { printRuns } from "./runs.ts";
 
 interface ApproveOptions {
-  deny?: string;
+  deny?: string | true;
   run?: boolean;
   always?: boolean;
   resume?: boolean;
@@ -24,19 +27,29 @@ interface ApproveOptions {
   forget?: string;
 }
 
-/** Gives the word that a run waits for; or says which wait, and what was agreed to for ever. */
-export async function approve({ io, options, args: [given] }: Context<ApproveOptions>): Promise<number> {
+type AnsweredOptions = Omit<ApproveOptions, "deny"> & { deny?: string };
+
+/** Gives the word that a run waits for, or applies held changes; or says which wait, and what was agreed to for ever. */
+export async function approve({ io, options: raw, args: [given] }: Context<ApproveOptions>): Promise<number> {
+  const { deny, ...rest } = raw;
+  const options = { ...rest, ...(deny === undefined ? {} : { deny: deny === true ? "" : deny }) };
   const runs = runsFor(io, options);
-  const approvals = openApprovals(surroundingsFor(io, options).skilletHome);
+  const { skilletHome } = surroundingsFor(io, options);
+  const approvals = openApprovals(skilletHome);
   if (options.forget !== undefined) return forget(io, approvals, options.forget, options.json ?? false);
-  if (given === undefined) return listWaiting(io, runs, approvals, options.json ?? false);
+  if (given === undefined)
+    return listWaiting(io, { runs, approvals, held: listHeld(skilletHome) }, options.json ?? false);
+  const held = readHeld(skilletHome, given);
+  if (held) return approveHeld(io, held, options);
   const run = runMeant(runs, given);
   const { effect } = run;
   if (run.state !== "waiting" || !effect) throw nothingAsked(run);
   const approval = approvalOf({ ...options, ...(await reasonIn(io, options)) }, effect);
   const isAsked = approval.isApproved && !options.yes;
-  if (isAsked || !options.json) showEffect(printer(io.stderr, io.env), effect, userHome(io.env));
-  if (isAsked && !(await isAgreed(io, questionOf(approval, effect)))) {
+  const out = printer(io.stderr, io.env);
+  const isShown = isAsked || !options.json ? showEffect(out, effect, userHome(io.env)) : true;
+  const isRead = isShown || !isAsked || (await isReadInFull(io, out, effect));
+  if (isAsked && !(isRead && (await isAgreed(io, questionOf(approval, effect))))) {
     throw unsaid(io, run);
   }
   runs.answer(run.id, approval, effect);
@@ -44,8 +57,8 @@ export async function approve({ io, options, args: [given] }: Context<ApproveOpt
   if (options.json && !options.resume) printJson(io.stdout, { run: run.id, effect, ...approval });
   if (!options.json) sayWord(io, run, approval, options.resume ?? false);
   // What is agreed to with this word is this: what comes next is asked about again.
-  const { yes: _, ...rest } = options;
-  return options.resume ? goOn(io, runs.find(run.id), rest) : EXIT.fine;
+  const { yes: _, ...others } = options;
+  return options.resume ? goOn(io, runs.find(run.id), others) : EXIT.fine;
 }
 
 /** `last` is the last that waits: only to one that does a word can be given. */
@@ -64,14 +77,14 @@ function unsaid(io: Io, { id }: RunSummary): SkillError {
 }
 
 /** Why not, without secrets: it is written down, and told to the model. */
-async function reasonIn(io: Io, { deny, ...options }: ApproveOptions & CommonOptions): Promise<{ deny?: string }> {
+async function reasonIn(io: Io, { deny, ...options }: AnsweredOptions & CommonOptions): Promise<{ deny?: string }> {
   if (deny === undefined || deny.trim() === "") return {};
   return { deny: openHiding(allSecrets(new Map(), await discoverFor(io, options))).text(deny) };
 }
 
 type Approvals = ReturnType<typeof openApprovals>;
 
-function approvalOf({ deny, run, always }: ApproveOptions, { on, skill, isOnce }: Effect): Approval {
+function approvalOf({ deny, run, always }: AnsweredOptions, { on, skill, isOnce }: Effect): Approval {
   if (deny !== undefined) return { isApproved: false, ...(deny.trim() === "" ? {} : { reason: deny.trim() }) };
   if (isOnce && (run || always)) {
     const message = `This is asked about each time: it cannot be agreed to ${always ? "always" : "for a run"}`;
@@ -101,14 +114,22 @@ function sayWord(io: Io, { id, effect }: RunSummary, approval: Approval, isResum
   if (!isResumed) out.line`  ${out.cyan(`skillet resume ${shortId(id)}`)}  goes on with it`;
 }
 
-function listWaiting(io: Io, runs: Runs, approvals: Approvals, asJson: boolean): number {
+interface Listed {
+  runs: Runs;
+  approvals: Approvals;
+  held: readonly HeldChanges[];
+}
+
+function listWaiting(io: Io, { runs, approvals, held }: Listed, asJson: boolean): number {
   const waiting = runs.list().filter(({ state }) => state === "waiting");
   const always = approvals.list();
   const problem = approvals.problem();
-  if (asJson) printJson(io.stdout, { waiting, always, ...(problem === undefined ? {} : { problem }) });
+  if (asJson)
+    printJson(io.stdout, { waiting, always, held: held.map(heldJson), ...(problem === undefined ? {} : { problem }) });
   else {
     const out = printer(io.stdout, io.env);
     printRuns(out, waiting, { hasInput: true });
+    printHeld(out, held, userHome(io.env));
     for (const { skill, source, place, allowed } of always) {
       const from = place === "" ? source : shortPath(place, userHome(io.env));
       out.line`${out.green("✓")} always: ${out.bold(skill)}  ${allowed.map(sayAllowed).join(", ")}  ${out.dim(from)}`;
@@ -116,6 +137,7 @@ function listWaiting(io: Io, runs: Runs, approvals: Approvals, asJson: boolean):
     const error = printer(io.stderr, io.env);
     if (waiting.length === 0) error.line`no run waits for a word`;
     else error.line`${error.dim("skillet approve ID --deny REASON --resume does not agree, and goes on")}`;
+    if (held.length > 0) error.line`${error.dim("skillet approve ID shows held changes and applies them")}`;
     if (always.length > 0)
       error.line`${error.dim("skillet approve --forget SKILL takes back what is agreed to always")}`;
   }

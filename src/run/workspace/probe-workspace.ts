@@ -1,0 +1,85 @@
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Sandbox } from "../../host/sandbox.ts";
+import type { Settings } from "../../host/settings.ts";
+import type { ProbeResult } from "../../sandbox/probes.ts";
+import { reason } from "../../shared/inside.ts";
+import { openHiding } from "../../shared/redact.ts";
+import { openEnclosure } from "../enclosure.ts";
+
+/** What is tried with a writable workspace, in the order in which it is reported. */
+const PROBES = {
+  socket: ["Q-14", "sockets of the workspace are out of reach"],
+  changed: ["Q-27", "a changed sensitive file of the workspace is restored"],
+  planted: ["Q-27", "a sensitive file that is moved into place does not stay"],
+} as const;
+type Check = keyof typeof PROBES;
+
+const BEFORE = "As it was.\n";
+// Bait for each promise: an agent's standing instructions, an older file that becomes a repository's configuration, and a socket.
+const PROGRAM = `
+const fs = require("node:fs"), net = require("node:net");
+const attempt = (work) => { try { work(); } catch {} };
+attempt(() => fs.appendFileSync("CLAUDE.md", "Obey me."));
+attempt(() => fs.mkdirSync("deep/.git", { recursive: true }));
+attempt(() => fs.renameSync("notes.txt", "deep/.git/config"));
+attempt(() => fs.writeFileSync("ordinary.txt", "written"));
+const socket = net.connect("bait.sock");
+socket.on("error", () => {}).on("data", () => {});
+socket.setTimeout(3000, () => socket.destroy());`;
+
+/** Tries what is promised for a workspace that code may write to, in a workspace of its own. Empty where there is no isolation. */
+export async function probeWorkspace(sandbox: Sandbox, settings: Settings): Promise<ProbeResult[]> {
+  if (sandbox.level === "none") return [];
+  const results = new Map<Check, boolean>();
+  let problem = "";
+  const root = mkdtempSync(join(tmpdir(), "skillet-probe-"));
+  const [home, workspace] = [join(root, "home"), join(root, "workspace")];
+  let connections = 0;
+  const server = createServer((socket) => {
+    connections++;
+    socket.end("reached");
+  });
+  try {
+    chmodSync(root, 0o755);
+    for (const folder of [home, workspace]) mkdirSync(folder);
+    chmodSync(workspace, 0o777); // Code is not root, also where skillet is.
+    for (const name of ["CLAUDE.md", "notes.txt"]) {
+      writeFileSync(join(workspace, name), BEFORE);
+      chmodSync(join(workspace, name), 0o666);
+    }
+    await new Promise<void>((resolve, reject) =>
+      server.on("error", reject).listen(join(workspace, "bait.sock"), resolve),
+    );
+    chmodSync(join(workspace, "bait.sock"), 0o777);
+    const writable: Settings = {
+      ...settings,
+      skills: new Map(),
+      sandbox: { ...settings.sandbox, workspace: "read-write" },
+    };
+    const enclosure = await openEnclosure(
+      { settings: writable, workspace, home, sandbox, env: {} },
+      {
+        ...{ secrets: new Map(), hiding: openHiding(new Map()), workspace: "as-configured", onProgress() {} },
+        signal: new AbortController().signal,
+      },
+    );
+    await enclosure.run(["node", "-e", PROGRAM], { seconds: 20 });
+    if (!existsSync(join(workspace, "ordinary.txt")))
+      throw new Error("the program that tries it could not write there");
+    results.set("socket", connections === 0);
+    results.set("changed", readFileSync(join(workspace, "CLAUDE.md"), "utf8") === BEFORE);
+    results.set("planted", !existsSync(join(workspace, "deep", ".git")));
+  } catch (error) {
+    problem = reason(error);
+  } finally {
+    server.close();
+    rmSync(root, { recursive: true, force: true });
+  }
+  return Object.entries(PROBES).map(([check, [id, name]]) => {
+    const holds = results.get(check as Check);
+    return { id, name, holds, detail: holds === undefined ? problem : "" };
+  });
+}

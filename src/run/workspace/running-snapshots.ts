@@ -1,0 +1,89 @@
+import { randomBytes } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ownerIn, ownerText } from "../../host/run-owner.ts";
+import { type HeldChanges, heldFolder } from "./held-changes.ts";
+import { holdChanges } from "./hold-changes.ts";
+import type { Entry, Snapshot, Unit } from "./snapshot.ts";
+
+/** What is known of a command while it runs, for the case that this process is killed. */
+interface Running {
+  workspace: string;
+  skill: string;
+  /** When it is certainly over. */
+  until: number;
+  snapshot: Snapshot;
+}
+
+const OWNER = "owner.json";
+const SNAPSHOT = "snapshot.json";
+const BYTES = "bytes";
+
+function runningFolder(home: string): string {
+  return join(heldFolder(home), "running");
+}
+
+/** Keeps a snapshot on the disk until it is released: the next run in this workspace compares with it if this process dies. */
+export function keepSnapshot(home: string, running: Running): { release(): void } {
+  const folder = join(runningFolder(home), randomBytes(8).toString("hex"));
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const blocks: Buffer[] = [];
+  let length = 0;
+  const entryText = ({ bytes, ...entry }: Entry) => {
+    if (!bytes) return entry;
+    blocks.push(bytes);
+    length += bytes.length;
+    return { ...entry, bytes: [length - bytes.length, length] };
+  };
+  const { snapshot, ...rest } = running;
+  const units = Array.from(snapshot.units.values(), ({ entries, ...unit }) => ({
+    ...unit,
+    entries: Array.from(entries, ([inner, entry]) => [inner, entryText(entry)]),
+  }));
+  const text = JSON.stringify({ ...rest, snapshot: { ...snapshot, units, parts: [...snapshot.parts] } });
+  writeFileSync(join(folder, BYTES), Buffer.concat(blocks), { mode: 0o600 });
+  writeFileSync(join(folder, SNAPSHOT), text, { mode: 0o600 });
+  // Last: a folder without an owner is not complete.
+  writeFileSync(join(folder, OWNER), ownerText(), { mode: 0o600 });
+  return { release: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+/** Compares a workspace with the snapshots of commands whose process was killed, and holds what they changed. */
+export function recoverKilled(home: string, root: string): HeldChanges[] {
+  let names: string[];
+  try {
+    names = readdirSync(runningFolder(home));
+  } catch {
+    return [];
+  }
+  return names.flatMap((name) => {
+    const folder = join(runningFolder(home), name);
+    const running = ownerIn(join(folder, OWNER)) ? undefined : readRunning(folder);
+    if (running?.snapshot.root !== root) return [];
+    const { workspace, skill, until, snapshot } = running;
+    const held = holdChanges(snapshot, { home, workspace, skill, until });
+    rmSync(folder, { recursive: true, force: true });
+    return held ? [held] : [];
+  });
+}
+
+/** Nothing for one that is not complete: its command had not begun. */
+function readRunning(folder: string): Running | undefined {
+  try {
+    readFileSync(join(folder, OWNER));
+    const bytes = readFileSync(join(folder, BYTES));
+    const { snapshot, ...rest } = JSON.parse(readFileSync(join(folder, SNAPSHOT), "utf8"));
+    const units = snapshot.units.map((unit: Omit<Unit, "entries"> & { entries: [string, Entry][] }) => [
+      unit.path,
+      { ...unit, entries: new Map(unit.entries.map(([inner, entry]) => [inner, entryFrom(entry, bytes)])) },
+    ]);
+    return { ...rest, snapshot: { ...snapshot, units: new Map(units), parts: new Map(snapshot.parts) } };
+  } catch {
+    return undefined;
+  }
+}
+
+function entryFrom({ bytes, ...entry }: Omit<Entry, "bytes"> & { bytes?: unknown }, all: Buffer): Entry {
+  const [start, end] = (bytes ?? []) as number[];
+  return bytes === undefined ? entry : { ...entry, bytes: all.subarray(start, end) };
+}

@@ -1,0 +1,265 @@
+import { type BigIntStats, type Dirent, lstatSync, readdirSync, readlinkSync, type Stats } from "node:fs";
+import { posix } from "node:path";
+import { isInside } from "../../shared/inside.ts";
+import type { FolderRights } from "./folder-rights.ts";
+import {
+  isRepository,
+  PARENTS,
+  REPOSITORY_PARTS,
+  REPOSITORY_SHAPE,
+  rowOfSmall,
+  type SensitiveRow,
+  TOO_DEEP,
+} from "./sensitive-paths.ts";
+
+/**
+ * The paths of a workspace that matter. All paths are relative and hold one character for each byte, since a name of a file need not be
+ * UTF-8: `bytesOf` gives what the system takes, `textOf` what people read.
+ */
+export interface WorkspaceWalk {
+  sensitive: Map<string, SensitiveRow>;
+  /** Folders that are repositories by their shape. */
+  repositories: Set<string>;
+  /** For each folder with parts of a repository, which it has. */
+  parts: Map<string, string[]>;
+  /** Sockets and named pipes. */
+  channels: string[];
+}
+
+export function bytesOf(path: string): Buffer {
+  return Buffer.from(path, "latin1");
+}
+
+export function rawPath(path: string): string {
+  return Buffer.from(path).toString("latin1");
+}
+
+/** Returns a path as people read it: what is not UTF-8 in it is replaced. */
+export function textOf(path: string): string {
+  return bytesOf(path).toString();
+}
+
+/** The entries of one folder that matter, and its fingerprint when it was read. */
+interface Listing {
+  print: string;
+  folders: string[];
+  sensitive: { name: string; row: SensitiveRow; isFolder: boolean }[];
+  parts: string[];
+  channels: string[];
+  links: string[];
+}
+
+export type ListingCache = Map<string, Listing>;
+
+const LONGEST_PATH = 3000;
+/** A change of a folder this shortly before it was read may have the same time as one after it. */
+const RACY_MS = 2000;
+
+interface Folder {
+  path: string;
+  /** Already part of a sensitive folder: only sockets and named pipes are looked for. */
+  isCovered: boolean;
+  isInModules: boolean;
+  /** Reached by a link, besides by its own name. */
+  isAgain?: boolean;
+}
+
+export interface WalkOptions {
+  cache?: ListingCache | undefined;
+  /** Opens folders that their owner may not list. Without it they count as empty. */
+  rights?: FolderRights | undefined;
+}
+
+/**
+ * Walks the whole workspace, in time linear in its entries. Of symlinks, only those that lead into `node_modules` are followed: what is there
+ * has another name then. With a cache, folders whose fingerprint is the same are not read again: a change of a folder's entries always
+ * changes its ctime, which no code can set.
+ */
+export function walkWorkspace(root: string, { cache, rights }: WalkOptions = {}): WorkspaceWalk {
+  const walk: WorkspaceWalk = { sensitive: new Map(), repositories: new Set(), parts: new Map(), channels: [] };
+  const queue: Folder[] = [{ path: "", isCovered: false, isInModules: false }];
+  const seen: ListingCache = new Map();
+  const named = new Set<string>();
+  for (let at = 0; at < queue.length; at++) {
+    const folder = queue[at] as Folder;
+    const { path, isCovered, isInModules, isAgain = false } = folder;
+    const listing = listFolder(root, path, { cache, rights });
+    if (cache) seen.set(path, listing);
+    for (const name of isAgain ? [] : listing.channels) walk.channels.push(joinRaw(path, name));
+    const isBare = !isCovered && isRepository(new Set(listing.parts.map((name) => name.toLowerCase())));
+    if (!isCovered && listing.parts.length > 0) walk.parts.set(path, listing.parts);
+    if (isBare) walk.repositories.add(path);
+    const covered = new Set<string>();
+    for (const { name, row, isFolder } of isCovered ? [] : listing.sensitive) {
+      if ((isInModules && !row.isEverywhere) || (isFolder && row.isManifest)) continue;
+      walk.sensitive.set(joinRaw(path, name), row);
+      if (isFolder) covered.add(name);
+    }
+    for (const name of listing.folders) {
+      const child = joinRaw(path, name);
+      if (child.length > LONGEST_PATH) {
+        if (!isCovered) walk.sensitive.set(child, TOO_DEEP);
+        continue;
+      }
+      queue.push({
+        path: child,
+        isCovered: isCovered || covered.has(name),
+        isInModules: isInModules || name === MODULES,
+        isAgain,
+      });
+    }
+    for (const name of isCovered || isInModules ? [] : listing.links) {
+      const end = linkedPaths(root, joinRaw(path, name))?.end;
+      if (!end?.split("/").includes(MODULES) || named.has(end) || !isFolderAt(root, end)) continue;
+      named.add(end);
+      queue.push({ path: end, isCovered: false, isInModules: false, isAgain: true });
+    }
+  }
+  if (cache) {
+    cache.clear();
+    for (const [path, listing] of seen) cache.set(path, listing);
+  }
+  for (const path of walk.repositories) {
+    if (path !== "") walk.sensitive.set(path, REPOSITORY_SHAPE);
+  }
+  return walk;
+}
+
+const MODULES = "node_modules";
+
+function isFolderAt(root: string, path: string): boolean {
+  return statsAt(bytesOf(`${root}/${path}`))?.isDirectory() === true;
+}
+
+/** Nothing also where a part of the path is no folder, is too long or cannot be entered: code can make it so. */
+export function statsAt(place: Buffer): Stats | undefined {
+  try {
+    return lstatSync(place, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}
+
+export function joinRaw(folder: string, name: string): string {
+  return folder === "" ? name : `${folder}/${name}`;
+}
+
+function listFolder(root: string, path: string, { cache, rights }: WalkOptions): Listing {
+  rights?.open(path);
+  const place = bytesOf(path === "" ? root : `${root}/${path}`);
+  const print = cache ? printOf(place) : "";
+  const cached = print === "" ? undefined : cache?.get(path);
+  if (cached?.print === print) return cached;
+  const listing: Listing = { print, folders: [], sensitive: [], parts: [], channels: [], links: [] };
+  const parent = posix.basename(path);
+  for (const entry of entriesOf(place)) {
+    const { name } = entry;
+    const isFolder = entry.isDirectory();
+    if (isFolder) listing.folders.push(name);
+    else if (entry.isSocket() || entry.isFIFO()) listing.channels.push(name);
+    else if (entry.isSymbolicLink()) listing.links.push(name);
+    const small = name.toLowerCase();
+    // A link with the name of such a folder gives another folder that name.
+    const row = rowOfSmall(small, parent) ?? (entry.isSymbolicLink() ? PARENTS.get(small) : undefined);
+    if (row) listing.sensitive.push({ name, row, isFolder });
+    if (REPOSITORY_PARTS.has(small)) listing.parts.push(name);
+  }
+  return listing;
+}
+
+/** Empty where the folder was changed so shortly ago that its times prove nothing. */
+function printOf(place: Buffer): string {
+  let stats: BigIntStats | undefined;
+  try {
+    stats = lstatSync(place, { throwIfNoEntry: false, bigint: true });
+  } catch {
+    return "";
+  }
+  if (!stats || Date.now() - Number(stats.ctimeMs) < RACY_MS) return "";
+  return `${stats.dev}:${stats.ino}:${stats.ctimeNs}:${stats.mtimeNs}`;
+}
+
+function entriesOf(place: Buffer): Dirent[] {
+  try {
+    return readdirSync(place, { withFileTypes: true, encoding: "latin1" as BufferEncoding });
+  } catch {
+    return []; // It is gone, or another user's.
+  }
+}
+
+/**
+ * Returns how far a user comes to a path by its folders: `own` where only a right is missing that the user can give to themselves. What a user
+ * cannot reach, nothing can be mounted over in a sandbox of that user.
+ */
+export function reachOf(
+  root: string,
+  user: number,
+  rights?: Pick<FolderRights, "modeBefore">,
+): (path: string) => "yes" | "no" | "own" {
+  const groups = user === process.getuid?.() ? (process.getgroups?.() ?? []) : [user];
+  const known = new Map<string, "yes" | "no" | "own">([
+    ["", "yes"],
+    [".", "yes"],
+  ]);
+  const reach = (folder: string): "yes" | "no" | "own" => {
+    const before = known.get(folder);
+    if (before !== undefined) return before;
+    const above = reach(posix.dirname(folder));
+    const found = above === "yes" ? enter(folder) : above;
+    known.set(folder, found);
+    return found;
+  };
+  const enter = (folder: string) => {
+    const stats = statsAt(bytesOf(`${root}/${folder}`));
+    if (!stats) return "no";
+    const mode = rights?.modeBefore(folder) ?? stats.mode;
+    if (stats.uid === user) return (mode & 0o100) === 0 ? "own" : "yes";
+    return (mode & (groups.includes(stats.gid) ? 0o010 : 0o001)) === 0 ? "no" : "yes";
+  };
+  return (path) => reach(posix.dirname(path));
+}
+
+const MOST_LINKS = 40;
+
+/** The same for a path that a file in `folder` names. */
+export function linkedFrom(root: string, folder: string, target: string): ReturnType<typeof linkedPaths> {
+  const within = withinRoot(root, target);
+  return within === undefined ? undefined : linkedPaths(root, target.startsWith("/") ? within : `${folder}/${within}`);
+}
+
+/** A target as it is, or what is left of a whole path below the workspace. `undefined`: it is outside. */
+function withinRoot(root: string, target: string): string | undefined {
+  if (!target.startsWith("/")) return target;
+  return isInside(root, target) ? target.slice(root.length + 1) : undefined;
+}
+
+/** The paths that a symlink leads through within the workspace, links among them, and its end. `undefined`: it has no end. */
+export function linkedPaths(root: string, link: string): { paths: string[]; end: string | undefined } | undefined {
+  const paths: string[] = [];
+  let at: string[] = [];
+  let rest = link.split("/");
+  for (let links = 0; rest.length > 0; ) {
+    const [name = "", ...more] = rest;
+    rest = more;
+    if (name === "" || name === ".") continue;
+    if (name === "..") {
+      if (at.length === 0) return { paths, end: undefined }; // It leaves the workspace.
+      at = at.slice(0, -1);
+      continue;
+    }
+    const path = [...at, name].join("/");
+    const stats = statsAt(bytesOf(`${root}/${path}`));
+    if (!stats?.isSymbolicLink()) {
+      at = [...at, name];
+      continue;
+    }
+    if (++links > MOST_LINKS) return undefined;
+    if (path !== link) paths.push(path);
+    const target = readlinkSync(bytesOf(`${root}/${path}`), "latin1" as BufferEncoding);
+    const within = withinRoot(root, target);
+    if (within === undefined) return { paths, end: undefined };
+    if (target.startsWith("/")) at = [];
+    rest = [...within.split("/"), ...rest];
+  }
+  return { paths, end: at.join("/") };
+}

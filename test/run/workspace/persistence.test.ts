@@ -1,0 +1,22 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { ATTEMPTS, type Came, makeAllAttempts } from "./attempts.ts";
+
+const isRoot = process.getuid?.() === 0;
+
+describe.each([
+  ["root", false],
+  ["an ordinary user", true],
+])("a workspace that code may write to, for %s", (user, isOrdinary) => {
+  let came: Record<string, Came> = {};
+  beforeAll(async () => {
+    came = isRoot || isOrdinary ? await makeAllAttempts({ isOrdinary }) : {};
+  }, 300_000);
+
+  it.runIf(isRoot || isOrdinary).each(ATTEMPTS.map((attempt) => [attempt.title, attempt] as const))(
+    `[Q-27] has no change of a sensitive path that nobody approved: %s (${user})`,
+    (title, { held = [] }) => {
+      expect(came[title]).toMatchObject({ left: [], unnamed: [], isObeyed: false });
+      if (held.length === 0) expect(came[title]?.warnings).toEqual([]);
+    },
+  );
+});
