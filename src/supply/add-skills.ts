@@ -5,6 +5,7 @@ import { driftOfCopy } from "../host/lock/drift.ts";
 import type { LockedSkills } from "../host/lock/format.ts";
 import { openOriginals } from "../host/lock/originals.ts";
 import { openStamps } from "../host/lock/stamps.ts";
+import { openSigners } from "../host/signers.ts";
 import { openTrust } from "../host/trust.ts";
 import { mend } from "../install/apply.ts";
 import { defined } from "../shared/defined.ts";
@@ -16,9 +17,10 @@ import { readFolderSkill } from "../source/folder-skill.ts";
 import { locations, type Surroundings } from "../source/locations.ts";
 import { type Addition, planAdd } from "./add.ts";
 import { parseAddress } from "./address.ts";
-import { type Candidate, candidateOf, distinct, prepare, withNotes } from "./candidate.ts";
+import { type Candidate, candidateOf, distinct, outermost, prepare, withNotes } from "./candidate.ts";
 import { fetchOffer, provenanceOf, type Supply } from "./fetch-offer.ts";
 import { change } from "./put.ts";
+import { requireSignatures } from "./signature.ts";
 import { lockedIn, placeFor, type SkillsPlace } from "./skills-place.ts";
 import { inStaging } from "./staging.ts";
 import { type Verified, verifySkill } from "./verify.ts";
@@ -26,12 +28,16 @@ import { type Verified, verifySkill } from "./verify.ts";
 export interface AddSkillsOptions extends Pick<DiscoverOptions, "workspace" | "home" | "env"> {
   /** As `skillet add` takes it. */
   source: string;
-  /** Which of its skills; all of them when left out. */
+  /** Which of its skills; all of them when left out. One inside the folder of another comes with that. */
   names?: readonly string[];
   /** Into the workspace's own folder, in place of the user's. */
   isProject?: boolean;
   /** Whether one that was added from another source gives way. */
   isForced?: boolean;
+  /** Takes only skills that a known signer signed, now and in every update. */
+  requireSignature?: boolean;
+  /** Asks private addresses too that only the source named. */
+  allowPrivate?: boolean;
   /** Asked with all that is to come, before anything is put in its place: whether it may be. */
   agree(coming: readonly Coming[]): boolean | Promise<boolean>;
   signal?: AbortSignal;
@@ -45,21 +51,33 @@ export type Coming = Extract<Addition, { is: "new" | "update" }>;
  * nothing when it was not agreed to. Throws a SkillError when one cannot be added.
  */
 export async function addSkills(options: AddSkillsOptions): Promise<readonly Addition[] | undefined> {
-  const { source, names = [], isProject = false, isForced = false, agree, signal } = options;
+  const {
+    source,
+    names = [],
+    isProject = false,
+    isForced = false,
+    allowPrivate,
+    requireSignature,
+    agree,
+    signal,
+  } = options;
   const around = surroundings(options);
   const place = placeFor(around, isProject);
   if (statOf(place.folder)) mend(place.folder);
   const address = parseAddress(source, { cwd: around.workspace, home: around.home });
   return inStaging(around.skilletHome, async (work) => {
-    const supply = await fetchOffer(address, work, { env: around.env, names, ...defined({ signal }) });
+    const supply = await fetchOffer(address, work, { env: around.env, names, ...defined({ signal, allowPrivate }) });
     const { offer } = supply;
-    const chosen = distinct(names.length > 0 ? names.map((name) => candidateOf(name, offer)) : offer.candidates);
+    const chosen = distinct(
+      names.length > 0 ? names.map((name) => candidateOf(name, offer)) : outermost(offer.candidates),
+    );
     const planning = { supply, place, around, work, locked: lockedIn(place), isForced };
     const { additions, problems } = planAdditions(chosen, planning);
     const [problem] = problems;
     if (problem) throw problem;
     if (chosen.length === 0) throw nothingThere(supply);
-    const coming = additions.filter(isComing);
+    const signers = openSigners(around.skilletHome);
+    const coming = requireSignatures(additions.filter(isComing), { signers, ...defined({ all: requireSignature }) });
     if (coming.length === 0) return additions;
     if (!(await agree(coming))) return undefined;
     change({ place, put: coming.map(({ put }) => put), skilletHome: around.skilletHome });

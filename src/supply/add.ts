@@ -45,7 +45,13 @@ export function planAdd(request: AddRequest): Addition {
   judgeBeside(name, place, locked);
   const put: Put = {
     name,
-    entry: { ...provenance, digest, files, grants: agreedTo(skill) },
+    entry: {
+      ...provenance,
+      digest,
+      files,
+      grants: agreedTo(skill),
+      ...defined({ requireSignature: entry?.requireSignature }),
+    },
     folder,
     originals: [{ files, tree }],
   };

@@ -10,7 +10,8 @@ import { toSkillMd } from "../skill/render.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { CopiedFile } from "../source/digest.ts";
 import { directorySource } from "../source/directory.ts";
-import { readFolderSkill } from "../source/folder-skill.ts";
+import { readFolderSkill, readNestedSkills } from "../source/folder-skill.ts";
+import { isSkillsFolder } from "../source/walk.ts";
 import type { Fetched } from "./contract.ts";
 import { entryPath, foldedName } from "./entry-name.ts";
 import { pluginFolders } from "./plugin-folder.ts";
@@ -48,15 +49,20 @@ const ORIGIN = { scope: "installed", source: "installed" } as const;
 
 /** Finds the skills of a source, as they would be found once they are added. */
 export async function offerOf(fetched: Fetched): Promise<Offer> {
-  const { folder } = fetched;
+  const { folder, address } = fetched;
   const { lost, notes } = copyLinkedSkillFiles(fetched);
   const own = ownSkill(folder);
   if (own?.skill) {
-    const { skill, diagnostics } = own;
-    return { candidates: isMisnamed(skill) ? [] : [{ skill, path: "" }], diagnostics: judged(diagnostics), notes };
+    const { skills, diagnostics } = withNested(own.skill, own.diagnostics);
+    const candidates = skills
+      .filter((skill) => !isMisnamed(skill))
+      .map((skill) => ({ skill, path: pathIn(folder, skill) }));
+    return { candidates, diagnostics: judged(diagnostics), notes };
   }
   const plugin = pluginFolders(folder);
-  const loaded = await Promise.all((plugin?.folders ?? [folder]).map(skillsIn));
+  const isRepository = address.kind === "git" && address.inside === undefined;
+  const hasFlat = (root: string) => !(root === folder && isRepository) && isSkillsFolder(root);
+  const loaded = await Promise.all((plugin?.folders ?? [folder]).map((root) => skillsIn(root, hasFlat(root))));
   const candidates = loaded
     .flatMap(({ skills }) => skills.filter((skill) => !isMisnamed(skill)))
     .map((skill) => ({ skill, path: pathIn(folder, skill) }))
@@ -75,11 +81,27 @@ interface Found {
   diagnostics: readonly Diagnostic[];
 }
 
-/** A folder that is a skill holds that and nothing else: as one file of many it would lose the others. */
-async function skillsIn(root: string): Promise<Found> {
+function withNested(skill: Skill, diagnostics: readonly Diagnostic[]): Found {
+  const nested = readNestedSkills(skill);
+  return { skills: [skill, ...nested.skills], diagnostics: [...diagnostics, ...nested.diagnostics] };
+}
+
+/** Those that are not inside another one: that brings them along. */
+export function outermost(candidates: readonly Candidate[]): Candidate[] {
+  const isIn = (path: string, outer: string) => path !== outer && (outer === "" || path.startsWith(`${outer}/`));
+  const folders = candidates.filter(({ skill }) => skill.origin.form === "folder");
+  return candidates.filter(
+    ({ skill, path }) => skill.origin.parent === undefined || !folders.some((outer) => isIn(path, outer.path)),
+  );
+}
+
+/** A folder that is a skill holds that and those inside it: as one file of many it would lose the others. */
+async function skillsIn(root: string, hasFlat: boolean): Promise<Found> {
   const own = ownSkill(root);
-  if (own?.skill) return { skills: [own.skill], diagnostics: own.diagnostics };
-  const { skills, diagnostics } = await directorySource({ path: root, name: "installed", scope: "installed" }).load();
+  if (own?.skill) return withNested(own.skill, own.diagnostics);
+  const skillsFolders = hasFlat ? [root] : [];
+  const source = directorySource({ path: root, name: "installed", scope: "installed", skillsFolders });
+  const { skills, diagnostics } = await source.load();
   if (!own) return { skills, diagnostics };
   return {
     skills: skills.filter(({ origin }) => origin.file !== own.file),
@@ -121,7 +143,9 @@ function pathIn(root: string, { origin: { form, folder = "", file = "" } }: Skil
 export function candidateOf(name: string, offer: Offer): Candidate {
   const { candidates, diagnostics } = offer;
   const named = candidates.filter(({ skill }) => skill.name === name);
-  const [first] = named.length > 0 ? distinct(named) : candidates.filter(({ path }) => path === name);
+  const plain = named.filter(({ skill }) => skill.origin.parent === undefined);
+  const [first] =
+    named.length > 0 ? distinct(plain.length > 0 ? plain : named) : candidates.filter(({ path }) => path === name);
   if (!first) {
     const names = [...new Set(candidates.map(({ skill }) => skill.name))];
     const broken = diagnostics.find(({ file, severity }) => severity === "error" && file.split(sep).includes(name));

@@ -49,6 +49,8 @@ export interface FetchOptions {
   names?: readonly string[];
   /** Of a site: called with each name that cannot be had, in the place of failing over it. */
   onFailure?(name: string, error: SkillError): void;
+  /** Asks private addresses too that only the source named. */
+  allowPrivate?: boolean;
   signal?: AbortSignal;
 }
 

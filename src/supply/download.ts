@@ -1,5 +1,11 @@
+import { lookup } from "node:dns";
+import { lookup as resolveName } from "node:dns/promises";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { isIP, type LookupFunction } from "node:net";
 import type { ErrorCode } from "../codes/codes.ts";
 import { packageVersion } from "../package.ts";
+import { isPrivate } from "../sandbox/endpoint.ts";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
 import { grouped } from "../shared/text.ts";
@@ -13,6 +19,10 @@ export interface DownloadOptions {
   seconds: number;
   /** Where a redirection may lead: to the same host, or to any that speaks https. */
   redirects: "same-host" | "https";
+  /** The address that the user typed. Defaults to the address itself. A private address is asked only where the user named its origin. */
+  typed?: string | undefined;
+  /** Asks private addresses too that only the source named. */
+  allowPrivate?: boolean | undefined;
   signal?: AbortSignal | undefined;
 }
 
@@ -35,7 +45,7 @@ export async function download(address: string, options: DownloadOptions): Promi
     if (cause instanceof SkillError) throw cause;
     if (signal?.aborted) throw calledOff(signal);
     if (time.aborted) throw failed("download-timeout", address, `took longer than ${seconds} seconds`, TRY_AGAIN);
-    throw failed("download-unreachable", address, `cannot be reached: ${whyOf(cause)}`, TRY_AGAIN, cause);
+    throw failed("download-unreachable", address, `cannot be reached: ${reason(cause)}`, TRY_AGAIN, cause);
   }
 }
 
@@ -43,20 +53,59 @@ const TRY_AGAIN = "check the address and the network, and try again";
 
 async function follow(start: URL, options: DownloadOptions): Promise<Download> {
   if (!isFetchedFrom(start)) throw failed("download-insecure", start.href, "is no https address", ONLY_HTTPS);
+  const typed = new URL(options.typed ?? start);
   let url = start;
   for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
-    const response = await fetch(url, { redirect: "manual", headers: headers(), signal: options.signal ?? null });
-    const location = response.headers.get("location");
-    if (response.status >= 300 && response.status < 400 && location !== null) {
-      await response.body?.cancel();
+    const response = await send(url, typed, options);
+    const { statusCode: status = 0 } = response;
+    const { location } = response.headers;
+    if (status >= 300 && status < 400 && location !== undefined) {
+      response.destroy();
       url = redirected(url, location, options);
       continue;
     }
-    if (response.status === 200) return { bytes: await bodyOf(response, url, options), url: url.href };
-    await response.body?.cancel();
-    throw refused(url, response.status);
+    if (status === 200) return { bytes: await bodyOf(response, url, options), url: url.href };
+    response.destroy();
+    throw refused(url, status);
   }
   throw failed("download-redirect", start.href, `leads on more than ${MOST_REDIRECTS} times`, "give the last address");
+}
+
+/** Sends a request. The name is resolved once: the address that was checked is the one that is connected to. */
+function send(url: URL, typed: URL, { allowPrivate, signal }: DownloadOptions): Promise<IncomingMessage> {
+  const mustBePublic = !allowPrivate && typed.origin !== url.origin;
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  if (mustBePublic && isIP(host) !== 0 && isPrivate(host)) throw privateAddress(url);
+  const resolve: LookupFunction = (name, options, done) => {
+    lookup(name, { ...options, all: true }, (error, found) => {
+      if (!error && mustBePublic && found.some(({ address }) => isPrivate(address))) done(privateAddress(url), []);
+      else if (error || options.all) done(error, found ?? []);
+      else done(null, found[0]?.address ?? "", found[0]?.family);
+    });
+  };
+  const request = url.protocol === "https:" ? requestHttps : requestHttp;
+  return new Promise((received, reject) => {
+    request(url, { lookup: resolve, headers: headers(), ...(signal ? { signal } : {}) })
+      .on("response", received)
+      .on("error", reject)
+      .end();
+  });
+}
+
+/** Throws when an address is private, or a name that stands for one. A name that cannot be resolved here is nobody's address. */
+export async function refusePrivate(url: URL): Promise<void> {
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const found = await resolveName(host, { all: true }).catch(() => []);
+  if (found.some(({ address }) => isPrivate(address))) throw privateAddress(url);
+}
+
+function privateAddress(url: URL): SkillError {
+  return failed(
+    "download-private-address",
+    url.href,
+    "is a private address that the source named, and was not asked",
+    "if you trust the source, allow it with --allow-private-addresses",
+  );
 }
 
 function headers(): Record<string, string> {
@@ -85,10 +134,10 @@ function isFetchedFrom({ protocol, hostname }: URL): boolean {
 }
 
 // What a server compressed on the way would be unpacked before it could be counted: it was asked not to.
-async function bodyOf(response: Response, url: URL, { most }: DownloadOptions): Promise<Buffer> {
-  const encoding = response.headers.get("content-encoding") ?? "identity";
+async function bodyOf(response: IncomingMessage, url: URL, { most }: DownloadOptions): Promise<Buffer> {
+  const encoding = response.headers["content-encoding"] ?? "identity";
   if (encoding.toLowerCase() !== "identity") {
-    await response.body?.cancel();
+    response.destroy();
     throw failed(
       "download-encoding",
       url.href,
@@ -96,16 +145,16 @@ async function bodyOf(response: Response, url: URL, { most }: DownloadOptions): 
       "tell whoever runs it",
     );
   }
-  const told = Number(response.headers.get("content-length") ?? 0);
-  const pieces: Uint8Array[] = [];
+  const told = Number(response.headers["content-length"] ?? 0);
+  const pieces: Buffer[] = [];
   let bytes = 0;
   const tooLarge = () =>
     failed("download-too-large", url.href, `has more than ${grouped(most)} bytes`, "nothing so large is fetched");
   if (told > most) {
-    await response.body?.cancel();
+    response.destroy();
     throw tooLarge();
   }
-  for await (const piece of response.body ?? []) {
+  for await (const piece of response as AsyncIterable<Buffer>) {
     bytes += piece.length;
     if (bytes > most) throw tooLarge();
     pieces.push(piece);
@@ -126,11 +175,6 @@ export function calledOff(signal: AbortSignal): SkillError {
     fix: "nothing of it is left: add it again",
     cause: signal.reason,
   });
-}
-
-/** What Node's "fetch failed" is about. */
-function whyOf(error: unknown): string {
-  return reason(error instanceof Error && error.cause instanceof Error ? error.cause : error);
 }
 
 function failed(code: ErrorCode, address: string, why: string, fix: string, cause?: unknown): SkillError {

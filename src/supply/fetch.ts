@@ -88,9 +88,11 @@ const MOST_LOOKED_AT = 5000;
 
 async function archiveOf(
   { location, inside }: Of<"archive">,
-  { signal }: FetchOptions,
+  { signal, allowPrivate }: FetchOptions,
 ): Promise<Iterable<SourceEntry>> {
-  const bytes = isAbsolute(location) ? bytesAt(location) : (await download(location, { ...ARCHIVE, signal })).bytes;
+  const bytes = isAbsolute(location)
+    ? bytesAt(location)
+    : (await download(location, { ...ARCHIVE, signal, allowPrivate, typed: location })).bytes;
   const entries = readArchive(bytes, location);
   return inside === undefined ? entries : entriesInside(entries, inside);
 }

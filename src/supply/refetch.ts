@@ -5,6 +5,8 @@ import { SkillError } from "../shared/error.ts";
 import type { Surroundings } from "../source/locations.ts";
 import { sayAddress } from "./address.ts";
 import { type Candidate, type Prepared, prepare } from "./candidate.ts";
+import type { Address } from "./contract.ts";
+import { refusePrivate } from "./download.ts";
 import { addressOf, fetchOffer, type Supply } from "./fetch-offer.ts";
 
 /** What the source of a locked skill has now: the skill, or why not. */
@@ -18,6 +20,10 @@ export interface RefetchOptions {
   signal?: AbortSignal;
   /** Whether the very commits are fetched that the lock names, whatever their refs are by now. */
   isPinned?: boolean;
+  /** Asks private addresses too that only a source, or the lock of a workspace, named. */
+  allowPrivate?: boolean;
+  /** Whether the lock is a workspace's, which others write: nobody typed the addresses in it. */
+  isProject?: boolean;
   /** Called before each source. */
   onFetch?(source: string): void;
 }
@@ -47,26 +53,35 @@ interface FetchedAgain extends Supply {
 
 async function supplyOf(
   group: readonly (readonly [string, LockedSkill])[],
-  { around, work, env, signal, isPinned, onFetch }: RefetchOptions,
+  { around, work, env, signal, isPinned, allowPrivate, isProject, onFetch }: RefetchOptions,
 ): Promise<FetchedAgain | SkillError> {
   const [first] = group;
   if (!first) return new SkillError("not-found", { message: "There is nothing to fetch", fix: "" });
   const [, entry] = first;
   try {
     const address = addressOf(entry, around);
+    if (isProject && !allowPrivate) await judgeLocked(address);
     onFetch?.(sayAddress(address));
     const commit = isPinned ? entry.commit : undefined;
     const names = group.map(([name, locked]) => offeredName(name, locked));
     const failures = new Map<string, SkillError>();
     const onFailure = (name: string, error: SkillError) => void failures.set(name, error);
     return {
-      ...(await fetchOffer(address, work, { env, names, onFailure, ...defined({ signal, commit }) })),
+      ...(await fetchOffer(address, work, { env, names, onFailure, ...defined({ signal, commit, allowPrivate }) })),
       failures,
     };
   } catch (error) {
     if (error instanceof SkillError && !signal?.aborted) return error;
     throw error;
   }
+}
+
+/** Throws when a lock that others wrote names a private address: whoever clones a project has not typed it. */
+export async function judgeLocked(address: Address): Promise<void> {
+  const [, host] = address.kind === "git" ? (/^[^/@:]+@([^/:]+):/.exec(address.url) ?? []) : [];
+  const text = address.kind === "folder" ? "" : address.kind === "archive" ? address.location : address.url;
+  const url = URL.parse(host === undefined ? text : `ssh://${host}`);
+  if (url && ["http:", "https:", "ssh:"].includes(url.protocol)) await refusePrivate(url);
 }
 
 /** What a site calls a skill: the folder that it is fetched into. The skill itself may have another name. */

@@ -8,6 +8,7 @@ import { fingerprintOf, fromBase64, publicKeyOf, type Signers } from "../host/si
 import { SkillError } from "../shared/error.ts";
 import { readInside, reason } from "../shared/inside.ts";
 import { isData } from "../skill/data.ts";
+import type { Put } from "./put.ts";
 import { publicKeyIn } from "./signing-key.ts";
 
 /** What a signature is called, in the folder of the skill that is signed: all else in the folder is what it is over. */
@@ -149,4 +150,43 @@ function signable(name: string, all: LockedFiles): LockedFiles {
 
 function unsignable(name: string, why: string, fix: string): SkillError {
   return new SkillError("unsignable", { message: `"${name}" cannot be signed: ${why}`, fix });
+}
+
+/** Describes the signature of a skill, after its name. */
+export function saySignature(state: SignatureState | undefined): string {
+  switch (state?.state) {
+    case "valid":
+      return `is signed by ${state.signer}`;
+    case "unknown-signer":
+      return `names a signer that nobody here knows (${state.key}), so its signature cannot be checked`;
+    case "broken":
+      return `has a signature that does not hold: ${state.why}`;
+    default:
+      return "is not signed";
+  }
+}
+
+/** Refuses a skill that must be signed by a known signer and is not. */
+export function notSigned(name: string, state: SignatureState | undefined): SkillError {
+  return new SkillError("not-signed", {
+    message: `Skill "${name}" ${saySignature(state)}, and nothing was added`,
+    fix: "ask whoever wrote it for a signature, and add their key: skillet signers add NAME KEY",
+  });
+}
+
+/**
+ * Refuses skills that must be signed and are not: all of them with `all`, else those whose lock requires it. Returns them with the requirement
+ * in their lock entry, so that no later update can drop it.
+ */
+export function requireSignatures<Coming extends { name: string; put: Put }>(
+  coming: readonly Coming[],
+  { signers, all = false }: { signers: Pick<Signers, "withKey">; all?: boolean },
+): Coming[] {
+  return coming.map((one) => {
+    const { name, put } = one;
+    if (!all && !put.entry.requireSignature) return one;
+    const state = checkSignature({ folder: put.folder, name, files: put.entry.files, signers });
+    if (state.state !== "valid") throw notSigned(name, state);
+    return { ...one, put: { ...put, entry: { ...put.entry, requireSignature: true } } };
+  });
 }

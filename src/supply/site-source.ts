@@ -6,7 +6,7 @@ import { SkillError } from "../shared/error.ts";
 import { grouped, nearest } from "../shared/text.ts";
 import { readArchive } from "./archive.ts";
 import { type Address, type Fetched, type FetchOptions, SOURCE_LIMITS, type SourceEntry } from "./contract.ts";
-import { download } from "./download.ts";
+import { type DownloadOptions, download } from "./download.ts";
 import { shown } from "./refusal.ts";
 import { readSiteIndex, type SiteSkill, type SiteType } from "./site-index.ts";
 import { type Unpacked, unpack } from "./unpack.ts";
@@ -20,16 +20,17 @@ const ARTIFACT = { most: SOURCE_LIMITS.archive, seconds: 120, redirects: "same-h
 /** Fetches the skills that a site offers, or those of these names, each into a folder of its name. */
 export async function fetchSite(
   address: SiteAddress,
-  { to, names, signal, onFailure }: FetchOptions,
+  { to, names, signal, onFailure, allowPrivate }: FetchOptions,
 ): Promise<Fetched> {
-  const { bytes, url } = await download(address.url, { ...INDEX, signal });
+  const { bytes, url } = await download(address.url, { ...INDEX, signal, allowPrivate });
+  const asking = { ...ARTIFACT, signal, allowPrivate, typed: address.url };
   const { skills, notes } = readSiteIndex(bytes, url);
   const folder = filesFolder(to);
   const links = new Map<string, string>();
   let left = SOURCE_LIMITS.bytes;
   for (const name of names?.length ? new Set(names) : skills.map((skill) => skill.name)) {
     try {
-      const unpacked = await bring(named(name, skills, url), folder, signal);
+      const unpacked = await bring(named(name, skills, url), folder, asking);
       left -= unpacked.bytes;
       for (const [path, target] of unpacked.links) links.set(`${name}/${path}`, target);
       notes.push(...unpacked.notes.map((note) => `${name}: ${note}`));
@@ -53,12 +54,12 @@ function named(name: string, skills: readonly SiteSkill[], url: string): SiteSki
   });
 }
 
-async function bring(skill: SiteSkill, folder: string, signal: AbortSignal | undefined): Promise<Unpacked> {
-  const entries = READ[skill.type](await artifactOf(skill, signal), skill);
+async function bring(skill: SiteSkill, folder: string, asking: DownloadOptions): Promise<Unpacked> {
+  const entries = READ[skill.type](await artifactOf(skill, asking), skill);
   const to = join(folder, skill.name);
   mkdirSync(to, 0o755);
   try {
-    return await unpack(entries, { to, ...defined({ signal }) });
+    return await unpack(entries, { to, ...defined({ signal: asking.signal }) });
   } catch (error) {
     rmSync(to, { recursive: true, force: true }); // Half of it is no skill.
     throw error;
@@ -66,8 +67,8 @@ async function bring(skill: SiteSkill, folder: string, signal: AbortSignal | und
 }
 
 /** Nothing of it is opened before it is known to be what the site says. */
-async function artifactOf({ name, url, sha256 }: SiteSkill, signal: AbortSignal | undefined): Promise<Buffer> {
-  const { bytes } = await download(url, { ...ARTIFACT, signal });
+async function artifactOf({ name, url, sha256 }: SiteSkill, asking: DownloadOptions): Promise<Buffer> {
+  const { bytes } = await download(url, asking);
   const digest = hash("sha256", bytes);
   if (digest === sha256) return bytes;
   throw new SkillError("site-digest", {

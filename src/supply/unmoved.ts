@@ -2,7 +2,7 @@ import type { LockedSkill } from "../host/lock/format.ts";
 import { SkillError } from "../shared/error.ts";
 import { addressOf } from "./fetch-offer.ts";
 import { remoteCommit } from "./git-source.ts";
-import type { RefetchOptions } from "./refetch.ts";
+import { judgeLocked, type RefetchOptions } from "./refetch.ts";
 
 /** So many sources are asked at once. */
 const AT_ONCE = 8;
@@ -13,8 +13,9 @@ const AT_ONCE = 8;
  */
 export async function unmoved(
   entries: readonly (readonly [string, LockedSkill])[],
-  { around, env, signal }: Pick<RefetchOptions, "around" | "env" | "signal">,
+  options: Pick<RefetchOptions, "around" | "env" | "signal" | "allowPrivate" | "isProject">,
 ): Promise<ReadonlySet<string>> {
+  const { around, env, signal, allowPrivate, isProject } = options;
   const groups = [
     ...Map.groupBy(entries, ([, { source, ref, commit }]) => JSON.stringify([source, ref, commit])).values(),
   ];
@@ -22,6 +23,7 @@ export async function unmoved(
     try {
       const address = addressOf(entry, around);
       if (address.kind !== "git" || entry.commit === undefined) return false;
+      if (isProject && !allowPrivate) await judgeLocked(address);
       return (await remoteCommit(address, { env, ...(signal ? { signal } : {}) })) === entry.commit;
     } catch (error) {
       if (error instanceof SkillError && !signal?.aborted) return false; // Why is said when it is fetched.

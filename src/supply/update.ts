@@ -86,11 +86,22 @@ export function planUpdate(request: UpdateRequest): Update {
 }
 
 /** What the lock says then, and what is kept for the next time. */
-function entryOf({ prepared, provenance }: UpdateRequest, tree: Tree, skill: Skill): Pick<Put, "entry" | "originals"> {
+function entryOf(
+  { prepared, provenance, entry: locked }: UpdateRequest,
+  tree: Tree,
+  skill: Skill,
+): Pick<Put, "entry" | "originals"> {
   const files = lockedFilesOf(tree);
   const digest = treeDigest(files);
   const upstream = digest === prepared.digest ? undefined : { digest: prepared.digest, files: prepared.files };
-  const entry = { ...provenance, digest, files, ...defined({ upstream }), grants: agreedTo(skill) };
+  const { requireSignature } = locked;
+  const entry = {
+    ...provenance,
+    digest,
+    files,
+    ...defined({ upstream, requireSignature }),
+    grants: agreedTo(skill),
+  };
   const theirs = upstream ? [{ files: prepared.files, tree: prepared.tree }] : [];
   return { entry, originals: [{ files, tree }, ...theirs] };
 }

@@ -87,6 +87,11 @@ describe("fetching from an address", () => {
     expect(await codeOf({ kind: "folder", path: join(folder, "none") })).toBe("source-missing");
     expect(await codeOf({ kind: "folder", path: join(folder, "notes.md") })).toBe("source-kind");
     expect(await codeOf({ kind: "folder", path: join(folder, "loop") })).toBe("source-unreadable");
+    const { url } = await startSite({
+      "/moved.tgz": (_, response) => response.writeHead(302, { location: "https://169.254.169.254/x.tgz" }).end(),
+    });
+    const moved = codeOf({ kind: "archive", location: `${url}/moved.tgz` });
+    expect(await moved, "[Q-29]").toBe("download-private-address");
     expect(await codeOf({ kind: "archive", location: join(folder, "none.zip") })).toBe("source-missing");
     expect(await codeOf({ kind: "archive", location: join(folder, "x.zip") })).toBe("source-kind");
     expect(await codeOf({ kind: "archive", location: join(folder, "notes.md") })).toBe("archive-unknown");

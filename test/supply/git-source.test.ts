@@ -1,13 +1,14 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { openGit } from "../../src/sandbox/git.ts";
 import type { Address, FetchOptions } from "../../src/supply/contract.ts";
 import { fetchGit, type GitAddress, remoteCommit } from "../../src/supply/git-source.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { addLink, addSubmodule, makeRepository } from "../support/repositories.ts";
 import { type Answer, startFiles, startGitServer, startSite } from "../support/skill-site.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const SKILL = { "skills/greet/SKILL.md": skillText("greet"), "README.md": "# Read me\n" };
 
@@ -264,15 +265,16 @@ describe("a repository that cannot be fetched", () => {
   });
 
   it("is stopped when it says nothing for too long, and when it is called off meanwhile", async () => {
-    const { url } = await startSite({ "/r.git/info/refs?service=git-upload-pack": () => {} });
+    const { url, asked } = await startSite({ "/r.git/info/refs?service=git-upload-pack": () => {} });
     const options = { env: {}, repository: "/dev/null", protocol: "http" } as const;
     const silent = await openGit({ ...options, patience: 0.3 });
     await expect(silent.run(["ls-remote", "--", `${url}/r.git`])).rejects.toMatchObject({ code: "git-timeout" });
-    const signal = AbortSignal.timeout(300);
-    await expect(remoteCommit(at(`${url}/r.git`), { env: {}, signal })).rejects.toMatchObject({
-      code: "fetch-aborted",
-    });
-    await vi.waitFor(() => expect(commandLines().filter((line) => line.includes(url))).toEqual([]));
+    const stop = new AbortController();
+    const before = asked.length;
+    const fetching = remoteCommit(at(`${url}/r.git`), { env: {}, signal: stop.signal });
+    void waitFor(() => asked.length > before).then(() => stop.abort());
+    await expect(fetching).rejects.toMatchObject({ code: "fetch-aborted" });
+    await waitFor(() => expect(commandLines().filter((line) => line.includes(url))).toEqual([]));
   });
 
   it("is called off at once, with all that git started", async () => {

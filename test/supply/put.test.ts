@@ -267,7 +267,7 @@ describe("a change whose process is killed", () => {
     change({ place: one.place, put: [putOf("n", join(next, "n"))], skilletHome: one.home });
     expect(lockIn(one.skillsDir)).toMatchObject({ ...before, n: {} });
     expect(agrees(one)).toBe(true);
-  }, 20_000);
+  });
 });
 
 describe("changes at once", () => {
@@ -281,7 +281,7 @@ describe("changes at once", () => {
     expect(all.map(({ error }) => error)).toEqual([undefined, undefined, undefined, undefined]);
     expect(Object.keys(lockIn(skillsDir) ?? {}).sort()).toEqual(["a", "b", "c", "d", "kept", "x", "z"]);
     expect(readdirSync(skillsDir).sort()).toEqual(["a", "b", "c", "d", "kept", "skills.lock", "x", "z"]);
-  }, 30_000);
+  });
 
   it("of the same skill are one that lands and one that is told", async () => {
     const { root, skillsDir, home } = scene();
@@ -294,5 +294,5 @@ describe("changes at once", () => {
     expect(all.filter(({ error }) => error === undefined)).toHaveLength(1);
     const { source } = lockIn(skillsDir)?.["n"] ?? {};
     expect(readFileSync(join(skillsDir, "n/SKILL.md"), "utf8")).toContain(source);
-  }, 30_000);
+  });
 });

@@ -188,6 +188,35 @@ describe("a download", () => {
     });
   });
 
+  it("[Q-29] asks no private address that only the site names, whatever way it is written", async () => {
+    const inner = await startSite({ "/skills/greet.md": GREET });
+    const { port } = new URL(inner.url);
+    for (const place of [
+      `http://127.0.0.1:${port}/skills/greet.md`,
+      `http://localhost:${port}/skills/greet.md`,
+      `https://localhost:${port}/skills/greet.md`,
+      `https://0x7f.1:${port}/skills/greet.md`,
+      `https://[::1]:${port}/x`,
+      `https://[::ffff:127.0.0.1]:${port}/x`,
+      "https://169.254.169.254/latest/meta-data",
+      "https://10.0.0.7/x",
+      "https://[fd00::1]/x",
+    ]) {
+      expect(await codeOf({ [INDEX_PATH]: siteIndex([greet(place)]) }), place).toBe("download-private-address");
+    }
+    const moved: Answer = to(`http://localhost:${port}/skills/greet.md`);
+    expect(await codeOf({ [INDEX_PATH]: siteIndex([greet("/moved")]), "/moved": moved })).toBe("download-redirect");
+    expect(inner.asked, "it was never asked").toEqual([]);
+  });
+
+  it("[Q-29] asks a private address where the user named its origin, or allowed it", async () => {
+    const inner = await startSite({ "/skills/greet.md": GREET });
+    const index = siteIndex([greet(`${inner.url}/skills/greet.md`)]);
+    expect(await codeOf({ [INDEX_PATH]: index }, { allowPrivate: true })).toBe("none");
+    expect(inner.asked).toEqual(["/skills/greet.md"]);
+    expect(await codeOf({ [INDEX_PATH]: siteIndex([greet()]) }), "its own origin").toBe("none");
+  });
+
   it("is made by https alone where it is not from this machine", async () => {
     const entry = greet("http://example.com/greet.md");
     expect(await codeOf({ [INDEX_PATH]: siteIndex([entry]) })).toBe("download-insecure");
@@ -212,8 +241,7 @@ describe("a download", () => {
     expect(await codeOf({})).toBe("download-missing");
     expect(await codeOf({ [INDEX_PATH]: (_, response) => response.writeHead(500).end("x") })).toBe("download-refused");
     const broken: Answer = (_, response) => {
-      response.writeHead(200, { "content-length": "100" }).write("half");
-      setTimeout(() => response.destroy(), 50);
+      response.writeHead(200, { "content-length": "100" }).write("half", () => response.destroy());
     };
     expect(await codeOf({ [INDEX_PATH]: broken })).toBe("download-unreachable");
     const nobody = fetchSite({ kind: "site", url: "http://127.0.0.1:1/x" }, { to: temporaryFolder(), env: {} });
@@ -221,7 +249,7 @@ describe("a download", () => {
   });
 
   it("is called off while nobody answers", async () => {
-    const signal = AbortSignal.timeout(100);
-    expect(await codeOf({ [INDEX_PATH]: () => {} }, { signal })).toBe("fetch-aborted");
+    const stop = new AbortController();
+    expect(await codeOf({ [INDEX_PATH]: () => stop.abort() }, { signal: stop.signal })).toBe("fetch-aborted");
   });
 });

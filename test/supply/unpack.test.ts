@@ -158,8 +158,8 @@ describe("what is not", () => {
     function* entries() {
       for (; given < 100_000; given++) yield folder("./");
     }
-    setTimeout(() => stop.abort(), 1);
+    setImmediate(() => stop.abort());
     await expect(unpack(entries(), { to: temporaryFolder(), signal: stop.signal })).rejects.toThrow("aborted");
-    expect(given).toBeLessThan(49_000);
+    expect(given).toBeLessThan(2000);
   });
 });

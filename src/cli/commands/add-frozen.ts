@@ -6,7 +6,7 @@ import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import { change, type Put } from "../../supply/put.ts";
 import { type Refetched, refetch } from "../../supply/refetch.ts";
-import { checkSignature } from "../../supply/signature.ts";
+import { checkSignature, notSigned } from "../../supply/signature.ts";
 import { inStaging } from "../../supply/staging.ts";
 import { type Verified, verifySkill } from "../../supply/verify.ts";
 import { EXIT } from "../exit.ts";
@@ -16,7 +16,7 @@ import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { fetching, unlessStopped } from "../supply/fetch.ts";
 import { type LockedPlace, lockedPlace, named, sayNothingAdded } from "../supply/locked-skills.ts";
-import { notSigned, sayProblems, showDrift } from "../supply/words.ts";
+import { sayProblems, showDrift } from "../supply/words.ts";
 import type { AddOptions } from "./add.ts";
 import { verifiedAsJson } from "./verify.ts";
 
@@ -38,17 +38,22 @@ export async function addFrozen({ io, options, args }: Context<AddOptions>): Pro
   const outcome: Outcome = { count: entries.length, wrong, added: [], problems: [] };
   const finish = (more: Partial<Outcome>) => report({ ...outcome, ...more }, { io, options, locked });
   if (wrong.length > 0) return finish({});
-  const signers = options.requireSignature ? openSigners(around.skilletHome) : undefined;
-  const there = signers ? entries.filter(([name]) => !missing.some(([other]) => other === name)) : [];
+  const signers = openSigners(around.skilletHome);
+  const mustBeSigned = ({ requireSignature }: LockedSkill) => options.requireSignature || requireSignature === true;
+  const there = entries.filter(([name, entry]) => mustBeSigned(entry) && !missing.some(([other]) => other === name));
   const unsigned = there.flatMap(([name]) => signed(name, join(place.folder, name), signers));
   if (unsigned.length > 0) return finish({ problems: unsigned });
+  const allowPrivate = options.allowPrivateAddresses ?? false;
   const adding = async (work: string) => {
     const fetched = await fetching(io, "what the lock names", (signal) =>
-      refetch(missing, { around, work, env: io.env, signal, isPinned: true }),
+      refetch(missing, {
+        ...{ around, work, env: io.env, signal, isPinned: true },
+        ...{ allowPrivate, isProject: place.isProject },
+      }),
     );
     const found = missing.map(([name, entry]) => ({ name, ...asLocked(entry, fetched.get(name)) }));
     const problems = found.flatMap(({ name, error, put: one }) =>
-      error ? [{ name, error }] : one ? signed(name, one.folder, signers) : [],
+      error ? [{ name, error }] : one && mustBeSigned(one.entry) ? signed(name, one.folder, signers) : [],
     );
     if (problems.length > 0) return finish({ problems });
     const put = found.flatMap(({ put: one }) => one ?? []);
@@ -59,9 +64,9 @@ export async function addFrozen({ io, options, args }: Context<AddOptions>): Pro
 }
 
 /** What stands against a skill that only a signer may bring. */
-function signed(name: string, folder: string, signers: Signers | undefined): { name: string; error: SkillError }[] {
-  const state = signers && checkSignature({ folder, name, signers });
-  return !state || state.state === "valid" ? [] : [{ name, error: notSigned(name, state) }];
+function signed(name: string, folder: string, signers: Signers): { name: string; error: SkillError }[] {
+  const state = checkSignature({ folder, name, signers });
+  return state.state === "valid" ? [] : [{ name, error: notSigned(name, state) }];
 }
 
 /** What was fetched, if it is what the lock says to the last byte. */

@@ -3,7 +3,7 @@ import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { nothingThere, planAdditions } from "../../supply/add-skills.ts";
 import { parseAddress } from "../../supply/address.ts";
-import { type Candidate, candidateOf, distinct } from "../../supply/candidate.ts";
+import { type Candidate, candidateOf, distinct, outermost } from "../../supply/candidate.ts";
 import { fetchOffer, type Supply } from "../../supply/fetch-offer.ts";
 import { lockedIn } from "../../supply/skills-place.ts";
 import { inStaging } from "../../supply/staging.ts";
@@ -26,6 +26,7 @@ export interface AddOptions {
   show?: boolean;
   requireSignature?: boolean;
   frozen?: boolean;
+  allowPrivateAddresses?: boolean;
 }
 
 /** Adds skills from elsewhere: fetched, looked at, agreed to, put in their place and locked. */
@@ -46,7 +47,10 @@ export async function add(context: Context<AddOptions>): Promise<number> {
   const { around } = found;
   const address = parseAddress(source, { cwd: io.cwd, home: around.home });
   const adding = async (work: string) => {
-    const supply = await fetching(io, source, (signal) => fetchOffer(address, work, { env: io.env, names, signal }));
+    const allowPrivate = options.allowPrivateAddresses ?? false;
+    const supply = await fetching(io, source, (signal) =>
+      fetchOffer(address, work, { env: io.env, names, signal, allowPrivate }),
+    );
     const chosen = await choose(io, supply, names, { found, options });
     const planning = { supply, place, around, work, locked, isForced: options.force ?? false };
     const { additions, problems } = planAdditions(chosen, planning);
@@ -86,16 +90,18 @@ async function choose(io: Io, supply: Supply, names: readonly string[], choosing
   const { candidates } = offer;
   if (names.length > 0) return distinct(names.map((name) => candidateOf(name, offer)));
   sayBroken(io, supply, choosing);
-  const distinctNames = [...new Set(candidates.map(({ skill }) => skill.name))];
   if (candidates.length === 0) throw nothingThere(supply);
-  if (distinctNames.length === 1 || choosing.options.all) return distinct(candidates);
+  const outer = outermost(candidates);
+  const distinctNames = [...new Set(outer.map(({ skill }) => skill.name))];
+  if (distinctNames.length === 1 || choosing.options.all) return distinct(outer);
   if (!io.ask) {
     throw new SkillError("usage", {
       message: `There are ${count(distinctNames.length, "skill")} in it, and none was named`,
       fix: `name some, or say --all: ${someOf(distinctNames)}`,
     });
   }
-  return ask(io, distinct(candidates));
+  const others = candidates.filter((one) => !outer.includes(one) && !distinctNames.includes(one.skill.name));
+  return ask(io, distinct(outer), [...new Map(others.map((one) => [one.skill.name, one])).values()]);
 }
 
 function sayBroken(io: Io, { offer, fetched }: Supply, { found }: Choosing): void {
@@ -108,22 +114,26 @@ function sayBroken(io: Io, { offer, fetched }: Supply, { found }: Choosing): voi
 
 const MOST_OFFERED = 60;
 
-async function ask(io: Io, candidates: readonly Candidate[]): Promise<Candidate[]> {
+/** `inside`: skills in the folders of others, which come with these, and can be added without them. */
+async function ask(io: Io, outer: readonly Candidate[], inside: readonly Candidate[]): Promise<Candidate[]> {
   const out = printer(io.stderr, io.env);
+  const candidates = [...outer, ...inside];
   const shown = candidates.slice(0, MOST_OFFERED);
   const widest = String(shown.length).length;
   const longest = Math.min(32, Math.max(...shown.map(({ skill }) => skill.name.length)));
   for (const [index, { skill }] of shown.entries()) {
     const name = skill.name.padEnd(longest);
     const room = Math.max(20, out.width - widest - name.length - 5);
-    out.line`${String(index + 1).padStart(widest)}  ${out.bold(name)}  ${out.dim(oneLine(skill.description, Math.min(room, 120)))}`;
+    const { parent } = skill.origin;
+    const says = `${parent === undefined ? "" : `(inside ${parent}) `}${skill.description}`;
+    out.line`${String(index + 1).padStart(widest)}  ${out.bold(name)}  ${out.dim(oneLine(says, Math.min(room, 120)))}`;
   }
   const more = candidates.length - shown.length;
   if (more > 0)
     out.line`${out.dim(`… and ${more} more: type their names; skillet add SOURCE --all --dry-run --json has all`)}`;
   for (let left = TRIES; left > 0; left--) {
     const answer = await answerOf(io, "Which? Numbers (1 3-5) or names, or `all`: ");
-    const chosen = answer === "" ? [] : chosenIn(answer, candidates);
+    const chosen = answer === "" ? [] : /^all$/i.test(answer) ? [...outer] : chosenIn(answer, candidates);
     if (typeof chosen === "string") out.line`${out.red("✗")} "${oneLine(chosen, 64)}" is none of them`;
     else if (chosen.length > 0) return chosen;
     else break;
@@ -135,7 +145,6 @@ const TRIES = 3;
 
 /** Those that are meant, in order; the first word that means none. */
 function chosenIn(answer: string, candidates: readonly Candidate[]): Candidate[] | string {
-  if (answer.toLowerCase() === "all") return [...candidates];
   const chosen = new Set<Candidate>();
   for (const word of answer.split(/[\s,]+/).filter((part) => part !== "")) {
     const named = candidates.find(({ skill }) => skill.name === word);

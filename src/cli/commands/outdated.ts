@@ -15,13 +15,19 @@ import { SHORT } from "../supply/origin.ts";
 import { sayProblems } from "../supply/words.ts";
 
 /** Asks the sources of added skills whether what they have is what was added. */
-export async function outdated({ io, options, args }: Context<{ project?: boolean }>): Promise<number> {
+export async function outdated({
+  io,
+  options,
+  args,
+}: Context<{ project?: boolean; allowPrivateAddresses?: boolean }>): Promise<number> {
+  const allowPrivate = options.allowPrivateAddresses ?? false;
   const around = surroundingsFor(io, options);
   const locked = lockedPlace(around, options.project ?? false);
   const entries = named(locked, args);
   const asking = async (work: string) => {
     const { same, fetched } = await fetching(io, "what was added", async (signal) => {
-      const options = { around, work, env: io.env, signal };
+      const { isProject } = locked.place;
+      const options = { around, work, env: io.env, signal, allowPrivate, isProject };
       const same = await unmoved(entries, options);
       const others = entries.filter(([name]) => !same.has(name));
       return { same, fetched: await refetch(others, options) };

@@ -21,6 +21,7 @@ interface UpdateOptions {
   dryRun?: boolean;
   show?: boolean;
   requireSignature?: boolean;
+  allowPrivateAddresses?: boolean;
   conflicts?: "mine" | "theirs";
 }
 
@@ -38,9 +39,10 @@ export async function update({ io, options, args }: Context<UpdateOptions>): Pro
       printJson(io.stdout, { folder: place.folder, isDryRun: options.dryRun ?? false, skills: [], problems: [] });
     return EXIT.fine;
   }
+  const allowPrivate = options.allowPrivateAddresses ?? false;
   const updating = async (work: string) => {
     const fetched = await fetching(io, "what was added", (signal) =>
-      refetch(entries, { around, work, env: io.env, signal }),
+      refetch(entries, { around, work, env: io.env, signal, allowPrivate, isProject: place.isProject }),
     );
     const problems: { name: string; error: SkillError }[] = [];
     const plan = (name: string, entry: LockedSkill, refetched: Refetched | undefined): Addition[] => {

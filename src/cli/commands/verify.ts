@@ -4,7 +4,7 @@ import { openStamps } from "../../host/lock/stamps.ts";
 import { openSigners } from "../../host/signers.ts";
 import { quoted } from "../../policy/trust.ts";
 import { count, grouped } from "../../shared/text.ts";
-import { checkSignature, type SignatureState } from "../../supply/signature.ts";
+import { checkSignature, type SignatureState, saySignature } from "../../supply/signature.ts";
 import type { SkillsPlace } from "../../supply/skills-place.ts";
 import { unlockedIn, type Verified, verifySkill } from "../../supply/verify.ts";
 import { EXIT } from "../exit.ts";
@@ -15,7 +15,7 @@ import type { Context } from "../program.ts";
 import { openWaiting } from "../progress.ts";
 import { signatureAsJson } from "../supply/json.ts";
 import { type LockedPlace, lockedPlace, named } from "../supply/locked-skills.ts";
-import { saySignature, showDrift } from "../supply/words.ts";
+import { showDrift } from "../supply/words.ts";
 import { printHanging } from "../wrap.ts";
 
 interface VerifyOptions {
@@ -41,7 +41,8 @@ export async function verify({ io, options, args }: Context<VerifyOptions>): Pro
       waiting.at(`comparing ${grouped(index + 1)} of ${count(entries.length, "skill")} with the lock`);
       const isEdited = entry.upstream !== undefined;
       const one = { ...verifySkill(place, name, entry, options.full ? undefined : stamps), isEdited };
-      if (!options.requireSignature) return one;
+      // Approved edits of the user break a signature, and are no news.
+      if (!options.requireSignature && !(entry.requireSignature && !isEdited)) return one;
       const folder = join(place.folder, name);
       return { ...one, signature: checkSignature({ folder, name, signers }) };
     });

@@ -14,7 +14,7 @@ import type { Addition } from "../../supply/add.ts";
 import { type Coming, isComing, trustPlaced } from "../../supply/add-skills.ts";
 import { change } from "../../supply/put.ts";
 import { type Tree, writeTree } from "../../supply/read-tree.ts";
-import { checkSignature, type SignatureState } from "../../supply/signature.ts";
+import { checkSignature, requireSignatures, type SignatureState } from "../../supply/signature.ts";
 import { lockedIn, type SkillsPlace } from "../../supply/skills-place.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
@@ -26,7 +26,7 @@ import { answerOf } from "./fetch.ts";
 import { additionAsJson } from "./json.ts";
 import { showComing, showWhole } from "./show.ts";
 import { trustedOnceAgreed } from "./trust.ts";
-import { notSigned, questionOf, sayNames, sayProblems, showConflicts, someOf } from "./words.ts";
+import { questionOf, sayNames, sayProblems, showConflicts, someOf } from "./words.ts";
 
 export interface PutOptions extends CommonOptions {
   project?: boolean;
@@ -53,16 +53,13 @@ interface Putting {
 export async function agreeAndPut(additions: readonly Addition[], putting: Putting): Promise<number> {
   const { io, options, found, place, problems = [] } = putting;
   const out = printer(options.json ? io.stderr : io.stdout, io.env);
-  const coming = additions.filter(isComing);
+  const signers = openSigners(found.home);
+  const coming = requireSignatures(additions.filter(isComing), { signers, all: options.requireSignature ?? false });
   const conflicts = additions.filter((one) => one.is === "conflict");
   const known = {
     locked: lockedIn(place),
     signatures: new Map(coming.map((one) => [one.name, signatureOf(one, found)])),
   };
-  for (const { name } of options.requireSignature ? coming : []) {
-    const state = known.signatures.get(name);
-    if (state?.state !== "valid") throw notSigned(name, state);
-  }
   const report = () => {
     if (!options.json) return;
     const skills = additions.map((one) => additionAsJson(one, known));

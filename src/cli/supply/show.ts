@@ -3,11 +3,12 @@ import type { LockedSkill, LockedSkills } from "../../host/lock/format.ts";
 import { isCode } from "../../host/trust.ts";
 import { type ScanFinding, WEIGHTS } from "../../scan/finding.ts";
 import { scanSkill } from "../../scan/scan.ts";
-import { byText, count, grouped, oneLine } from "../../shared/text.ts";
+import { byText, count, grouped, lookAlikes, oneLine } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { CopiedFile } from "../../source/digest.ts";
+import { sampleFolderIn } from "../../source/nested-skills.ts";
 import type { Coming } from "../../supply/add-skills.ts";
-import { SIGNATURE_FILE, type SignatureState } from "../../supply/signature.ts";
+import { SIGNATURE_FILE, type SignatureState, saySignature } from "../../supply/signature.ts";
 import type { SkillsPlace } from "../../supply/skills-place.ts";
 import { showContents, showDifference } from "../commands/trust-show.ts";
 import type { Printer, Safe } from "../io.ts";
@@ -15,7 +16,7 @@ import { printHanging } from "../wrap.ts";
 import { ASKS, asksOf, manifestIn, newAsksOf } from "./asks.ts";
 import { sayOtherCopies } from "./copies.ts";
 import { SHORT, sayOrigin } from "./origin.ts";
-import { codeIn, keptIn, saySignature, sayWeights, someOf, treeOf } from "./words.ts";
+import { codeIn, keptIn, sayNames, sayWeights, someOf, treeOf } from "./words.ts";
 
 export interface Showing {
   found: Discovered;
@@ -56,11 +57,20 @@ function showNew(out: Printer, one: Coming, showing: Showing): void {
   printHanging(out, "  ", [oneLine(skill.description, 400)], { indent: 2 });
   out.line`  ${out.dim(entry.digest)}`;
   row(out, sayFiles([one]), Object.keys(entry.files));
+  row(out, "skills inside it", nestedIn(entry.files));
   const asks = asksOf(skill);
   for (const what of ASKS) row(out, what, asks[what]);
   if (asks.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
   showNotes(out, one, showing);
   showFindings(out, one.prepared.findings);
+}
+
+/** The folders in a skill's that are found as skills too, once it is added. */
+function nestedIn(files: LockedSkill["files"]): string[] {
+  const folders = Object.keys(files).flatMap((path) =>
+    path.endsWith("/SKILL.md") ? path.slice(0, -"/SKILL.md".length) : [],
+  );
+  return folders.filter((folder) => sampleFolderIn(folder) === undefined);
 }
 
 type Update = Extract<Coming, { is: "update" }>;
@@ -217,6 +227,11 @@ function showNotes(out: Printer, one: Coming, { signatures, found, place }: Show
   if (signature && signature.state !== "none") {
     const paint = signature.state === "valid" ? out.green : out.yellow;
     out.line`  ${paint(`${who}it ${saySignature(signature)}`)}`;
+  }
+  const alike = is === "new" ? lookAlikes(name, found.catalog.names()) : [];
+  if (alike.length > 0) {
+    const note = `${who}its name looks like ${sayNames(alike)}, which you have already: make sure that it is the one you want`;
+    printHanging(out, out.text`  ${out.yellow("!")} `, [note], { indent: 4 });
   }
   const copies = is === "new" ? sayOtherCopies(name, place, found) : undefined;
   if (copies !== undefined) printHanging(out, out.text`  ${out.yellow("!")} `, [`${who}${copies}`], { indent: 4 });

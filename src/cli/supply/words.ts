@@ -1,14 +1,14 @@
 import { type Drift, driftOf } from "../../host/lock/drift.ts";
 import { isCode } from "../../host/trust.ts";
 import { type ScanFinding, WEIGHTS } from "../../scan/finding.ts";
-import { SkillError } from "../../shared/error.ts";
+import type { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import type { Coming } from "../../supply/add-skills.ts";
 import type { Conflict } from "../../supply/merge.ts";
 import { lockedFilesOf } from "../../supply/read-tree.ts";
-import type { SignatureState } from "../../supply/signature.ts";
 import type { Printer } from "../io.ts";
 import { sayNotice } from "../say.ts";
+import { printDiff } from "../wrap.ts";
 
 /** Some names, and how many more there are. */
 export function someOf(names: readonly string[], most = 20): string {
@@ -24,9 +24,7 @@ export function sayWeights(findings: readonly ScanFinding[]): string {
 export function showConflicts(out: Printer, conflicts: readonly Conflict[]): void {
   for (const { path, why, lines } of conflicts) {
     out.line`  ${path}  ${out.red(CONFLICTS[why])}`;
-    for (const line of lines) {
-      out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
-    }
+    printDiff(out, lines);
   }
 }
 
@@ -90,26 +88,6 @@ export function keptIn(one: Coming): string[] {
   if (one.is === "new") return [];
   const [after, theirs] = [lockedFilesOf(one.difference.after), one.prepared.files];
   return driftOf(theirs, after).map(({ path }) => path);
-}
-
-export function saySignature(state: SignatureState | undefined): string {
-  switch (state?.state) {
-    case "valid":
-      return `is signed by ${state.signer}`;
-    case "unknown-signer":
-      return `names a signer that nobody here knows (${state.key}), so its signature cannot be checked`;
-    case "broken":
-      return `has a signature that does not hold: ${state.why}`;
-    default:
-      return "is not signed";
-  }
-}
-
-export function notSigned(name: string, state: SignatureState | undefined): SkillError {
-  return new SkillError("not-signed", {
-    message: `Skill "${name}" ${saySignature(state)}, and nothing was added`,
-    fix: "ask whoever wrote it for a signature, and add their key: skillet signers add NAME KEY",
-  });
 }
 
 /** `3 skills`, or their names where they are few. */

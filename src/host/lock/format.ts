@@ -38,6 +38,8 @@ export interface LockedSkill {
   upstream?: { digest: string; files: LockedFiles };
   /** What of it was agreed to, in order. What it is given beside that, values and capabilities, is the configuration's to say. */
   grants: readonly Grant[];
+  /** Whether it was added with `--require-signature`: an update must be signed by a known signer too. */
+  requireSignature?: true;
 }
 
 export const GRANTS = ["instructions", "packages", "scripts", "toolsets"] as const;
@@ -69,7 +71,7 @@ export function parseLock(text: string): Record<string, LockedSkill> {
   }
   const { skills } = value;
   if (!isData(skills)) throw unreadable("it has no skills");
-  const read: Record<string, LockedSkill> = Object.create(null); // A skill may be called `__proto__`.
+  const read: Record<string, LockedSkill> = Object.create(null); // A skill may be called `constructor`.
   for (const [name, entry] of Object.entries(skills)) read[name] = lockedSkill(name, entry);
   return read;
 }
@@ -92,6 +94,7 @@ function lockedSkill(name: string, entry: unknown): LockedSkill {
     files,
     ...(upstream === undefined ? {} : { upstream: tree(upstream, `what came from the source of ${where}`) }),
     grants: GRANTS.filter((grant) => grants.includes(grant)),
+    ...(entry["requireSignature"] === true ? { requireSignature: true as const } : {}),
   };
 }
 

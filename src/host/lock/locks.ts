@@ -1,9 +1,9 @@
-import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from "node:fs";
+import { lstatSync } from "node:fs";
 import { basename, dirname, sep } from "node:path";
 import { clock } from "../../shared/clock.ts";
 import { SkillError } from "../../shared/error.ts";
 import { codeOf, reason } from "../../shared/inside.ts";
-import { grouped } from "../../shared/text.ts";
+import { readRegularText } from "../../shared/regular-file.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { SkillCopy } from "../../source/digest.ts";
 import { type Drift, driftIn, driftOfCopy } from "./drift.ts";
@@ -102,8 +102,9 @@ export function openLocks(skilletHome: string): Locks {
 }
 
 /** A skill's folder as it was found, and where that leads, which is another one where it is a link. Nothing for what is never locked. */
-export function placeIn({ origin: { scope, folder, file } }: Skill): SkillPlace | undefined {
-  if (folder === undefined || scope === "bundled" || scope === "integration") return undefined;
+export function placeIn({ origin: { scope, folder, file, parent } }: Skill): SkillPlace | undefined {
+  // A lock in the folder of a skill is one of its files: nothing is locked by it.
+  if (folder === undefined || parent !== undefined || scope === "bundled" || scope === "integration") return undefined;
   const found = file === undefined ? folder : dirname(file);
   const isLink = found !== folder && (lstatSync(found, { throwIfNoEntry: false })?.isSymbolicLink() ?? false);
   return { found, folder, isLink };
@@ -181,20 +182,10 @@ function lockFileIn(folder: string): string {
   return `${folder}${sep}${LOCK_FILE}`;
 }
 
-// A link would be written through, or read from where nobody meant to: skillet makes none. A pipe is not waited for.
-const READ = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
-
+// A link would be written through, or read from where nobody meant to: skillet makes none.
 function textOf(file: string): string {
   if (lstatSync(file).isSymbolicLink()) throw new Error("it is a link");
-  const fd = openSync(file, READ);
-  try {
-    const stats = fstatSync(fd);
-    if (!stats.isFile()) throw new Error("it is no file");
-    if (stats.size > LARGEST_LOCK) throw new Error(`it is larger than ${grouped(LARGEST_LOCK)} bytes`);
-    return readFileSync(fd, "utf8");
-  } finally {
-    closeSync(fd);
-  }
+  return readRegularText(file, { limit: LARGEST_LOCK, refusesLinks: true });
 }
 
 /** In a folder that may not be looked into no skill is found either. */

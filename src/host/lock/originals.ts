@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { shortHash } from "../../shared/hash.ts";
+import { readRegularFile } from "../../shared/regular-file.ts";
 import { byText } from "../../shared/text.ts";
 import type { CopiedFile } from "../../source/digest.ts";
 import type { LockedFile, LockedFiles } from "./format.ts";
@@ -31,7 +32,8 @@ export function openOriginals(skilletHome: string): Originals {
       const draft = `${file}.${crypto.randomUUID()}`;
       try {
         mkdirSync(all, { recursive: true, mode: 0o700 });
-        writeFileSync(needOf(digest, folder), "", { mode: 0o600 });
+        const need = needOf(digest, folder);
+        if (!existsSync(need)) writeFileSync(need, "", { mode: 0o600 });
         if (statSync(file, { throwIfNoEntry: false })?.size === sizeOf(files)) return;
         writeFileSync(draft, Buffer.concat(pathsOf(files).map(bytesOf)), { flag: "wx", mode: 0o600 });
         renameSync(draft, file);
@@ -41,7 +43,7 @@ export function openOriginals(skilletHome: string): Originals {
     },
     read(files) {
       try {
-        return taken(readFileSync(fileOf(treeDigest(files))), files);
+        return taken(readRegularFile(fileOf(treeDigest(files)), { refusesLinks: true }), files);
       } catch {
         return undefined; // It was never kept, or was taken away to make room.
       }

@@ -1,6 +1,7 @@
-import { appendFileSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { shortHash } from "../../shared/hash.ts";
+import { readRegularText } from "../../shared/regular-file.ts";
 import type { LockedFiles } from "./format.ts";
 import { sha256 } from "./tree.ts";
 
@@ -63,7 +64,7 @@ function readStamps(file: string): Map<string, string> {
       rmSync(file, { force: true });
       return known;
     }
-    lines = readFileSync(file, "utf8").split("\n");
+    lines = readRegularText(file, { limit: LARGEST, refusesLinks: true }).split("\n");
   } catch {
     return known;
   }

@@ -20,7 +20,7 @@ import { treeOf } from "../../../src/host/lock/tree.ts";
 import { verifySkill } from "../../../src/supply/verify.ts";
 import { makePipe } from "../../bad-input/pipe.ts";
 import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
-import { entryFor } from "./scene.ts";
+import { entryFor, settle } from "./scene.ts";
 
 const FILES = {
   "SKILL.md": skillText("x"),
@@ -29,9 +29,6 @@ const FILES = {
   "scripts/go.sh": "echo go",
   "node_modules/left/index.js": "0",
 };
-
-/** Lets the clock tick, so that what is there counts as settled. */
-const tick = () => new Promise((resolve) => setTimeout(resolve, 60));
 
 type Change = (folder: string) => void;
 const KINDS: readonly [title: string, change: Change, drift: Drift[]][] = [
@@ -170,7 +167,7 @@ describe("a skill that is not as its lock says", () => {
       utimesSync(join(folder, path), 1000, 1000); // Whole seconds, which can be put back as they were.
     }
     const entry = entryFor(folder);
-    await tick();
+    await settle(folder, entry);
     const stamps = openStamps(root);
     expect(stateOfFolder(folder, entry, stamps)).toEqual({ is: "as-locked", entry });
     change(folder);
@@ -202,7 +199,7 @@ describe("a skill that is not as its lock says", () => {
     writeFiles(folder, FILES);
     mkdirSync(join(folder, "empty"));
     const entry = entryFor(folder);
-    await tick();
+    await settle(folder, entry);
     const stamps = openStamps(root);
     expect(stateOfFolder(folder, entry, stamps).is).toBe("as-locked");
     writeFileSync(join(folder, "empty/evil.sh"), "");

@@ -1,6 +1,5 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { printLock } from "../../../src/host/lock/format.ts";
 import { openLocks, readLock, saySource } from "../../../src/host/lock/locks.ts";
@@ -8,6 +7,7 @@ import { lockedFile, sorted, treeDigest } from "../../../src/host/lock/tree.ts";
 import { readFolderSkill } from "../../../src/source/folder-skill.ts";
 import { skillText, temporaryFolder, writeFiles } from "../../support/folder.ts";
 import { sketch } from "../../support/skills.ts";
+import { waitFor } from "../../support/wait-for.ts";
 import { entryFor, lockAll } from "./scene.ts";
 
 function scene() {
@@ -36,13 +36,11 @@ describe("the locks of folders of skills", () => {
     const skill = skillAt(folder);
     for (let round = 0; round < 20; round++) {
       writeFileSync(file, texts[0] ?? "");
-      await sleep(25);
-      expect(locks.stateOf(skill).is, `round ${round}`).toBe("as-locked");
+      await waitFor(() => locks.stateOf(skill).is === "as-locked");
       writeFileSync(file, texts[0] ?? "");
       locks.stateOf(skill);
       writeFileSync(file, texts[1] ?? "");
-      await sleep(25);
-      expect(locks.stateOf(skill).is, `round ${round}`).toBe("changed");
+      await waitFor(() => locks.stateOf(skill).is === "changed");
     }
   });
 

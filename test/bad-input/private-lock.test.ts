@@ -1,0 +1,39 @@
+import { chmodSync, chownSync, readdirSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { printLock } from "../../src/host/lock/format.ts";
+import { treeDigest } from "../../src/host/lock/tree.ts";
+import { temporaryFolder } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
+import { startSite } from "../support/skill-site.ts";
+import { skilletProcess } from "../support/skillet-process.ts";
+
+const FILES = { "SKILL.md": { mode: "644", size: 1, sha256: `sha256:${"0".repeat(64)}` } };
+const COMMANDS = ["outdated", "update --yes", "add --frozen"] as const;
+const SOURCES = ["/x.zip", "/repository.git", "/"] as const;
+
+describe.each([
+  ["root", false],
+  ["an ordinary user", true],
+] as const)("the lock of a project that %s cloned", (_, isOrdinary) => {
+  it.each(COMMANDS)("[Q-29] that names addresses of this machine: %s asks none", async (written) => {
+    const command = written.split(" ");
+    const site = await startSite({});
+    for (const path of SOURCES) {
+      const entry = { source: `${site.url}${path}`, digest: treeDigest(FILES), files: FILES, grants: [] };
+      const commit = path.endsWith(".git") ? { commit: "0".repeat(40) } : {};
+      const lock = printLock({ x: { ...entry, ...commit } });
+      const root = realpathSync(temporaryFolder({ "home/readme": "", "project/.agents/skills/skills.lock": lock }));
+      const files = readdirSync(root, { recursive: true, encoding: "utf8" }).map((file) => join(root, file));
+      chmodSync(root, 0o755);
+      if (isOrdinary && process.getuid?.() === 0)
+        for (const file of [root, ...files]) chownSync(file, ORDINARY_USER, ORDINARY_USER);
+      const starting = { cwd: join(root, "project"), env: { HOME: join(root, "home") }, isOrdinary };
+      const { stderr, stdout } = await skilletProcess([...command, "--project"], starting);
+      expect(site.asked).toEqual([]);
+      expect(stderr + stdout).toContain("--allow-private-addresses");
+      await skilletProcess([...command, "--project", "--allow-private-addresses"], starting);
+      expect(site.asked.splice(0).length).toBeGreaterThan(0);
+    }
+  });
+});
