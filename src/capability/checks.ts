@@ -61,6 +61,8 @@ const TOO_LARGE = "Invalid input: it is larger than 256 KiB";
 /** Why a capability is not for this run: it did not declare it, was not given it, or its caller may not have it. */
 export function notFor({ run, capabilities }: Scene, id: string): (Answer & { ok: false }) | undefined {
   const { skill, caller } = run;
+  const revoked = run.revoked?.();
+  if (revoked) return refused(revoked.code, revoked.message, "tell the user");
   const declared = skill.manifest.capabilities;
   // Whether there is such a one is not told: for this skill there is none.
   if (!declared.includes(id)) {

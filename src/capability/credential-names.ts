@@ -1,6 +1,6 @@
 /** Names whose value is a credential whatever it looks like, without what stands between their words; what stands before them does not matter. */
 const ENDINGS =
-  /(?:(?:access|refresh|id|auth|oauth|bearer|session|security|api|sas|xsrf|csrf|personal|private|bot)token|secret|password|passwd|passphrase|apikey|privatekey|secretkey|accesskey|signingkey|encryptionkey|authorization|cookie|bearer|credential|connectionstring|devicecode|accountkey)s?$/;
+  /(?:(?:access|refresh|id|auth|oauth|bearer|session|security|api|sas|xsrf|csrf|personal|private|bot)token|secret|password|passwd|passphrase|passcode|otp|mnemonic|seedphrase|apikey|privatekey|secretkey|accesskey|signingkey|encryptionkey|authorization|cookie|bearer|credential|connectionstring|devicecode|accountkey)s?$/;
 
 /** `next_page_token` is none, and most others that end so are. */
 const TOKENS = /tokens?$/;
@@ -11,11 +11,15 @@ const NO_TOKENS =
 const AROUND =
   /^(?:id|name|type|kind|scopes?|token_type|account|email|user|username|login|host|region|status|description|label|client_id|(?:.*_)?(?:at|in|on|url|uri|count|hint|expiry|expires))$/;
 
-/** What a name says of its value: that it is a credential, that it may be one if it looks like it, or something about one. */
-export function nameSays(name: string): "credential" | "token" | "around" | undefined {
+/**
+ * What a name says of its value: that it is a credential, that it may be one if it looks like it, or something about one. `pwd` is a password or
+ * a working directory.
+ */
+export function nameSays(name: string): "credential" | "token" | "pwd" | "around" | undefined {
   if (name.length > LONGEST_NAME) return undefined;
   const words = name.replace(/[^A-Za-z0-9]+/g, "").toLowerCase();
   if (ENDINGS.test(words)) return "credential";
+  if (words.endsWith("pwd")) return "pwd";
   if (TOKENS.test(words) && !NO_TOKENS.test(words)) return "token";
   return AROUND.test(snake(name)) ? "around" : undefined;
 }
@@ -61,8 +65,20 @@ const LOOKS: readonly Look[] = [
     pattern:
       /(?<![A-Za-z0-9])(?:[rs]k_(?:live|test)_[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{36}|hf_[A-Za-z0-9]{30,}|pypi-[\w-]{40,}|AGE-SECRET-KEY-1[A-Z0-9]{50,})/g,
   },
+  // SendGrid, DigitalOcean, Telegram, Discord (bots and webhooks), Slack webhooks, Shopify, Twilio, Mailgun, Square, Linear, Notion, Databricks, Doppler.
+  { pattern: /(?<![A-Za-z0-9])SG\.[\w-]{16,}\.[\w-]{16,}/g },
+  { pattern: /(?<![A-Za-z0-9])do[opr]_v1_[0-9a-f]{40,}/g },
+  { pattern: /(?<![A-Za-z0-9])\d{8,10}:AA[\w-]{30,}/g },
+  { pattern: /(?<![\w-])[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,}(?![\w-])/g },
+  { pattern: /(?<=discord(?:app)?\.com\/api\/webhooks\/\d{5,25}\/)[\w-]{40,}/g },
+  { pattern: /(?<=hooks\.slack\.com\/(?:services|workflows)\/)[\w/-]{20,}/g },
+  {
+    pattern:
+      /(?<![A-Za-z0-9])(?:shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|SK[0-9a-f]{32}|key-[0-9a-f]{32}|sq0(?:atp|csp)-[\w-]{22,}|lin_api_[A-Za-z0-9]{32,}|(?:secret|ntn)_[A-Za-z0-9]{40,}|dapi[0-9a-f]{32}|dp\.[a-z]{2,4}\.[A-Za-z0-9]{40,})/g,
+  },
   { pattern: /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?/g },
   { pattern: /\bBearer[ \t]{1,4}[\w.~+/=-]{6,}/gi, isOne: (text) => text.length > 40 || /\d/.test(text) },
+  { pattern: /\bBasic[ \t]{1,4}[A-Za-z0-9+/]{6,}={0,2}/g, isOne: isBasicLogin },
   {
     pattern: /\bAuthorization\\{0,4}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,4}["']?[A-Za-z]{1,20}[ \t]{1,4}[^\s"'\\,;]{6,}/gi,
     // People write of authorizations too: "Authorization: please confirm".
@@ -73,8 +89,20 @@ const LOOKS: readonly Look[] = [
       /\b(?:access_?token|refresh_?token|id_?token|session_?token|client_?secret|api_?key|private_?key|account_?key)\\{0,4}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,4}["']?[^\s"'\\&,;<>(){}[\]]{8,}/gi,
     isOne: (text) => !IN_CODE.test(text) && (/\d/.test(text) || text.length > 40),
   },
+  // A password in JSON, YAML, a query or a shell line inside a text.
+  {
+    pattern:
+      /\b[a-z_-]{0,20}(?:password|passwd|pwd|passphrase)\\{0,4}["']?[ \t]{0,4}[:=][ \t]{0,4}(?:\\{0,4}["'][^"'\\]{1,200}|[^\s"'\\&,;<>(){}[\]]{6,})/gi,
+    isOne: (text) => !IN_CODE.test(text) && (/["'][^"']*$/.test(text.replace(/^[^:=]*/, "")) || /\d/.test(text)),
+  },
   { pattern: /(?<=:\/\/)[^\s/:@?#]{0,100}:[^\s/@?#]{1,256}(?=@)/g },
 ];
+
+/** `Basic dXNlcjpwYXNz`: a user and a password in base64, and not "Basic Information". */
+function isBasicLogin(text: string): boolean {
+  const login = Buffer.from(text.replace(/^Basic[ \t]+/, ""), "base64").toString("latin1");
+  return /^[\x20-\x7e]*:[\x20-\x7e]*$/.test(login);
+}
 
 /** `accessToken: process.env.ACCESS_TOKEN`: says where one is, not which. */
 const IN_CODE = /[:=][ \t]*(?:[A-Za-z_$]+\d{0,2}\??\.)+[A-Za-z_$]+\d{0,2}$/;

@@ -57,7 +57,10 @@ export function secretsOf(...credentials: readonly (Credential | undefined)[]): 
     if (typeof value === "string") {
       const says = nameSays(name);
       const isSecret =
-        says === "credential" || says === "token" || (says !== "around" && value.length >= SHORTEST_UNNAMED);
+        says === "credential" ||
+        says === "token" ||
+        says === "pwd" ||
+        (says !== "around" && value.length >= SHORTEST_UNNAMED);
       if (isSecret && !harmless.has(value)) found.set(path, value);
     } else if ((isData(value) || Array.isArray(value)) && depth < DEEPEST) {
       for (const [key, one] of Object.entries(value)) {
@@ -95,11 +98,13 @@ function hidingOf(secrets: Secrets): Hiding {
 type Under = (text: string) => boolean;
 const never: Under = () => false;
 const always: Under = (text) => text !== "";
+const notPath: Under = (text) => text !== "" && !/^(?:[/~]|[A-Za-z]:\\)/.test(text);
 
 /** What stands below a name for a credential is one too, but for what says something about it. */
 function underName(name: string, above: Under): Under {
   const says = nameSays(name);
   if (says === "credential") return always;
+  if (says === "pwd") return notPath;
   if (says === "token") return above === always ? always : looksDrawn;
   return says === "around" ? never : above;
 }

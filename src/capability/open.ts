@@ -5,7 +5,7 @@ import type { ProviderSettings } from "../host/capability-settings.ts";
 import { skilletHome, userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import { resolved } from "../host/reference.ts";
-import { NO_SETTINGS } from "../host/settings.ts";
+import { NO_SETTINGS, revisionOf, type Settings } from "../host/settings.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { reason } from "../shared/inside.ts";
@@ -30,30 +30,23 @@ export interface CapabilityOptions extends Partial<Pick<Host, "settings" | "home
 /** The capabilities that the configuration wires, and the embedding program. Nothing is started before it is asked. */
 export function openCapabilities(options: CapabilityOptions = {}): Capabilities {
   const { settings = NO_SETTINGS, env = process.env, home = skilletHome(env) } = options;
-  const place = { home, env };
   const own = new Map((options.providers ?? []).map((provider) => [provider.namespace, provider]));
-  const wired = new Map<string, Wired>();
-  const ofSkills = new Map<string, Wired>();
-  for (const [name, { provider: said }] of settings.skills) {
-    if (!said || said.enabled === false) continue;
-    const namespace = said.namespace ?? name;
-    // What the general table says of it too holds over its own, and both over a preset.
-    const general = settings.providers.get(namespace) ?? {};
-    const whole = { ...presetOf(namespace)?.settings, ...defined(said), ...defined(general) };
-    if (whole.enabled !== false) ofSkills.set(name, wiring(namespace, whole, place));
-  }
-  const owned = new Set(Array.from(ofSkills.values(), ({ provider }) => provider.namespace));
-  for (const [namespace, said] of generalTables(settings, owned)) {
-    if (said.enabled !== false) wired.set(namespace, wiring(namespace, said, place));
-  }
+  let wirings: Wirings | undefined;
+  // The settings may follow their files: a revocation applies at the next call.
+  const now = () => {
+    const revision = revisionOf(settings);
+    if (wirings?.settings !== revision) wirings = wireAll(revision, { home, env }, wirings);
+    return wirings;
+  };
   const wiredFor = (id: string, skill?: Skill): Wired | undefined => {
+    const { general, ofSkills } = now();
     const namespace = namespaceOf(id);
     const mine = skill && ofSkills.get(skill.name);
     if (mine?.provider.namespace === namespace) return mine;
-    return wired.get(namespace) ?? [...ofSkills.values()].find(({ provider }) => provider.namespace === namespace);
+    return general.get(namespace) ?? [...ofSkills.values()].find(({ provider }) => provider.namespace === namespace);
   };
   let audit: Audit | undefined = options.audit;
-  let vault: Vault | undefined = options.vault;
+  let opened: { passphraseFile: string | undefined; vault: Vault } | undefined;
   return {
     providerOf: (id, skill) => own.get(namespaceOf(id)) ?? wiredFor(id, skill)?.provider,
     isVisible(id, caller, skill) {
@@ -64,18 +57,62 @@ export function openCapabilities(options: CapabilityOptions = {}): Capabilities 
       const isChat = allowChatIds.length === 0 || allowChatIds.includes(caller.chatId ?? "");
       return chatTypes.includes(caller.chatType) && isChat;
     },
-    isGranted: options.isGranted ?? ((id, skill) => isGranted(id, skill, settings)),
-    providers: () => [...own.values(), ...[...wired.values(), ...ofSkills.values()].map(({ provider }) => provider)],
-    quota: { calls: settings.capabilities.calls, changes: settings.capabilities.changes },
+    isGranted: options.isGranted ?? ((id, skill) => isGranted(id, skill, now().settings)),
+    providers: () => {
+      const { general, ofSkills } = now();
+      return [...own.values(), ...[...general.values(), ...ofSkills.values()].map(({ provider }) => provider)];
+    },
+    get quota() {
+      const { calls, changes } = now().settings.capabilities;
+      return { calls, changes };
+    },
     get vault() {
-      vault ??= openVault(home, { env, ...defined({ passphraseFile: settings.capabilities.passphraseFile }) });
-      return vault;
+      if (options.vault) return options.vault;
+      const { passphraseFile } = now().settings.capabilities;
+      if (opened === undefined || opened.passphraseFile !== passphraseFile)
+        opened = { passphraseFile, vault: openVault(home, { env, ...defined({ passphraseFile }) }) };
+      return opened.vault;
     },
     get audit() {
       audit ??= openAudit(home);
       return audit;
     },
   };
+}
+
+/** The providers of one revision of the settings. */
+interface Wirings {
+  settings: Settings;
+  /** By namespace. */
+  general: ReadonlyMap<string, Wired>;
+  /** By the skill whose own table says it. */
+  ofSkills: ReadonlyMap<string, Wired>;
+}
+
+/** Wires every provider. One whose settings did not change since `before` stays the same object, and stays open. */
+function wireAll(settings: Settings, place: Place, before?: Wirings): Wirings {
+  const known = before ? [...before.general.values(), ...before.ofSkills.values()] : [];
+  const wire = (namespace: string, wanted: ProviderSettings): Wired => {
+    const { isDeepStrictEqual } = process.getBuiltinModule("node:util"); // Importing it loads far more than this.
+    const isSame = ({ provider, settings }: Wired) =>
+      provider.namespace === namespace && isDeepStrictEqual(settings, wanted);
+    return known.find(isSame) ?? wiring(namespace, wanted, place);
+  };
+  const ofSkills = new Map<string, Wired>();
+  for (const [name, { provider: said }] of settings.skills) {
+    if (!said || said.enabled === false) continue;
+    const namespace = said.namespace ?? name;
+    // What the general table says of it too holds over its own, and both over a preset.
+    const table = settings.providers.get(namespace) ?? {};
+    const whole = { ...presetOf(namespace)?.settings, ...defined(said), ...defined(table) };
+    if (whole.enabled !== false) ofSkills.set(name, wire(namespace, whole));
+  }
+  const owned = new Set(Array.from(ofSkills.values(), ({ provider }) => provider.namespace));
+  const general = new Map<string, Wired>();
+  for (const [namespace, said] of generalTables(settings, owned)) {
+    if (said.enabled !== false) general.set(namespace, wire(namespace, said));
+  }
+  return { settings, general, ofSkills };
 }
 
 const PRIVATE = ["private"];

@@ -1,9 +1,10 @@
-import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Mount, Sandbox } from "../host/sandbox.ts";
 import { packageVersion } from "../package.ts";
 import { makeFolder } from "../sandbox/store.ts";
 import { shortHash } from "../shared/hash.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import { CAPABILITY_SOCKET, LARGEST_FRAME, PROTOCOL, SOCKET_VARIABLE, TOKEN_VARIABLE } from "./protocol.ts";
 import { type Given, program } from "./sandbox-program.ts";
 import { spelling } from "./sandbox-spelling.ts";
@@ -68,7 +69,7 @@ const LOAD = `typeof require === "function" ? require : process.getBuiltinModule
 
 function textOf(file: string): string | undefined {
   try {
-    return readFileSync(file, "utf8");
+    return readRegularText(file);
   } catch {
     return undefined;
   }

@@ -12,6 +12,7 @@ import type {
 import { defined } from "../shared/defined.ts";
 import { type Data, isData } from "../skill/data.ts";
 import type { Skill } from "../skill/skill.ts";
+import type { Refusal } from "./answer.ts";
 import { canonical } from "./audit-chain.ts";
 import type { Auth } from "./auth.ts";
 import { openNames } from "./filter.ts";
@@ -27,6 +28,8 @@ export interface BrokerRun {
   /** Until when what it is given holds, as `Date.now` counts: later by as long as people were waited for. */
   until(): number;
   signal: AbortSignal;
+  /** Returns why the skill may not act any more: it was disabled since the run began. */
+  revoked?(): Refusal | undefined;
   /** Takes what nobody is shown out of a text. */
   hide(text: string): string;
   /** As those of a port: what was done is remembered, also when the program is killed. */

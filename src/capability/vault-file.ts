@@ -1,9 +1,9 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
-import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import type { VaultEntry } from "../host/capabilities.ts";
 import { replaceFile } from "../host/locked-file.ts";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import { isData } from "../skill/data.ts";
 import { canonical } from "./audit-chain.ts";
 import { KEY_SOURCES, type Lock, refuseShared } from "./vault-key.ts";
@@ -29,25 +29,14 @@ export interface SealedValue {
 
 /** Nothing when there is none. Throws a SkillError when it cannot be read. */
 export function readVault(file: string): VaultContent | undefined {
-  let fd: number;
   try {
-    fd = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+    const text = readRegularText(file, { limit: LARGEST_VAULT, check: ({ mode }) => refuseShared(file, mode) });
+    return contentFrom(JSON.parse(text));
   } catch (error) {
     if (codeOf(error) === "ENOENT") return undefined;
-    throw unreadable(file, reason(error));
-  }
-  try {
-    const stats = fstatSync(fd);
-    if (!stats.isFile()) throw new Error("it is not a regular file");
-    if (stats.size > LARGEST_VAULT) throw new Error("it is larger than 16 MiB");
-    refuseShared(file, stats.mode);
-    return contentFrom(JSON.parse(readFileSync(fd, "utf8")));
-  } catch (error) {
     // What a parser says of it may quote it.
     if (error instanceof SyntaxError) throw unreadable(file, "it is no JSON");
     throw error instanceof SkillError ? error : unreadable(file, reason(error));
-  } finally {
-    closeSync(fd);
   }
 }
 

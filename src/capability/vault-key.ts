@@ -1,8 +1,9 @@
 import { randomBytes, scryptSync } from "node:crypto";
-import { closeSync, constants, fstatSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import { type Keyring, openKeyring } from "./keyring.ts";
 
 /** Where the key of a vault is from. One beside the vault protects only copies of the vault alone. */
@@ -109,14 +110,9 @@ function passphraseIn(file: string): string {
 
 /** What a file of the user's alone says, without the line break at its end. */
 function readSecretFile(file: string): string {
-  let fd: number | undefined;
   try {
-    fd = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)); // A pipe in its place would never end.
-    const stats = fstatSync(fd);
-    if (!stats.isFile()) throw new Error("it is not a regular file");
-    if (stats.size > LARGEST_SECRET) throw new Error("it is larger than 64 KiB");
-    refuseShared(file, stats.mode);
-    return readFileSync(fd, "utf8").replace(/\r?\n$/, "");
+    const text = readRegularText(file, { limit: LARGEST_SECRET, check: ({ mode }) => refuseShared(file, mode) });
+    return text.replace(/\r?\n$/, "");
   } catch (error) {
     if (error instanceof SkillError) throw error;
     throw new SkillError("vault-unreadable", {
@@ -124,8 +120,6 @@ function readSecretFile(file: string): string {
       fix: "put it back; without it what is in the vault is lost: then move vault.json away and sign in again",
       cause: error,
     });
-  } finally {
-    if (fd !== undefined) closeSync(fd);
   }
 }
 

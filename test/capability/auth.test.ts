@@ -13,6 +13,7 @@ import type {
 } from "../../src/host/capabilities.ts";
 import { SkillError } from "../../src/shared/error.ts";
 import { temporaryFolder } from "../support/folder.ts";
+import { runOften } from "../support/steps.ts";
 
 const url = "https://id.example.com/authorize?client_id=skillet&state=s-123&code_challenge=abc";
 const credential: Credential = { account: "ada@example.com", secret: { access_token: "at-0123456789" } };
@@ -358,11 +359,15 @@ describe("what somebody pastes", () => {
     );
   });
 
-  it.each([" ", "\n", "(", "[", "a:/", "%25", "https://", "`"])("takes no time, of %j over and over too", (unit) => {
-    const start = performance.now();
-    try {
-      readCallback(`a${unit.repeat(16_000 / unit.length)}b`);
-    } catch {}
-    expect(performance.now() - start).toBeLessThan(500);
-  });
+  it.each([" ", "\n", "(", "[", "a:/", "%25", "https://", "`"])(
+    "is linear in its length, of %j over and over too",
+    (unit) => {
+      const pasted = `a${unit.repeat(16_000 / unit.length)}b`;
+      runOften(300, () => {
+        try {
+          readCallback(pasted);
+        } catch {}
+      });
+    },
+  );
 });

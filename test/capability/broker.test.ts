@@ -1,6 +1,5 @@
 import { connect } from "node:net";
 import { type Duplex, duplexPair } from "node:stream";
-import { setTimeout as sleep } from "node:timers/promises";
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
 import { answerOnce } from "../../src/capability/connection.ts";
@@ -10,6 +9,7 @@ import type { Credential, ProviderAuth } from "../../src/host/capabilities.ts";
 import { SkillError } from "../../src/shared/error.ts";
 import { openHiding } from "../../src/shared/redact.ts";
 import { type BrokerScene, brokerScene, codeIn, exchange, memoryNotes } from "../support/broker.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const KEY = new Uint8Array(32).fill(7);
 
@@ -366,7 +366,7 @@ describe("a broker", () => {
 
   it("[Q-19] goes on when a provider hangs, fails, or gives what it does not say that it gives", async () => {
     const outputs: Record<string, () => unknown> = {
-      "provider-timeout": () => sleep(60_000, undefined, { ref: false }),
+      "provider-timeout": () => new Promise(() => {}),
       "provider-failed": () => {
         throw new Error("boom");
       },
@@ -378,11 +378,9 @@ describe("a broker", () => {
     };
     for (const [code, output] of Object.entries(outputs)) {
       const scene = await brokerScene({ providers: [memoryNotes({ output }).provider] });
-      const start = performance.now();
       expect(await scene.invoke("add", { title: "a" })).toMatchObject({
         error: { code, fix: expect.stringContaining("look, before it is tried again") },
       });
-      expect(performance.now() - start).toBeLessThan(5000);
       expect(codeIn(await scene.send("list")), "and so does the broker").toBe("ok");
     }
   });
@@ -394,11 +392,14 @@ describe("a broker", () => {
     expect(codeIn(await scene.invoke("list"))).toBe("provider-timeout");
     expect(await scene.broker.list()).toMatchObject({ capabilities: [{ is_ready: false }] });
     const stopping = new AbortController();
+    const abortThenNever = () => {
+      setImmediate(() => stopping.abort());
+      return never();
+    };
     const stopped = await brokerScene({
-      providers: [{ ...provider, seconds: Number.POSITIVE_INFINITY }],
+      providers: [{ ...provider, seconds: Number.POSITIVE_INFINITY, describe: abortThenNever }],
       run: { signal: stopping.signal },
     });
-    setTimeout(() => stopping.abort(), 50);
     expect(codeIn(await stopped.invoke("list")), "and ends with the run").toBe("provider-failed");
   });
 
@@ -559,8 +560,16 @@ describe("what is sent to a broker", () => {
     const scene = await brokerScene({ providers: [provider] });
     const params = { capability: "notes.notes", operation: "list" };
     const client = connect(scene.socket);
-    client.write(`${JSON.stringify({ v: 1, token: scene.token, nonce: "12345678", method: "invoke", params })}\n`);
-    await sleep(3000);
+    const ask = { v: 1, token: scene.token, method: "invoke", params };
+    client.write(`${JSON.stringify({ ...ask, nonce: "12345678" })}\n`);
+    // Who comes later, reads the answer at once and goes on sending is no longer listened to after a while: not so who has not read it yet.
+    const later = connect({ path: scene.socket, allowHalfOpen: true });
+    later.on("error", () => {}).resume();
+    later.write(`${JSON.stringify({ ...ask, nonce: "87654321" })}\n`);
+    await waitFor(() => {
+      later.write(" ");
+      return later.destroyed;
+    });
     const pieces: Buffer[] = [];
     for await (const piece of client) pieces.push(piece as Buffer);
     expect(JSON.parse(Buffer.concat(pieces).toString())).toMatchObject({ ok: true });

@@ -3,6 +3,7 @@ import { githubProvider } from "../../src/capability/github/provider.ts";
 import { PROVIDER_CODES } from "../../src/host/capabilities.ts";
 import { ask, type GithubServer, githubServer, problem, type Reply, TOKEN } from "../support/github-server.ts";
 import { issue, repository, SHA } from "../support/github-shapes.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const engine = { owner: "ada", repo: "engine" };
 const one = { ...engine, number: 12 };
@@ -121,8 +122,13 @@ describe("refusals of github", () => {
     ["has a problem", { status: 500, body: { message: "Server Error" } }],
   ])("[Q-21] say that nobody knows what became of a change when GitHub %s, and try it once only", async (_, reply) => {
     const server = await githubServer({ [`POST ${at}/issues/12/comments`]: reply });
-    const signal = AbortSignal.timeout(500);
-    const error = await refusal(server, "github.issues comment", { ...one, body: "x" }, { signal });
+    const { signal, end } = deadline();
+    const refused = refusal(server, "github.issues comment", { ...one, body: "x" }, { signal });
+    if (reply.ending === "hangs") {
+      await waitFor(() => server.requests.length === 1);
+      end();
+    }
+    const error = await refused;
     expect(["unavailable", "provider-timeout"]).toContain(error.code);
     expect(error).toMatchObject({ fix: expect.stringContaining("not known whether it was done") });
     expect(server.requests).toHaveLength(1);
@@ -137,11 +143,16 @@ describe("refusals of github", () => {
 
   it("end with the signal, and say whether it was the time", async () => {
     const server = await githubServer({ [`GET ${at}/issues/12`]: { ending: "hangs" } });
-    const late = await refusal(server, "github.issues get", one, { signal: AbortSignal.timeout(50) });
-    expect(late.code).toBe("provider-timeout");
+    const { signal, end } = deadline();
+    const late = refusal(server, "github.issues get", one, { signal });
+    await waitFor(() => server.requests.length === 1);
+    end();
+    expect((await late).code).toBe("provider-timeout");
     const stop = new AbortController();
-    setTimeout(() => stop.abort(), 50);
-    expect((await refusal(server, "github.issues get", one, { signal: stop.signal })).code).toBe("provider-failed");
+    const refused = refusal(server, "github.issues get", one, { signal: stop.signal });
+    await waitFor(() => server.requests.length === 2);
+    stop.abort();
+    expect((await refused).code).toBe("provider-failed");
   });
 
   it("say that GitHub is not there", async () => {
@@ -234,11 +245,20 @@ describe("where a call to github can lead", () => {
     "",
   ])("sends nothing to %j, and says in its health what to write instead", async (baseUrl) => {
     const provider = githubProvider({ baseUrl });
-    const health = await provider.health({ signal: AbortSignal.timeout(1000) });
+    const health = await provider.health({ signal: new AbortController().signal });
     expect(health).toMatchObject({ isReady: false, steps: [expect.stringContaining("https://api.github.com")] });
     expect((await refusal({ url: baseUrl }, "github.issues get", one)).code).toBe("provider-missing");
   });
 });
+
+/** A signal that says, when it is ended, that the time is over. */
+function deadline() {
+  const controller = new AbortController();
+  return {
+    signal: controller.signal,
+    end: () => controller.abort(new DOMException("The time is over", "TimeoutError")),
+  };
+}
 
 interface Refused extends Error {
   code: string;

@@ -46,7 +46,7 @@ describe.each([
     );
     // Twice asked for, once done.
     expect(await invoke(provider, "list", {})).toEqual({ notes: [{ id: 2, title: "Second" }] });
-  }, 60_000);
+  });
 
   it("are added, found, read and removed", async () => {
     const provider = open();

@@ -212,7 +212,7 @@ describe("the vault", () => {
     );
   });
 
-  it("keeps what several processes write at once", { timeout: 60_000 }, async () => {
+  it("keeps what several processes write at once", async () => {
     const home = temporaryFolder();
     const work = (name: string) =>
       `for (let n = 0; n < 10; n++) vault.set("gog", "${name}", { account: String(n), secret: { n } });`;
@@ -350,7 +350,7 @@ describe("what the vault keeps for a while", () => {
     expect(() => vault.take("flow_1")).toThrow(unreadable(/was edited/));
   });
 
-  it("goes to one of several processes that take it at once", { timeout: 60_000 }, async () => {
+  it("goes to one of several processes that take it at once", async () => {
     const home = temporaryFolder();
     openVault(home, { env }).put("flow_1", { n: 1 }, 60);
     const done = await Promise.all(
