@@ -18,6 +18,8 @@ export interface Finding extends Partial<Position> {
   /** The top-level key it is about, and the one that was probably meant. */
   key?: string;
   meant?: string;
+  /** The name that a file states, if it does not load and is not in a place of that name. */
+  name?: string;
 }
 
 /** A finding in a file, weighed by a profile. Discovery, check and lint all speak it. */

@@ -169,7 +169,12 @@ export const access: Read<{ chatTypes?: readonly string[] }> = (value, problem) 
   return chatTypes ? { chatTypes } : undefined;
 };
 
+/** A mapping of kinds to lists; a plain list holds keywords. */
 export const triggers: Read<Triggers> = (value, problem) => {
+  if (Array.isArray(value)) {
+    const keywords = readItems(value, problem, NO_SEPARATOR) ?? [];
+    return { keywords, verbs: [], patterns: [], examples: [], negative: [] };
+  }
   const data = mapping(value, problem);
   if (!data) return undefined;
   const read = (key: string) =>

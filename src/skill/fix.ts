@@ -2,59 +2,130 @@ import type { Code } from "../codes/findings.ts";
 import { severityOf } from "./diagnostic.ts";
 import { type Document, parseMarkdown, parseYaml } from "./document.ts";
 import { findFrame } from "./frame.ts";
-import { unusableName } from "./name.ts";
-import type { Place, SkillText } from "./read.ts";
+import { isKnownKey } from "./manifest.ts";
+import { STANDARD_NAME, unusableName } from "./name.ts";
+import type { Place } from "./read.ts";
 import { readSkill } from "./read.ts";
+import { writeYaml } from "./yaml.ts";
+
+export interface FixRequest extends Place {
+  /** Misspelled keys that the user wants renamed. All others are only reported. */
+  rename: ReadonlySet<string>;
+  /** Whether the file was reached through a link. Its folder's name is then not the name of the skill. */
+  isLinked: boolean;
+}
 
 export interface Fixed {
+  /** The text after all fixes; the same as before if a fix would change more than it reports. */
   text: string;
   fixed: Code[];
+  /** Fixes that would change other values or the instructions. */
+  refused: Code[];
 }
 
-/** Mends what can be mended without changing what the skill says. Contract: parsed again, all other values are the same. */
-export function fixDocument(raw: string, place: Place): Fixed {
-  const before = judge(raw, place);
-  const codes = new Set(before.skill.findings.map((finding) => finding.code));
-  if (codes.has("frontmatter-missing")) return { text: raw, fixed: [] }; // Not a skill, so not ours to change.
+/** Fixes what can be fixed without changing what the skill says. Contract: parsed again, all other values and the body are the same. */
+export function fixDocument(raw: string, request: FixRequest): Fixed {
+  const untouched: Fixed = { text: raw, fixed: [], refused: [] };
+  if (codesIn(raw, request).has("frontmatter-missing")) return untouched;
   const fixed: Code[] = [];
+  const refused: Code[] = [];
   let text = raw;
-  for (const [code, apply] of Object.entries(FIXES) as [Code, Fix][]) {
-    if (!codes.has(code) || (code === "name-differs" && severityOf(code, place.profile) !== "error")) continue;
-    const next = apply(text, place);
-    if (next === text || !keepsMeaning(text, next, place, code)) continue;
-    text = next;
-    fixed.push(code);
+  for (const { code, usesPlace = false, isWanted, apply } of FIXES) {
+    if ((usesPlace && request.isLinked) || isWanted?.(request) === false || !codesIn(text, request).has(code)) continue;
+    const change = apply(text, request);
+    if (!change || change.text === text) continue;
+    if (changesOnly(text, change, request, code)) {
+      text = change.text;
+      fixed.push(code);
+    } else refused.push(code);
   }
-  return { text, fixed };
+  return refused.length > 0 ? { ...untouched, refused } : { text, fixed, refused };
 }
 
-type Fix = (text: string, place: Place) => string;
+/** A new text, and how its values differ from those of the old one. */
+interface Change {
+  text: string;
+  name?: string;
+  renamed?: ReadonlyMap<string, string>;
+}
 
-/** One row a finding that can be mended, in the order in which they are. */
-const FIXES: { readonly [Key in Code]?: Fix } = {
-  "byte-order-mark": (text) => text.replace(/^\ufeff/, ""),
-  "line-ends": (text) => text.replaceAll("\r\n", "\n"),
-  "leading-blank": (text) => text.replace(/^(?:[ \t]*\n)+(?=---)/, ""),
-  "delimiter-blanks": (text) => withFrontmatter(text, (source) => source),
-  "yaml-repaired": (text, place) => {
-    const { mended } = parse(text, place);
-    if (mended === undefined) return text;
-    return place.form === "yaml" ? mended : withFrontmatter(text, () => mended);
-  },
-  "key-misspelled": (text, place) => {
-    let renamed = text;
-    for (const { code, key, meant } of judge(text, place).skill.findings) {
-      if (code !== "key-misspelled" || !key || !meant || !/^[\w-]+$/.test(key) || meant in parse(renamed, place).data)
-        continue;
-      renamed = inSource(renamed, place, (source) => source.replace(new RegExp(`^${key}(?=[ \\t]*:)`, "m"), meant));
-    }
-    return renamed;
-  },
-  "name-missing": (text, place) => named(text, place, (source) => `name: ${place.stem}\n${source}`),
-  "name-differs": (text, place) => named(text, place, (source) => source.replace(NAME_LINE, `name: ${place.stem}`)),
-};
+interface Fix {
+  code: Code;
+  /** Whether the fix depends on where the file is. */
+  usesPlace?: boolean;
+  isWanted?: (request: FixRequest) => boolean;
+  apply: (text: string, request: FixRequest) => Change | undefined;
+}
 
-const NAME_LINE = /^name[ \t]*:[^\n]*$/m;
+/** One row per finding that can be fixed, in the order in which they are applied. */
+const FIXES: readonly Fix[] = [
+  { code: "byte-order-mark", apply: (text) => ({ text: text.replace(/^\ufeff/, "") }) },
+  { code: "line-ends", apply: (text) => ({ text: text.replaceAll("\r\n", "\n") }) },
+  { code: "leading-blank", apply: (text) => ({ text: text.replace(/^(?:[ \t]*\n)+(?=---)/, "") }) },
+  { code: "delimiter-blanks", apply: (text) => ({ text: withFrontmatter(text, (source) => source) }) },
+  {
+    code: "yaml-repaired",
+    apply(text, request) {
+      const { mended } = parse(text, request);
+      return mended === undefined ? undefined : { text: inSource(text, request, () => mended) };
+    },
+  },
+  { code: "key-misspelled", isWanted: ({ rename }) => rename.size > 0, apply: renameKeys },
+  { code: "name-missing", usesPlace: true, apply: (text, request) => setName(text, request, insertName) },
+  {
+    code: "name-differs",
+    usesPlace: true,
+    isWanted: ({ profile }) => severityOf("name-differs", profile) === "error",
+    apply: (text, request) =>
+      setName(text, request, (source, line) => source.replace(NAME_LINE, (_, value) => line + commentIn(value))),
+  },
+];
+
+const NAME_LINE = /^name[ \t]*:([^\n]*)$/m;
+
+function commentIn(value: string): string {
+  const at = value.search(/[ \t]#/);
+  return at === -1 ? "" : value.slice(at);
+}
+
+function renameKeys(text: string, request: FixRequest): Change {
+  const renamed = new Map<string, string>();
+  let result = text;
+  for (const { code, key, meant } of readSkill(parse(text, request), request).findings) {
+    // A finding inside `triggers` has the known key `triggers`.
+    if (code !== "key-misspelled" || !key || !meant || isKnownKey(key) || !request.rename.has(key)) continue;
+    if (!/^[\w-]+$/.test(key) || [...renamed.values()].includes(meant)) continue;
+    const next = inSource(result, request, (source) =>
+      source.replace(new RegExp(`^${key}(?=[ \\t]*:)`, "m"), () => meant),
+    );
+    if (next === result) continue;
+    result = next;
+    renamed.set(key, meant);
+  }
+  return { text: result, renamed };
+}
+
+function setName(
+  text: string,
+  request: FixRequest,
+  change: (source: string, line: string) => string,
+): Change | undefined {
+  const { stem } = request;
+  if (unusableName(stem) || !STANDARD_NAME.test(stem)) return undefined;
+  const line = writeYaml({ name: stem }).trimEnd();
+  return { text: inSource(text, request, (source) => change(source, line)), name: stem };
+}
+
+/** Puts the line before the first key, indented as that is. */
+function insertName(source: string, line: string): string {
+  const first = /^(?![ \t]*(?:#|$)|---|%)([ \t]*)/m.exec(source);
+  if (!first) return `${line}\n${source}`;
+  return `${source.slice(0, first.index)}${first[1]}${line}\n${source.slice(first.index)}`;
+}
+
+function inSource(text: string, place: Place, change: (source: string) => string): string {
+  return place.form === "yaml" ? change(text) : withFrontmatter(text, change);
+}
 
 function withFrontmatter(text: string, change: (source: string) => string): string {
   const frame = findFrame(text);
@@ -63,32 +134,26 @@ function withFrontmatter(text: string, change: (source: string) => string): stri
   return `---\n${source}${source.endsWith("\n") || source === "" ? "" : "\n"}---\n${frame.text.slice(frame.bodyStart)}`;
 }
 
-function named(text: string, place: Place, change: (source: string) => string): string {
-  return unusableName(place.stem) ? text : inSource(text, place, change);
+/** Whether the new text differs from the old one in nothing but what the change names. */
+function changesOnly(before: string, { text: after, name, renamed }: Change, place: Place, code: Code): boolean {
+  const [was, is] = [parse(before, place), parse(after, place)];
+  if (was.body !== is.body || (code !== "line-ends" && returns(before) !== returns(after))) return false;
+  const expected = new Map(Object.entries(was.data).map(([key, value]) => [renamed?.get(key) ?? key, value]));
+  if (name !== undefined) expected.set("name", name);
+  const values = Object.entries(is.data);
+  return values.length === expected.size && values.every(([key, value]) => isSame(value, expected.get(key)));
 }
 
-function inSource(text: string, place: Place, change: (source: string) => string): string {
-  return place.form === "yaml" ? change(text) : withFrontmatter(text, change);
+function isSame(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
 }
 
-/** What a fix may change: the key it renames, the name it sets. Nothing else, and never the body. */
-function keepsMeaning(before: string, after: string, place: Place, code: Code): boolean {
-  const [was, is] = [judge(before, place), judge(after, place)];
-  if (was.document.body !== is.document.body) return false;
-  if (code === "key-misspelled") return countOf(is, code) < countOf(was, code);
-  const { name: _was, ...rest } = was.document.data;
-  const { name, ...others } = is.document.data;
-  if (code.startsWith("name-") && name !== place.stem) return false;
-  return JSON.stringify(rest) === JSON.stringify(others);
+function returns(text: string): number {
+  return text.split("\r").length;
 }
 
-function countOf({ skill }: ReturnType<typeof judge>, code: Code): number {
-  return skill.findings.filter((finding) => finding.code === code).length;
-}
-
-function judge(text: string, place: Place): { document: Document; skill: SkillText } {
-  const document = parse(text, place);
-  return { document, skill: readSkill(document, place) };
+function codesIn(text: string, place: Place): ReadonlySet<Code> {
+  return new Set(readSkill(parse(text, place), place).findings.map(({ code }) => code));
 }
 
 function parse(text: string, place: Place): Document {

@@ -69,8 +69,11 @@ const FIELDS: Readonly<Record<Exclude<FieldName, "other">, Says>> = {
     examples: ["When a release is prepared."],
   },
   triggers: {
-    says: "What queries it is for. Where one fits, its instructions are told without being asked for.",
-    examples: [{ keywords: ["release notes"], verbs: ["release"], patterns: ["changelog\\s+for\\s+v\\d+"] }],
+    says: "What queries it is for. Where a selective one fits, its instructions are given without being asked for. A plain list holds keywords.",
+    examples: [
+      { keywords: ["release notes"], verbs: ["release"], patterns: ["changelog\\s+for\\s+v\\d+"] },
+      ["release notes", "changelog"],
+    ],
   },
   paths: { says: "Files that it is for, as globs.", examples: [["src/**/*.sql", "*.tf"]] },
   model: {
@@ -166,7 +169,12 @@ const SHAPES: Readonly<Record<keyof Readers, Data>> = {
   toolsets: { ...LIST, items: { ...ITEM, pattern: "^\\s*(?:$|(?![/~\\s])[^:\\\\]+:\\s*\\S)" } },
   mapping: { type: ["object", "null"] },
   access: { type: ["object", "null"], properties: { chat_types: LIST } },
-  triggers: { type: ["object", "null"], properties: triggerKinds() },
+  triggers: {
+    type: ["object", "array", "null"],
+    properties: triggerKinds(),
+    items: ITEM,
+    maxItems: MOST_TRIGGERS.keywords,
+  },
   scripts: { anyOf: [...SCRIPT, { type: "array", items: { anyOf: SCRIPT } }, { type: "null" }] },
   schema: { type: ["object", "null"] },
 };

@@ -1,25 +1,38 @@
 import type { Code } from "../codes/findings.ts";
 import { findHidden, spell } from "../shared/hidden.ts";
 import { estimateTokens, nearest, oneLine } from "../shared/text.ts";
+import { isBroadGlob, isCommonPattern, isCommonPhrase } from "./broad.ts";
 import { type Finding, type Profile, severityOf } from "./diagnostic.ts";
 import type { Document } from "./document.ts";
 import { positionAt, trimBody } from "./frame.ts";
+import { globPattern } from "./glob.ts";
 import type { Manifest } from "./manifest.ts";
 import { plainPath } from "./script.ts";
 import { isKnownTool, TOOL_NAMES, toolNameOf } from "./tool-names.ts";
 import { findToolsetFile, parseToolsetRef } from "./toolset-ref.ts";
+import { isPhrase, sortPatterns } from "./triggers.ts";
 
 export interface LintSubject {
   document: Document;
   manifest: Manifest;
   /** The paths beside SKILL.md; absent where there is no folder to look in. */
   files?: readonly string[];
+  /** Looks for a link's target that is not among `files`. */
+  findTarget?: FindTarget;
 }
+
+/**
+ * Where the target of a link is: in the skill's folder, outside of it, or in the repository when the path is read from its root.
+ * Undefined when it is nowhere.
+ */
+export type FindTarget = (path: string) => "skill" | "outside" | "repository" | undefined;
 
 interface Line {
   text: string;
   number: number;
   isCode: boolean;
+  /** Indented by four blanks after an empty line, and not part of a list: Markdown shows it as code. */
+  isIndentedCode: boolean;
 }
 type Rule = (subject: LintSubject, lines: readonly Line[]) => Iterable<Omit<Finding, "code">>;
 
@@ -31,20 +44,18 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
       yield { message: `the instructions hold the hidden character ${spell(codePoint)}`, ...position };
     }
   },
-  "dead-link": function* ({ files }, lines) {
-    if (!files) return;
-    const there = new Set(files.flatMap(withFolders));
-    for (const line of lines) {
-      if (line.isCode) continue;
-      for (const match of withoutInlineCode(line.text).matchAll(LINK)) {
-        const target = localTarget(match[1] ?? match[2] ?? "");
-        if (target === undefined || there.has(target)) continue;
-        yield {
-          message: `the link to "${oneLine(target, 120)}" leads nowhere`,
-          line: line.number,
-          column: match.index + 1,
-        };
-      }
+  "dead-link": function* (subject, lines) {
+    for (const { target, place, ...position } of missingTargets(subject, lines)) {
+      if (place === undefined && !target.startsWith("/"))
+        yield { message: `the link to "${oneLine(target, 120)}" leads nowhere`, ...position };
+    }
+  },
+  "link-outside-skill": function* (subject, lines) {
+    for (const { target, place, ...position } of missingTargets(subject, lines)) {
+      const link = `the link to "${oneLine(target, 120)}"`;
+      if (place === "outside") yield { message: `${link} leaves the skill's folder`, ...position };
+      else if (place === "repository")
+        yield { message: `${link} is relative to the repository, not to the skill's folder`, ...position };
     }
   },
   "script-missing": function* ({ files, manifest }) {
@@ -89,6 +100,25 @@ export const RULES: { readonly [Key in Code]?: Rule } = {
       return;
     if (!CUE.test(description))
       yield { message: "the description does not say when to use the skill", ...document.locate("description") };
+  },
+  // Triggers that fit every query are left out, and reported where the skill is read.
+  "trigger-broad": function* ({ document, manifest: { triggers, paths } }) {
+    const patterns = sortPatterns(triggers.patterns).usable.filter(({ needs }) => isCommonPattern(needs));
+    const globs = sortPatterns(paths, globPattern).usable.filter(({ text }) => isBroadGlob(text));
+    const phrases = (list: readonly string[]) => list.filter((text) => isPhrase(text) && isCommonPhrase(text));
+    const broad: [key: string, list: string, texts: string[], what: string, fix?: string][] = [
+      ["triggers", "keywords", phrases(triggers.keywords), "common words"],
+      ["triggers", "verbs", phrases(triggers.verbs), "common words"],
+      ["triggers", "patterns", patterns.map(({ text }) => text), "patterns without a specific word"],
+      ["paths", "paths", globs.map(({ text }) => text), "globs for most files", GLOB_FIX],
+    ];
+    for (const [key, list, texts, what, fix] of broad) {
+      if (texts.length === 0) continue;
+      const shown = texts.slice(0, 5).map((text) => `"${oneLine(text, 64)}"`);
+      const more = texts.length > 5 ? ` and ${texts.length - 5} more` : "";
+      const message = `"${list}" has ${shown.join(", ")}${more}: ${what} alone never give a model the instructions`;
+      yield { message, ...document.locate(key), ...(fix ? { fix } : {}) };
+    }
   },
   "body-long": function* ({ document }) {
     const body = trimBody(document.body);
@@ -143,6 +173,8 @@ export function lint(subject: LintSubject, profile: Profile): Finding[] {
   return findings;
 }
 
+const GLOB_FIX = "name a folder or a file, and add a keyword: a phrase of two or more words";
+
 /** Twenty of a kind are enough to mend a file by. */
 const MOST_OF_A_KIND = 20;
 
@@ -160,32 +192,72 @@ const ABSOLUTE =
 function bodyLines(document: Document): Line[] {
   const lines: Line[] = [];
   let fence: string | undefined;
+  let isInList = false;
   for (const [index, text] of document.body.split("\n").entries()) {
-    const mark = /^ {0,3}(`{3,}|~{3,})/.exec(text)?.[1];
+    const [, mark, info = ""] = FENCE.exec(text) ?? [];
     const isCode = fence !== undefined || mark !== undefined;
     if (fence === undefined) fence = mark;
-    else if (mark?.startsWith(fence) && text.trim() === mark) fence = undefined;
-    lines.push({ text, number: document.bodyLine + index, isCode });
+    else if (mark?.startsWith(fence) && info.trim() === "") fence = undefined;
+    if (LIST_ITEM.test(text)) isInList = true;
+    else if (/^\S/.test(text)) isInList = false;
+    const before = lines.at(-1);
+    const isIndentedCode =
+      !isCode &&
+      !isInList &&
+      /^(?: {4}|\t)/.test(text) &&
+      (before === undefined || before.isIndentedCode || before.text.trim() === "");
+    lines.push({ text, number: document.bodyLine + index, isCode, isIndentedCode });
   }
   return lines;
+}
+
+/** A line that opens or closes a code block, also in a list or a quotation. After backticks no others follow: that is inline code. */
+const FENCE = /^[ \t>]{0,40}(?:(?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,})((?:(?<=`)[^`]*|(?<=~).*))$/;
+const LIST_ITEM = /^[ \t]{0,20}(?:[-*+]|\d{1,3}[.)])[ \t]/;
+
+interface MissingTarget {
+  target: string;
+  place: ReturnType<FindTarget>;
+  line: number;
+  column: number;
+}
+
+/** The links whose targets are not among the skill's listed files. */
+function* missingTargets({ files, findTarget }: LintSubject, lines: readonly Line[]): Generator<MissingTarget> {
+  if (!files) return;
+  const listed = new Set(files.flatMap(withFolders));
+  for (const { text, number, isCode, isIndentedCode } of lines) {
+    if (isCode || isIndentedCode) continue;
+    for (const match of withoutInlineCode(text).matchAll(LINK)) {
+      const target = localTarget(match[1] ?? match[2] ?? "");
+      if (target === undefined || listed.has(target)) continue;
+      yield { target, place: findTarget?.(target), line: number, column: match.index + 1 };
+    }
+  }
 }
 
 function withoutInlineCode(text: string): string {
   return text.includes("`") ? text.replace(INLINE_CODE, (code) => " ".repeat(code.length)) : text;
 }
 
-/** The path a link names inside the skill's folder, or nothing when it points elsewhere on purpose. */
+/** The path that a link names, from the skill's folder or, with a slash before it, from a root. Nothing for addresses and placeholders. */
 function localTarget(link: string): string | undefined {
-  const bare = link.replace(/[?#].*$/, "");
-  if (bare === "" || /^[a-z][a-z0-9+.-]*:/i.test(bare) || bare.startsWith("/") || /[$<{*]/.test(bare)) return undefined;
+  const written = link.replace(/[?#].*$/, "");
+  const path = decoded(written);
+  if (path === "" || ADDRESS.test(path) || PLACEHOLDER.test(path)) return undefined;
   const parts: string[] = [];
-  for (const part of decoded(bare).split("/")) {
+  for (const part of path.split("/")) {
     if (part === "" || part === ".") continue;
     if (part === ".." && parts.length > 0 && parts.at(-1) !== "..") parts.pop();
     else parts.push(part);
   }
-  return parts.length === 0 ? undefined : parts.join("/");
+  return parts.length === 0 ? undefined : `${path.startsWith("/") ? "/" : ""}${parts.join("/")}`;
 }
+
+const ADDRESS = /^(?:[a-z][a-z0-9+.-]*:|\/\/)/i;
+/** What stands in templates and examples in place of a path: `{name}`, `$FILE`, `<url>`, `url`, `...`, `path/to/file.md`, `ADR-NNN.md`. */
+const PLACEHOLDER =
+  /[$<>{}*[\]]|\.\.\.|\u2026|(?:^|\/)path\/to\/|^(?:[Uu]rl|[Ll]ink|[Pp]ath|[Ff]ile|href|[A-Z_]*(?:URL|LINK|PATH|FILE|NAME)[A-Z_]*)$|(?<![A-Za-z])(?:X{2,}|N{2,}|YYYY)(?![A-Za-z])/;
 
 function decoded(text: string): string {
   try {

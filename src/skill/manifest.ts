@@ -1,5 +1,6 @@
 import type { Code } from "../codes/findings.ts";
-import { firstSentence, nearest, oneLine } from "../shared/text.ts";
+import { firstSentence, isWithinOneEdit, oneLine } from "../shared/text.ts";
+import { CLIENT_KEYS, clientUseOf } from "./client-keys.ts";
 import { type Data, isData } from "./data.ts";
 import * as read from "./fields.ts";
 
@@ -117,7 +118,7 @@ export function readValues(data: Data, report: Report): Values {
   for (const key in data) {
     const row = BY_KEY.get(key);
     if (row) readInto(values, row, key, data, report);
-    else reportUnknown(key, report);
+    else reportUnknown(key, data, report);
   }
   const { metadata } = data;
   if (isData(metadata)) {
@@ -213,7 +214,7 @@ export const ROWS: readonly Row[] = Object.entries<Field<unknown>>(FIELDS).map((
 const BY_KEY = new Map(ROWS.flatMap((row) => row.keys.map((key) => [key, row] as const)));
 const IN_METADATA = [...BY_KEY].filter(([, row]) => row.place === "metadata");
 const STANDARD = new Set(STANDARD_KEYS);
-const KNOWN_TO_VSCODE = new Set(["argument-hint", "user-invocable", "user-invokable", "disable-model-invocation"]);
+const KNOWN_TO_VSCODE = new Set<string>([...CLIENT_KEYS.vscode.skill, "user-invokable"]);
 const WIRING = new Set(["capability_provider", "capability-provider", "capability_providers", "providers"]);
 /** Parts of a YAML skill file that are no frontmatter of the standard but the form's own. */
 const OF_THE_FORM = new Set(["instructions"]);
@@ -231,14 +232,58 @@ function readInto(values: Record<string, unknown>, row: Row, key: string, data: 
   values[row.name] = row.read(data[key], (code, message) => report(code, key, `"${key}" ${message}`));
 }
 
-function reportUnknown(key: string, report: Report): void {
+function reportUnknown(key: string, data: Data, report: Report): void {
   if (WIRING.has(key)) {
     report("provider-wiring", key, `"${key}" is not read from a skill`);
     return;
   }
-  const meant = nearest(key, BY_KEY.keys());
-  if (meant) report("key-misspelled", key, `"${oneLine(key, 64)}" is not a known key`, meant);
-  else report("key-unknown", key, `"${oneLine(key, 64)}" is not a known key`);
+  const use = clientUseOf(key);
+  if (use === "skill") {
+    report("key-extension", key, `"${key}" is not a key of the open standard`);
+    return;
+  }
+  const meant = use === undefined ? correctedKey(key, data) : undefined;
+  const message = `"${oneLine(key, 64)}" is not a known key`;
+  if (meant !== undefined) report("key-misspelled", key, message, meant);
+  else report("key-unknown", key, message);
+}
+
+/**
+ * The key that a misspelled one stands for: within one edit, of one field alone, and able to hold the value. Singular and plural are
+ * two words (`package` and `packages`), so neither is a misspelling of the other.
+ */
+function correctedKey(key: string, data: Data): string | undefined {
+  const near = ROWS.flatMap((row) => {
+    const spelling = row.keys.find((known) => isWithinOneEdit(key, known) && !isPluralOf(key, known));
+    return spelling === undefined ? [] : [{ row, spelling }];
+  });
+  const [only, ...others] = near;
+  if (!only || others.length > 0) return undefined;
+  const { row, spelling } = only;
+  const isThere = row.name === "other" ? spelling in data : row.keys.some((known) => known in data);
+  return !isThere && takes(row, spelling, data[key]) ? spelling : undefined;
+}
+
+function isPluralOf(key: string, known: string): boolean {
+  return `${key}s` === known || key === `${known}s`;
+}
+
+/** Whether a field reads this value without a complaint. */
+function takes(row: Row, key: string, value: unknown): boolean {
+  if (row.name === "other") return OF_THE_FILE.has(key) && typeof value === "string";
+  let isFine = true;
+  const read = row.read(value, () => {
+    isFine = false;
+  });
+  return isFine && read !== undefined;
+}
+
+/** Keys of the row `other` that skillet reads itself; both are text. */
+const OF_THE_FILE = new Set(["name", "instructions"]);
+
+/** Whether this is a key of skillet's own table. */
+export function isKnownKey(key: string): boolean {
+  return BY_KEY.has(key);
 }
 
 function defined<T extends object>(values: T): { [Key in keyof T]?: NonNullable<T[Key]> } {

@@ -33,13 +33,10 @@ const USABLE = "^[\\p{L}\\p{N}][\\p{L}\\p{N}\\p{M} ._-]*$";
 
 const INVISIBLE = "\\p{Default_Ignorable_Code_Point}";
 
-// `defaults` is a section of the configuration, `skills.lock` a file beside the folders of skills; the others are tools that a model already has, or keys of JavaScript objects.
+// `defaults` is a section of the configuration, `skills.lock` a file next to the folders of skills; the others are tools that a model already has.
 const RESERVED: ReadonlySet<string> = new Set([
   "defaults",
   "skills.lock",
-  "__proto__",
-  "constructor",
-  "prototype",
   "list_skills",
   "search_skills",
   "load_skill",

@@ -4,7 +4,7 @@ import type { Data } from "./data.ts";
 import { type Finding, hasErrors, type Profile, severityOf } from "./diagnostic.ts";
 import type { Document } from "./document.ts";
 import type { Form } from "./frame.ts";
-import { type Report, readValues } from "./manifest.ts";
+import { isKnownKey, type Report, readValues } from "./manifest.ts";
 import { isWindowsDevice, STANDARD_NAME, unusableName } from "./name.ts";
 import { judgeTriggers } from "./triggers.ts";
 
@@ -33,7 +33,8 @@ export function readSkill(document: Document, place: Place): SkillText {
     // One finding says it for a list of ten thousand.
     if (!severityOf(code, place.profile) || last === `${code} ${key}`) return;
     last = `${code} ${key}`;
-    const hint = meant ? { meant, fix: `did you mean "${meant}"?` } : {};
+    const rename = isKnownKey(key) ? "" : ` \`--fix --rename ${oneLine(key, 64)}\` renames it`;
+    const hint = meant ? { meant, fix: `did you mean "${meant}"?${rename}` } : {};
     findings.push({ code, message, key: oneLine(key, 64), ...document.locate(key), ...hint });
   };
   if (hasErrors(findings, place.profile) && isEmpty(data)) {

@@ -15,6 +15,14 @@ export interface Origin {
   readonly file?: string;
   /** The real path of the skill's folder; only skills in the folder form have one. */
   readonly folder?: string;
+  /** Device and inode of the folder that its file was in when the skill was found. Another folder in its place is not read. */
+  readonly folderId?: string;
+  /** Inode, size and time of its file when the skill was found. A link out of the folder is followed only to this file. */
+  readonly fileId?: string;
+  /** The name of the skill whose folder it is inside, if it is. Its files are files of that one too. */
+  readonly parent?: string;
+  /** For a skill of a package in a monorepo: the package's folder, relative to the workspace, with `/` between its parts. */
+  readonly belongsTo?: string;
 }
 
 export interface SkillFile {
@@ -34,6 +42,14 @@ export interface FileList {
   findings: readonly Finding[];
 }
 
+/** What tells that a skill's file changed, without reading it. */
+export interface SkillFingerprint {
+  file: string;
+  /** Time, size and inode of what the skill is read from. */
+  value: string;
+  changedAt: number;
+}
+
 /** One skill, whatever it was written as and wherever it came from. */
 export interface Skill {
   readonly name: string;
@@ -46,6 +62,8 @@ export interface Skill {
   asksOfHost?(): boolean;
   /** False when its manifest surely says nothing of who may invoke it: quicker than reading the manifest. */
   limitsInvocation?(): boolean;
+  /** What its file was when it was found; absent for a skill without a file. */
+  fingerprint?(): SkillFingerprint | undefined;
   /** The instructions: read when asked for, kept until the file changes. */
   body(): string;
   /** The files beside SKILL.md: listed when first asked for. */

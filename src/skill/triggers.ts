@@ -1,4 +1,4 @@
-import { nearest, oneLine } from "../shared/text.ts";
+import { isWithinOneEdit, oneLine } from "../shared/text.ts";
 import { type Data, isData } from "./data.ts";
 import type { Triggers } from "./fields.ts";
 import { globPattern } from "./glob.ts";
@@ -114,7 +114,7 @@ function unknownKeys(triggers: unknown, report: Report): void {
   if (!isData(triggers)) return;
   for (const key of Object.keys(triggers)) {
     if ((KINDS as readonly string[]).includes(key)) continue;
-    const meant = nearest(key, KINDS);
+    const meant = KINDS.find((kind) => isWithinOneEdit(key, kind));
     if (meant) report("key-misspelled", "triggers", `"triggers.${oneLine(key, 64)}" is not a known key`, meant);
     else report("key-unknown", "triggers", `"triggers.${oneLine(key, 64)}" is not a known key`);
   }

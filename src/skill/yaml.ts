@@ -195,12 +195,19 @@ interface Block {
   lines: string[];
 }
 
+/** The lines of each top-level key. Comments between two keys belong to neither. */
 function topLevelBlocks(source: string): Block[] {
   const blocks: Block[] = [];
   for (const [index, line] of source.split("\n").entries()) {
     const last = blocks.at(-1);
-    if (!last || KEY_LINE.test(line)) blocks.push({ start: index, lines: [line] });
-    else last.lines.push(line);
+    if (last && !KEY_LINE.test(line)) {
+      last.lines.push(line);
+      continue;
+    }
+    const own = (last?.lines.findLastIndex((one) => !one.startsWith("#")) ?? 0) + 1;
+    const comments = own > 0 ? (last?.lines.splice(own) ?? []) : [];
+    if (comments.length > 0) blocks.push({ start: index - comments.length, lines: comments });
+    blocks.push({ start: index, lines: [line] });
   }
   return blocks;
 }
@@ -248,11 +255,14 @@ function isValid(text: string): boolean {
   );
 }
 
+/** A value as quoted text. A comment after it stays: it may be what the author meant as text. */
 function quote(value: string): string {
-  const comment = value.search(/[ \t]#/);
-  const text = (comment === -1 ? value : value.slice(0, comment)).trim();
+  const at = value.search(/[ \t]#/);
+  const text = (at === -1 ? value : value.slice(0, at)).trim();
+  const comment = at === -1 ? "" : value.slice(at).trimEnd();
   const mark = text[0];
-  if (mark !== '"' && mark !== "'") return JSON.stringify(text);
+  if (mark !== '"' && mark !== "'") return JSON.stringify(text) + comment;
   const inner = text.slice(1);
-  return JSON.stringify(inner.endsWith(mark) ? inner.slice(0, -1) : inner.includes(mark) ? text : inner);
+  const meant = inner.endsWith(mark) ? inner.slice(0, -1) : inner.includes(mark) ? text : inner;
+  return JSON.stringify(meant) + comment;
 }

@@ -87,6 +87,24 @@ describe("readManifest", () => {
     expect(manifestOf("description: d").manifest.defaultEnabled).toBe(true);
   });
 
+  it.each([
+    "triggers: [deploy, pull request, 404]",
+    "metadata:\n  triggers:\n    - deploy\n    - pull request\n    - 404",
+  ])("[T-01] reads a plain list of triggers as keywords: %j", (frontmatter) => {
+    const { manifest, problems } = manifestOf(`description: d\n${frontmatter}`);
+    expect(problems).toEqual([]);
+    const keywords = ["deploy", "pull request", "404"];
+    expect(manifest.triggers).toEqual({ keywords, verbs: [], patterns: [], examples: [], negative: [] });
+  });
+
+  it("[T-01] leaves out what is no text in a list of triggers, and reports it once", () => {
+    const { manifest, problems } = manifestOf("description: d\ntriggers: [deploy, { keyword: ship }, [a], null]");
+    expect([...new Set(problems)]).toEqual(["field-type triggers"]);
+    expect(manifest.triggers.keywords).toEqual(["deploy"]);
+    expect(manifestOf("description: d\ntriggers: deploy").problems).toEqual(["field-type triggers"]);
+    expect(manifestOf("description: d\ntriggers: []").problems).toEqual([]);
+  });
+
   it("[T-01] warns of a description above 500 characters and names one above 1024 an error of the standard", () => {
     expect(manifestOf(`description: ${"a".repeat(500)}`).problems).toEqual([]);
     expect(manifestOf(`description: ${"a".repeat(501)}`).problems).toEqual(["description-long description"]);

@@ -1,0 +1,84 @@
+/** Frontmatter keys of a client besides those of the open standard. */
+export interface ClientKeys {
+  /** Keys that it reads in a skill. */
+  skill: readonly string[];
+  /** Keys of its agents, commands, prompts and rules. They are common in skills too, because files are copied from one kind to another. */
+  other?: readonly string[];
+}
+
+/** The keys that clients document, one row per client. A key in this table is never reported as a misspelling. */
+export const CLIENT_KEYS = {
+  claude: {
+    // Not `model`: a skill that is loaded does not change the model of the conversation.
+    skill: [
+      "when_to_use",
+      "argument-hint",
+      "arguments",
+      "disable-model-invocation",
+      "user-invocable",
+      "disallowed-tools",
+      "effort",
+      "context",
+      "agent",
+      "background",
+      "hooks",
+      "paths",
+      "shell",
+    ],
+    other: [
+      ...["tools", "disallowedTools", "permissionMode", "maxTurns", "skills", "mcpServers", "memory", "isolation"],
+      ...[
+        "color",
+        "initialPrompt",
+        "model",
+        "output-style",
+        "keep-coding-instructions",
+        "hide-from-slash-command-tool",
+      ],
+    ],
+  },
+  codex: { skill: [], other: ["interface", "policy", "dependencies"] },
+  gemini: { skill: [], other: ["kind", "tools", "model", "temperature", "max_turns", "timeout_mins", "prompt"] },
+  opencode: {
+    skill: [],
+    other: [
+      ...["mode", "model", "prompt", "tools", "permission", "temperature", "top_p", "steps", "maxSteps", "disable"],
+      ...["hidden", "color", "agent", "subtask", "template"],
+    ],
+  },
+  vscode: {
+    skill: ["argument-hint", "user-invocable", "disable-model-invocation"],
+    other: ["mode", "model", "tools", "agent", "agents", "handoffs", "target", "infer", "mcp-servers", "applyTo"],
+  },
+  cursor: {
+    skill: ["disable-model-invocation", "paths"],
+    other: ["globs", "alwaysApply", "readonly", "is_background"],
+  },
+  agents: { skill: [] },
+  openclaw: {
+    skill: [
+      ...["homepage", "user-invocable", "disable-model-invocation"],
+      ...["command-dispatch", "command-tool", "command-arg-mode"],
+    ],
+    other: ["emoji", "os", "always", "requires", "install", "primaryEnv", "skillKey"],
+  },
+  hermes: { skill: ["version", "author", "platforms", "prerequisites", "required_environment_variables"] },
+  roo: { skill: ["mode", "modeSlugs"], other: ["whenToUse", "customInstructions", "groups", "slug"] },
+  windsurf: { skill: [], other: ["trigger", "glob", "globs"] },
+  kiro: { skill: [], other: ["inclusion", "fileMatchPattern"] },
+  continue: { skill: [], other: ["globs", "regex", "alwaysApply", "invokable", "rules", "models", "prompts"] },
+  droid: { skill: [], other: ["tools", "model", "reasoningEffort"] },
+} as const satisfies Readonly<Record<string, ClientKeys>>;
+
+type ClientUse = "skill" | "other";
+
+/** Where clients read this key: in a skill, only in their other files, or not at all. */
+export function clientUseOf(key: string): ClientUse | undefined {
+  return USES.get(key);
+}
+
+const rows = Object.values<ClientKeys>(CLIENT_KEYS);
+const USES: ReadonlyMap<string, ClientUse> = new Map([
+  ...rows.flatMap(({ other = [] }) => other.map((key) => [key, "other"] as const)),
+  ...rows.flatMap(({ skill }) => skill.map((key) => [key, "skill"] as const)),
+]);
