@@ -1,7 +1,8 @@
 import { readdirSync } from "node:fs";
 import { dirname, parse } from "node:path";
-import { isInside } from "../shared/inside.ts";
+import { below, isInside } from "../shared/inside.ts";
 import { statOf } from "./file.ts";
+import { sampleFolderIn } from "./nested-skills.ts";
 import { flatForm, isUsualDocument } from "./walk.ts";
 
 export interface ChangedOptions {
@@ -16,15 +17,25 @@ export interface ChangedOptions {
  * gone: what it was part of is another without it. What is part of none is left out. Contract: paths are absolute.
  */
 export function skillsOf(files: readonly string[], { workspace, places }: ChangedOptions): string[] {
-  const known = new Map<string, string | undefined>();
-  const folderAround = (folder: string): string | undefined => {
-    if (!known.has(folder)) known.set(folder, isSkillFolder(folder) ? folder : above(folder));
-    return known.get(folder);
+  const known = new Map<string, readonly string[]>();
+  /** The folders with a SKILL.md around a file, the nearest first. */
+  const foldersAround = (folder: string): readonly string[] => {
+    const around = known.get(folder) ?? [...(isSkillFolder(folder) ? [folder] : []), ...above(folder)];
+    known.set(folder, around);
+    return around;
   };
   const above = (folder: string) =>
-    folder !== workspace && isInside(workspace, folder) ? folderAround(dirname(folder)) : undefined;
-  const skills = files.flatMap((file) => folderAround(dirname(file)) ?? (isFlat(file, places) ? file : []));
+    folder !== workspace && isInside(workspace, folder) ? foldersAround(dirname(folder)) : [];
+  const skills = files.flatMap((file) => {
+    const around = foldersAround(dirname(file));
+    return around.find((folder) => !isSample(folder, around)) ?? (isFlat(file, places) ? file : []);
+  });
   return [...new Set(skills)];
+}
+
+/** Whether the skill in a folder is only a sample of one around it. */
+function isSample(folder: string, around: readonly string[]): boolean {
+  return around.some((outer) => isInside(outer, folder) && sampleFolderIn(below(outer, folder)) !== undefined);
 }
 
 function isSkillFolder(folder: string): boolean {

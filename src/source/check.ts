@@ -1,34 +1,29 @@
-import {
-  existsSync,
-  lstatSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { lstatSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Code } from "../codes/findings.ts";
-import { isInside, reason } from "../shared/inside.ts";
 import { type Diagnostic, diagnose, type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
 import { parseMarkdown, parseYaml } from "../skill/document.ts";
-import { fixDocument } from "../skill/fix.ts";
 import { lint } from "../skill/lint.ts";
 import { readManifest } from "../skill/manifest.ts";
 import { readSkill } from "../skill/read.ts";
-import { fromUtf16, openFinding, readText } from "./file.ts";
-import { listFiles } from "./file-list.ts";
+import { type FileText, openFinding, readText, stampOf, statOf } from "./file.ts";
+import { listFiles, targetFinder } from "./file-list.ts";
+import { applyFix, diffOf, type FixPlan, type FoundSkill, planFixes } from "./fix-files.ts";
 import { isElsewhere, isNoSkill, withoutQuotes } from "./read-candidate.ts";
-import { type Candidate, walk } from "./walk.ts";
+import { type Candidate, hasSkillFrontmatter, isSkillsFolder, nestedFindings, walk, walkNested } from "./walk.ts";
 
 export interface CheckOptions {
   profile?: Profile;
-  /** Mend in place what can be mended safely. */
+  /** Fix in place what can be fixed without changing what a skill says. Only skills are written. */
   fix?: boolean;
-  /** How many skills are checked so far: nothing else happens until all of them are. */
-  onChecked?: (done: number) => void;
+  /** With `fix`: report the same changes, and write nothing. */
+  dryRun?: boolean;
+  /** With `fix`: misspelled keys to rename. Defaults to none: a misspelled key is only reported. */
+  rename?: readonly string[];
+  /** Folders that discovery reads: Markdown and YAML files directly in them are skills. */
+  skillsFolders?: readonly string[];
+  /** Called after each skill, with the number of skills found below the path so far. Nothing else happens until all are checked. */
+  onChecked?: (done: number, path: string) => void;
 }
 
 export interface CheckedFile {
@@ -38,6 +33,10 @@ export interface CheckedFile {
   isValid: boolean;
   diagnostics: readonly Diagnostic[];
   fixed: readonly Code[];
+  /** How the file was fixed, or would be with `dryRun`: lines that start with ` `, `-`, `+` or `@@`. Empty if it was not. */
+  diff: readonly string[];
+  /** The file that was fixed, where `file` is a link to it or in a linked folder. */
+  target?: string;
 }
 
 export interface CheckResult {
@@ -52,26 +51,68 @@ export interface CheckResult {
  * the weight of a finding differs by profile.
  */
 export function checkPath(path: string, options: CheckOptions = {}): CheckResult {
-  const { profile = "load", fix = false, onChecked } = options;
-  const files: CheckedFile[] = [];
+  return checkPaths([path], options);
+}
+
+/** Checks several paths as `checkPath` does, each skill once. */
+export function checkPaths(paths: readonly string[], options: CheckOptions = {}): CheckResult {
+  const { profile = "load", fix = false, dryRun = false, rename = [], skillsFolders = [], onChecked } = options;
+  const found = new Map<string, FoundSkill & { checked: CheckedFile }>();
   const diagnostics: Diagnostic[] = [];
   const say = (file: string, finding: Finding) => {
     diagnostics.push(...diagnose([finding], file, profile));
   };
-  const root = resolve(path);
-  const take = (candidate: Candidate) => {
-    const fixed = fix && isBelow(root, candidate.file) ? fixFile(candidate, profile, say) : [];
-    const checked = checkFile(candidate, profile, fixed);
-    if (!checked) return false;
-    files.push(checked);
-    onChecked?.(files.length);
-    return true;
-  };
-  const single = singleCandidate(root);
-  if (single === "folder") walk({ root, recursive: true, take, say });
-  else if ("code" in single) say(root, single);
-  else if (!take(single)) say(single.file, missingFile(single.file));
-  return { profile, files, diagnostics };
+  for (const path of paths) {
+    const root = resolve(path);
+    let done = 0;
+    const take = (candidate: Candidate): boolean => {
+      if (found.has(candidate.file)) return true;
+      const checked = checkFile(candidate, profile, readText(candidate.file));
+      if (!checked) return false;
+      found.set(candidate.file, { candidate, root, checked });
+      onChecked?.(++done, path);
+      return true;
+    };
+    const single = singleCandidate(root);
+    if (single === "folder") {
+      const own = isSkillsFolder(root) ? [root] : [];
+      walk({ root, recursive: true, skillsFolders: [...skillsFolders, ...own], take, say });
+    } else if ("code" in single) say(root, single);
+    else if (!take(single)) say(single.file, missingFile(single.file));
+    else if (root !== single.file && single.form === "folder") walkNested(single, { take, say });
+  }
+  for (const plan of fix ? planFixes([...found.values()], { profile, rename }) : []) {
+    const problem = plan.fixed.length > 0 && !dryRun ? applyFix(plan) : undefined;
+    if (problem) say(plan.file, problem);
+    else for (const file of plan.files) recheck(found, file, plan, profile);
+  }
+  return { profile, files: [...found.values()].map(({ checked }) => checked), diagnostics };
+}
+
+/** Judges a skill as it is after a fix, whether that was written or not. The change itself is reported once. */
+function recheck(
+  found: Map<string, FoundSkill & { checked: CheckedFile }>,
+  file: string,
+  plan: FixPlan,
+  profile: Profile,
+): void {
+  const skill = found.get(file);
+  const stamp = statOf(file);
+  if (!skill || !stamp) return;
+  const { candidate } = skill;
+  const text = plan.refused.length > 0 ? readText(file) : { text: plan.after, stamp: stampOf(stamp), findings: [] };
+  const isReported = file === plan.file;
+  const refused: Finding[] = plan.refused.map((code) => ({
+    code: "fix-refused",
+    message: `was not fixed (${code}): other values or the instructions would change`,
+  }));
+  const checked = checkFile(candidate, profile, text, isReported ? refused : []);
+  if (!checked) return;
+  if (!isReported) skill.checked = checked;
+  else {
+    const target = plan.isLinked && plan.fixed.length > 0 ? { target: plan.path } : {};
+    skill.checked = { ...checked, fixed: plan.fixed, diff: diffOf(plan), ...target };
+  }
 }
 
 /** Checks a text as if it stood in a skill file of this name. What only a folder can show, such as links to nothing, is not looked at. */
@@ -99,10 +140,9 @@ export function validateSkillFile(path: string): { isValid: boolean; error?: str
 function singleCandidate(path: string): Candidate | "folder" | Finding {
   try {
     if (statSync(path).isDirectory()) {
-      const own = readdirSync(path).find((name) => /^skill\.md$/i.test(name));
-      return own === undefined
-        ? "folder"
-        : folderCandidate(path, existsSync(join(path, "SKILL.md")) ? "SKILL.md" : own);
+      const names = readdirSync(path).filter((name) => /^skill\.md$/i.test(name));
+      const own = names.includes("SKILL.md") ? "SKILL.md" : names.find((name) => hasSkillFrontmatter(join(path, name)));
+      return own === undefined ? "folder" : folderCandidate(path, own);
     }
   } catch (error) {
     return openFinding(error);
@@ -110,7 +150,7 @@ function singleCandidate(path: string): Candidate | "folder" | Finding {
   const name = basename(path);
   if (/^skill\.md$/i.test(name)) return folderCandidate(dirname(path), name);
   const form = /\.ya?ml$/i.test(name) ? "yaml" : "markdown";
-  return { file: path, path: name, form, stem: name.replace(/\.[^.]*$/, ""), findings: [], isDoubtful: false };
+  return { file: path, path: name, form, stem: name.replace(/\.[^.]*$/, ""), findings: [], needs: [], isNamed: true };
 }
 
 function folderCandidate(folder: string, name: string): Candidate {
@@ -124,7 +164,7 @@ function folderCandidate(folder: string, name: string): Candidate {
     stem: basename(folder),
     folder: realpathSync(folder),
     findings,
-    isDoubtful: false,
+    needs: [],
   };
 }
 
@@ -135,36 +175,31 @@ function missingFile(file: string): Finding {
     : { code: "not-found", message: "is not there" };
 }
 
-// A link may lead to somebody else's file: what was not named is read, but never written.
-function isBelow(root: string, file: string): boolean {
-  try {
-    const real = realpathSync.native(root);
-    return isInside(statSync(real).isDirectory() ? real : dirname(real), realpathSync.native(file));
-  } catch {
-    return false;
-  }
-}
-
-function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[]): CheckedFile | undefined {
+function checkFile(
+  candidate: Candidate,
+  profile: Profile,
+  read: FileText,
+  more: readonly Finding[] = [],
+): CheckedFile | undefined {
   const { file, form, stem, folder } = candidate;
-  const place = { form, stem, profile };
-  const read = readText(file);
   const result = (name: string, findings: readonly Finding[]): CheckedFile =>
-    checked(file, name, [...candidate.findings, ...findings], profile, fixed);
+    checked(file, name, [...nestedFindings(candidate), ...candidate.findings, ...findings, ...more], profile);
   if ("finding" in read) {
     if (read.finding.code === "not-found") return undefined;
-    return candidate.isDoubtful ? undefined : result(stem, [read.finding]);
+    return candidate.needs.length > 0 ? undefined : result(stem, [read.finding]);
   }
   const document = form === "yaml" ? parseYaml(read.text) : parseMarkdown(read.text);
-  const judged = readSkill(document, place);
-  if (isNoSkill(candidate, judged)) return undefined;
+  const judged = readSkill(document, { form, stem, profile });
+  if (isNoSkill(candidate, judged.data)) return undefined;
   if (!judged.isUsable && isElsewhere(candidate, read.stamp))
     return result(stem, withoutQuotes([...read.findings, ...judged.findings]));
   const beside = folder === undefined ? undefined : listFiles(folder, basename(file));
   const subject = {
     document,
     manifest: readManifest(judged.data),
-    ...(beside ? { files: [...beside.files.map(({ path }) => path), basename(file)] } : {}),
+    ...(folder !== undefined && beside
+      ? { files: [...beside.files.map(({ path }) => path), basename(file)], findTarget: targetFinder(folder) }
+      : {}),
   };
   return result(judged.name, [
     ...read.findings,
@@ -174,46 +209,7 @@ function checkFile(candidate: Candidate, profile: Profile, fixed: readonly Code[
   ]);
 }
 
-function checked(
-  file: string,
-  name: string,
-  findings: readonly Finding[],
-  profile: Profile,
-  fixed: readonly Code[] = [],
-): CheckedFile {
+function checked(file: string, name: string, findings: readonly Finding[], profile: Profile): CheckedFile {
   const diagnostics = diagnose(findings, file, profile).sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
-  return { file, name, isValid: !hasErrors(findings, profile), diagnostics, fixed };
-}
-
-function fixFile(
-  candidate: Candidate,
-  profile: Profile,
-  say: (file: string, finding: Finding) => void,
-): readonly Code[] {
-  const { file, form, stem } = candidate;
-  const read = readText(file);
-  const converted = "finding" in read && read.finding.code === "not-utf8" ? fromUtf16(readFileSync(file)) : undefined;
-  const text = converted ?? ("text" in read && read.findings.length === 0 ? read.text : undefined);
-  if (text === undefined) return [];
-  const result = fixDocument(text, { form, stem, profile });
-  if (result.fixed.length === 0 && converted === undefined) return [];
-  try {
-    replaceFile(realpathSync(file), result.text);
-  } catch (error) {
-    say(file, { code: "not-written", message: `could not be mended: ${reason(error)}` });
-    return [];
-  }
-  return converted === undefined ? result.fixed : ["not-utf8", ...result.fixed];
-}
-
-/** The file is the old or the new one at every moment, and keeps its permissions. */
-function replaceFile(path: string, text: string): void {
-  const draft = `${path}.${process.pid}.tmp`;
-  writeFileSync(draft, text, { mode: statSync(path).mode & 0o777, flag: "wx" });
-  try {
-    renameSync(draft, path);
-  } catch (error) {
-    rmSync(draft, { force: true });
-    throw error;
-  }
+  return { file, name, isValid: !hasErrors(findings, profile), diagnostics, fixed: [], diff: [] };
 }

@@ -3,8 +3,10 @@ import { SkillError } from "../shared/error.ts";
 import { grouped } from "../shared/text.ts";
 import { findFrame } from "../skill/frame.ts";
 import { toSkillMd } from "../skill/render.ts";
-import type { Skill } from "../skill/skill.ts";
+import { type Skill, withBody } from "../skill/skill.ts";
 import { readBytes, withFile } from "./file.ts";
+import { withOwnFile } from "./file-list.ts";
+import { notFolder, unlisted } from "./file-skill.ts";
 
 export interface CopiedFile {
   bytes: Uint8Array;
@@ -52,7 +54,10 @@ export function copySkill(skill: Skill): SkillCopy {
 /** The skill's own file as it is now, if that is still the skill's: it may have become a link to anything, or a pipe. */
 function ownFile(skill: Skill, file: string): Uint8Array {
   skill.body(); // Throws when it is no skill any more.
-  const read = withFile(file, (fd, { size }) => ({ bytes: Buffer.from(readBytes(fd, size)) }));
+  const read = withOwnFile({ ...skill.origin, file }, (path) =>
+    withFile(path, (fd, { size }) => ({ bytes: Buffer.from(readBytes(fd, size)) })),
+  );
+  if (!read) throw notFolder(skill);
   if ("bytes" in read && (skill.origin.form === "yaml" || isSkillText(read.bytes))) return read.bytes;
   throw new SkillError("resource-changed", {
     message: `Skill "${skill.name}": ${file} ${"finding" in read ? read.finding.message : "is no skill any more"}`,
@@ -63,6 +68,20 @@ function ownFile(skill: Skill, file: string): Uint8Array {
 function isSkillText(bytes: Buffer): boolean {
   const frame = findFrame(bytes.toString("utf8"));
   return "start" in frame && frame.closed;
+}
+
+/** The same skill with its files as they were copied: what was judged is what is read, whatever becomes of its folder. */
+export function withCopy(skill: Skill, { files }: SkillCopy): Skill {
+  const list = skill.files();
+  return {
+    ...withBody(skill),
+    files: () => list,
+    read(path) {
+      const file = list.files.some((listed) => listed.path === path) ? files.get(path) : undefined;
+      if (!file) throw unlisted(skill.name, path, list.files);
+      return file.bytes;
+    },
+  };
 }
 
 export function digestOf(skill: Skill): string {

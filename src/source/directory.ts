@@ -1,22 +1,29 @@
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import { packageVersion } from "../package.ts";
+import { defined } from "../shared/defined.ts";
 import { shortHash } from "../shared/hash.ts";
+import { folderIdOf, followedFolderId } from "../shared/inside.ts";
+import { byText } from "../shared/text.ts";
 import { type Diagnostic, diagnose, type Finding, type Profile } from "../skill/diagnostic.ts";
 import type { Origin, Scope, Skill } from "../skill/skill.ts";
-import { statOf } from "./file.ts";
+import { fileIdOf, type Stamp, stampOf, statOf } from "./file.ts";
 import { FileSkill } from "./file-skill.ts";
 import { type IndexedFile, ScanIndex } from "./scan-index.ts";
 import type { Loaded, Source } from "./source.ts";
-import { type Candidate, walk } from "./walk.ts";
+import { type Candidate, nestedFindings, walk } from "./walk.ts";
 
 export interface DirectoryOptions {
   path: string;
   /** What `name@source` takes; the path when left out. */
   name?: string;
   scope?: Scope;
+  /** The package of a monorepo that the skills belong to, relative to the workspace. */
+  belongsTo?: string;
   /** Look below folders that are no skills. True when left out. */
   recursive?: boolean;
+  /** Folders whose Markdown and YAML files are skills. Defaults to the folder itself. */
+  skillsFolders?: readonly string[];
   /** What a file must live up to in order to be loaded. `load` when left out. */
   profile?: Profile;
   /** A folder of the user's own for what was seen, so that the next start reads only what changed. */
@@ -37,9 +44,9 @@ type Reader = typeof import("./read-candidate.ts");
 
 // What was seen before needs no parser, so the parser is loaded only when there is something to read.
 async function scan(options: ScanOptions): Promise<Loaded> {
-  const { path: root, recursive = true, profile = "load", indexFolder } = options;
+  const { path: root, recursive = true, skillsFolders = [root], profile = "load", indexFolder } = options;
   if (!existsSync(root)) return { skills: [], diagnostics: [] };
-  const key = JSON.stringify([packageVersion(), root, recursive, profile]);
+  const key = JSON.stringify([packageVersion(), root, recursive, skillsFolders, profile]);
   const index = indexFolder === undefined ? undefined : new ScanIndex(`${indexFolder}/${shortHash(key)}.index`, key);
   let reader: Reader | undefined = index?.isEmpty === false ? undefined : await import("./read-candidate.ts");
   const skills: Skill[] = [];
@@ -48,26 +55,38 @@ async function scan(options: ScanOptions): Promise<Loaded> {
   const say = (file: string, findings: readonly Finding[]) => {
     if (findings.length > 0) diagnostics.push(...diagnose(findings, file, profile));
   };
-  const add = (candidate: Candidate, { skill, findings }: IndexedFile) => {
+  const nested: [Candidate, IndexedFile, Stamp | undefined][] = [];
+  const names = new Map<string, string>();
+  const add = (candidate: Candidate, { skill, ...file }: IndexedFile, stamp: Stamp | undefined) => {
+    const findings = candidate.parent === undefined ? file.findings : [...nestedFindings(candidate), ...file.findings];
     say(candidate.file, findings);
     if (!skill) return;
+    if (candidate.form === "folder") names.set(candidate.file, skill.name);
     const bodyIn = candidate.form === "yaml" && reader ? { bodyIn: reader.yamlBody } : {};
-    skills.push(new FileSkill({ ...skill, findings, origin: originOf(candidate, options), ...bodyIn }));
+    const origin = { ...originOf(candidate, options, names), ...(stamp ? { fileId: fileIdOf(stamp) } : {}) };
+    skills.push(new FileSkill({ ...skill, findings, origin, ...bodyIn, stamp }));
+  };
+  // The name of the skill around one is known once all others are read.
+  const addInTurn = (candidate: Candidate, file: IndexedFile, stamp: Stamp | undefined) => {
+    if (candidate.parent === undefined) add(candidate, file, stamp);
+    else nested.push([candidate, file, stamp]);
   };
   const read = (candidate: Candidate, { readCandidate }: Reader): boolean => {
     const reading = readCandidate(candidate, profile);
     if (!reading) return false;
     const { stamp } = reading;
-    add(
+    addInTurn(
       candidate,
       stamp && index && candidate.form !== "yaml" ? index.addFile(candidate.path, stamp, reading) : reading,
+      stamp,
     );
     return true;
   };
   const take = (candidate: Candidate): boolean => {
-    const known = index?.isKnownFile(candidate.path) ? unchanged(index, candidate) : undefined;
+    const stats = index?.isKnownFile(candidate.path) ? statOf(candidate.file) : undefined;
+    const known = stats && index?.file(candidate.path, stats);
     if (known) {
-      add(candidate, known);
+      addInTurn(candidate, known, stampOf(stats));
       return true;
     }
     if (reader) return read(candidate, reader);
@@ -78,6 +97,7 @@ async function scan(options: ScanOptions): Promise<Loaded> {
   walk({
     root,
     recursive,
+    skillsFolders,
     index,
     isLeftOut: options.leavesOut?.(),
     say: (path, finding) => say(path, [finding]),
@@ -87,16 +107,23 @@ async function scan(options: ScanOptions): Promise<Loaded> {
     reader = await import("./read-candidate.ts");
     for (const candidate of unread) read(candidate, reader);
   }
+  for (const [candidate, file, stamp] of nested.sort(([a], [b]) => byText(a.path, b.path))) add(candidate, file, stamp);
   index?.save(Date.now());
   return { skills, diagnostics };
 }
 
-function unchanged(index: ScanIndex, candidate: Candidate): IndexedFile | undefined {
-  const stats = statOf(candidate.file);
-  return stats && index.file(candidate.path, stats);
+/** A folder with what tells it from another one in its place. */
+export function identified(folder: string): Pick<Origin, "folder" | "folderId"> {
+  const folderId = folderIdOf(folder);
+  return folderId === undefined ? { folder } : { folder, folderId };
 }
 
-function originOf(candidate: Candidate, options: ScanOptions): Origin & { file: string } {
-  const { form, file, folder } = candidate;
-  return { scope: options.scope, source: options.name, form, file, ...(folder === undefined ? {} : { folder }) };
+function originOf(
+  { form, file, folder, parent }: Candidate,
+  { scope, name: source, belongsTo }: ScanOptions,
+  names: ReadonlyMap<string, string>,
+): Origin & { file: string } {
+  const inside = parent === undefined ? undefined : (names.get(parent) ?? basename(dirname(parent)));
+  const place = folder === undefined ? defined({ folderId: followedFolderId(dirname(file)) }) : identified(folder);
+  return { scope, source, form, file, ...place, ...defined({ belongsTo, parent: inside }) };
 }

@@ -1,44 +1,91 @@
-import { closeSync, type Dirent, lstatSync, readdirSync, type Stats } from "node:fs";
-import { join } from "node:path";
-import { openInside } from "../shared/inside.ts";
+import {
+  closeSync,
+  constants,
+  type Dirent,
+  existsSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  realpathSync,
+  type Stats,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
+import {
+  type Bytes,
+  type ExpectedFolder,
+  folderIdOf,
+  isInside,
+  type OpenedFolder,
+  openFolder,
+  openFolderIn,
+  openInside,
+  readInside,
+} from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
 import type { Finding } from "../skill/diagnostic.ts";
-import type { FileList, SkillFile } from "../skill/skill.ts";
-import { openFinding } from "./file.ts";
+import type { FindTarget } from "../skill/lint.ts";
+import type { FileList, Origin, Skill, SkillFile } from "../skill/skill.ts";
+import { fileIdOf, openFinding, stampOf } from "./file.ts";
 
 const MOST_FILES = 2000;
 const DEEPEST = 16;
 export const SKIPPED_FOLDERS: ReadonlySet<string> = new Set([".git", ".hg", ".svn", "node_modules"]);
 
+export interface ListOptions {
+  /** What the folder has to be. */
+  expected?: ExpectedFolder;
+  /** Whether files that have other names outside of the folder are left out. */
+  refusesShared?: boolean;
+}
+
 /** Lists the files of a skill's folder, without SKILL.md. What is not served is not listed, and says why. */
-export function listFiles(folder: string, skillFile: string): FileList {
-  const files: SkillFile[] = [];
+export function listFiles(folder: string, skillFile: string, { expected, refusesShared }: ListOptions = {}): FileList {
+  const found: { file: SkillFile; stats: Stats }[] = [];
   const findings: Finding[] = [];
+  const names = new Map<number, number>();
   const say = (code: Finding["code"], message: string) => findings.push({ code, message });
-  const visit = (below: string, depth: number): boolean => {
-    for (const entry of entriesOf(join(folder, below), findings)) {
+  const visit = (held: OpenedFolder, below: string, depth: number): boolean => {
+    for (const entry of entriesOf(held, findings)) {
       const path = below === "" ? entry.name : `${below}/${entry.name}`;
       if (path === skillFile) continue;
-      if (files.length >= MOST_FILES) {
+      if (found.length >= MOST_FILES) {
         say("too-many-files", `holds more than ${MOST_FILES} files; the rest is not listed`);
         return false;
       }
       if (entry.isDirectory()) {
         if (SKIPPED_FOLDERS.has(entry.name)) continue;
         if (depth >= DEEPEST) say("too-deep", `"${path}" is nested deeper than ${DEEPEST} folders`);
-        else if (!visit(path, depth + 1)) return false;
-      } else addFile(path, entry);
+        else if (!visitIn(held, path, depth + 1)) return false;
+      } else addFile(held, path, entry);
     }
     return true;
   };
-  const addFile = (path: string, entry: Dirent) => {
-    const stats = entry.isFile() ? lstatSync(join(folder, path), { throwIfNoEntry: false }) : linkedFile(path, entry);
+  const visitIn = (held: OpenedFolder, path: string, depth: number): boolean => {
+    let inner: OpenedFolder;
+    try {
+      inner = openFolderIn(held, basename(path));
+    } catch (error) {
+      findings.push({ ...openFinding(error), code: "file-skipped" });
+      return true;
+    }
+    try {
+      return visit(inner, path, depth);
+    } finally {
+      closeSync(inner.fd);
+    }
+  };
+  const addFile = ({ at }: OpenedFolder, path: string, entry: Dirent) => {
+    const stats = entry.isFile()
+      ? lstatSync(`${at}/${entry.name}`, { throwIfNoEntry: false })
+      : linkedFile(path, entry);
     if (!stats) return;
     if (stats.mode & 0o6000) say("file-mode", `"${path}" has its set-id bit set`);
-    files.push({ path, size: stats.size, executable: (stats.mode & 0o111) !== 0 });
+    if (entry.isFile()) names.set(stats.ino, (names.get(stats.ino) ?? 0) + 1);
+    found.push({ file: { path, size: stats.size, executable: (stats.mode & 0o111) !== 0 }, stats });
   };
   const linkedFile = (path: string, entry: Dirent): Stats | undefined => {
-    const opened = entry.isSymbolicLink() ? openInside(folder, path) : undefined;
+    const opened = entry.isSymbolicLink() ? openInside(folder, path, expected) : undefined;
     if (opened && "fd" in opened) {
       closeSync(opened.fd);
       return opened.stats;
@@ -49,15 +96,147 @@ export function listFiles(folder: string, skillFile: string): FileList {
     else say("file-skipped", opened ? opened.message : `"${path}" is not a regular file`);
     return undefined;
   };
-  visit("", 1);
-  return { files, findings };
+  const held = openFolder(folder, expected);
+  if ("code" in held) {
+    say("file-skipped", held.code === "changed" ? "is not read: it is not the folder that was found" : held.message);
+    return { files: [], findings };
+  }
+  try {
+    visit(held, "", 1);
+  } finally {
+    closeSync(held.fd);
+  }
+  // A name that was not met is outside, or in a folder that is no part of the skill.
+  const isShared = ({ stats }: { stats: Stats }) =>
+    refusesShared === true && stats.nlink > 1 && stats.nlink > (names.get(stats.ino) ?? 0);
+  const [shared, ...more] = found.filter(isShared).map(({ file }) => file.path);
+  if (shared !== undefined) {
+    const rest = more.length === 0 ? "" : `, and so ${more.length === 1 ? "is 1 more" : `are ${more.length} more`}`;
+    say("hard-link-outside", `"${shared}" is a hard link to a file outside of the skill's folder${rest}`);
+  }
+  return { files: found.filter((one) => !isShared(one)).map(({ file }) => file), findings };
 }
 
-function entriesOf(folder: string, findings: Finding[]): Dirent[] {
+/** Lists the files of a skill as they are now. */
+export function listSkillFiles(origin: Origin): FileList {
+  const { scope, folder, file = "" } = origin;
+  if (folder === undefined) return { files: [], findings: [] };
+  return listFiles(folder, basename(file), {
+    expected: expectedFolder(origin),
+    refusesShared: scope === "workspace",
+  });
+}
+
+/**
+ * Calls `use` with a path that leads to the skill's own file, in the folder that was found, or returns undefined if that folder or file is
+ * another now. A link to a file outside of the folder is followed only to the file that was found: any other is somebody's secret.
+ */
+export function withOwnFile<T>(origin: Origin & { file: string }, use: (path: string) => T): T | Unopened | undefined {
+  const { folder, folderId, file } = origin;
+  if (folderId === undefined) return use(file);
+  const around = folder ?? dirname(file);
+  const held = openFolder(around, { id: folderId, followsLinks: folder === undefined });
+  if ("code" in held) {
+    if (held.code === "changed") return undefined;
+    return { finding: held.code === "not-found" ? NOT_THERE : { code: "unreadable", message: held.message } };
+  }
+  let fd: number | undefined;
   try {
-    return readdirSync(folder, { withFileTypes: true }).sort((a, b) => byText(a.name, b.name));
+    fd = openOwnFile(held, origin);
+    if (fd === undefined) return undefined;
+    return use(held.at === around ? file : `/proc/self/fd/${fd}`);
+  } catch (error) {
+    return { finding: openFinding(error) };
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+    closeSync(held.fd);
+  }
+}
+
+interface Unopened {
+  finding: Finding;
+}
+
+const NOT_THERE: Finding = { code: "not-found", message: "is not there" };
+const OWN_FILE = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
+/** Opens a skill's own file, or returns undefined when it is a link to another file outside, or another name of one. Throws when there is none. */
+function openOwnFile({ at }: OpenedFolder, { scope, folder, folderId, file, fileId }: Origin & { file: string }) {
+  const path = `${at}/${basename(file)}`;
+  const isLink = lstatSync(path).isSymbolicLink();
+  const opened = isLink && folder !== undefined ? openInside(folder, basename(file), { id: folderId }) : undefined;
+  if (opened && "fd" in opened) return opened.fd;
+  const fd = openSync(path, isLink ? OWN_FILE : OWN_FILE | (constants.O_NOFOLLOW ?? 0));
+  const stats = fstatSync(fd);
+  const isDoubtful = isLink || (scope === "workspace" && stats.isFile() && stats.nlink > 1);
+  if (!isDoubtful || fileIdOf(stampOf(stats)) === fileId) return fd;
+  closeSync(fd);
+  return undefined;
+}
+
+/** Whether another folder, or none, is where the skill was found. */
+export function isReplaced({ origin: { folder, folderId } }: Pick<Skill, "origin">): boolean {
+  return folder !== undefined && folderId !== undefined && folderIdOf(folder) !== folderId;
+}
+
+/** The folder of a skill is the one that was found, and holds its file: no other is read, whatever is put in its place. */
+export function expectedFolder({ folderId, file }: Origin): ExpectedFolder {
+  return { id: folderId, ...(file === undefined ? {} : { holds: basename(file) }) };
+}
+
+/**
+ * Reads a file of a skill from the folder that was found. Whoever makes a workspace may give a file of the user's a second name in it: such a
+ * file is not read.
+ */
+export function readSkillFile(origin: Origin, path: string): Bytes {
+  const { scope, folder } = origin;
+  if (folder === undefined) return { code: "not-found", message: `"${path}" does not exist` };
+  const read = readInside(folder, path, LARGEST_RESOURCE, expectedFolder(origin));
+  if ("code" in read || scope !== "workspace" || read.stats.nlink < 2) return read;
+  if (listSkillFiles(origin).files.some((file) => file.path === path)) return read;
+  return { code: "outside", message: `"${path}" is a hard link to a file outside of the skill's folder` };
+}
+
+export const LARGEST_RESOURCE = 8 * 1024 * 1024;
+
+function entriesOf({ at }: OpenedFolder, findings: Finding[]): Dirent[] {
+  try {
+    return readdirSync(at, { withFileTypes: true }).sort((a, b) => byText(a.name, b.name));
   } catch (error) {
     findings.push({ ...openFinding(error), code: "file-skipped" });
     return [];
+  }
+}
+
+/**
+ * Looks for what links in a skill's instructions point to. Contract: only the repository around the skill is looked at, or, where there is
+ * none, the folder above that of its skills; whether something exists elsewhere on the machine is not revealed.
+ */
+export function targetFinder(folder: string): FindTarget {
+  const repository = repositoryAround(folder);
+  const bound = repository ?? dirname(dirname(folder));
+  return (path) => {
+    if (path.includes("\0")) return undefined;
+    if (path.startsWith("/")) return isThere(bound, join(bound, path)) ? "repository" : undefined;
+    const place = join(folder, path);
+    if (isInside(folder, place)) {
+      if (isThere(bound, place)) return "skill"; // What is not listed has its own finding.
+      return repository !== undefined && isThere(repository, join(repository, path)) ? "repository" : undefined;
+    }
+    return !isInside(bound, place) || isThere(bound, place) ? "outside" : undefined;
+  };
+}
+
+function repositoryAround(folder: string): string | undefined {
+  for (let above = folder; above !== dirname(above); above = dirname(above))
+    if (existsSync(join(above, ".git"))) return above;
+  return undefined;
+}
+
+function isThere(bound: string, place: string): boolean {
+  try {
+    return isInside(bound, realpathSync.native(place));
+  } catch {
+    return false;
   }
 }

@@ -1,15 +1,13 @@
-import { basename } from "node:path";
 import { CODES } from "../codes/findings.ts";
 import { SkillError } from "../shared/error.ts";
-import { readInside } from "../shared/inside.ts";
 import { type Data, emptyData } from "../skill/data.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";
 import { type Manifest, readManifest } from "../skill/manifest.ts";
-import type { FileList, Origin, Skill } from "../skill/skill.ts";
+import type { FileList, Origin, Skill, SkillFile, SkillFingerprint } from "../skill/skill.ts";
 import { isSameStamp, readText, type Stamp, stampOf, statOf } from "./file.ts";
-import { listFiles } from "./file-list.ts";
-import { readTriggerQueries, trainingExamples } from "./trigger-queries.ts";
+import { expectedFolder, isReplaced, listSkillFiles, readSkillFile, withOwnFile } from "./file-list.ts";
+import { readTriggerQueries, TRIGGER_QUERIES, trainingExamples } from "./trigger-queries.ts";
 
 type BodyIn = (text: string) => string | undefined;
 
@@ -22,6 +20,8 @@ export interface FileSkillParts {
   data: string;
   /** The instructions in the file's text; nothing when it is no skill's. Those of Markdown when left out. */
   bodyIn?: BodyIn;
+  /** What the file was when it was found. */
+  stamp?: Stamp | undefined;
 }
 
 // Every key that a policy looks at, wherever it stands: a rule that reads another needs it here.
@@ -29,8 +29,6 @@ const ASKING = /"(?:packages|scripts|env|requires|os|required[_-]tools|capabilit
 
 /** And those that say who may invoke it. */
 const LIMITING = /"(?:disable[_-]model[_-]invocation|user[_-]invo[ck]able)":/;
-
-export const LARGEST_RESOURCE = 8 * 1024 * 1024;
 
 /** A skill that lives in a file. A class, because ten thousand of these share what they do and keep only what differs. */
 export class FileSkill implements Skill {
@@ -40,6 +38,7 @@ export class FileSkill implements Skill {
   readonly findings: readonly Finding[];
   readonly #data: string;
   readonly #bodyIn: BodyIn;
+  readonly #stamp: Stamp | undefined;
   #manifest: Manifest | undefined;
   #body: { text: string; stamp: Stamp } | undefined;
   #files: FileList | undefined;
@@ -51,6 +50,7 @@ export class FileSkill implements Skill {
     this.findings = parts.findings;
     this.#data = parts.data;
     this.#bodyIn = parts.bodyIn ?? markdownBody;
+    this.#stamp = parts.stamp;
   }
 
   get manifest(): Manifest {
@@ -66,11 +66,21 @@ export class FileSkill implements Skill {
     return LIMITING.test(this.#data);
   }
 
+  /** Of its file as it was found, and of the queries next to it as they are now. */
+  fingerprint(): SkillFingerprint | undefined {
+    if (!this.#stamp) return undefined;
+    const { file, folder } = this.origin;
+    const queries = folder === undefined ? undefined : statOf(`${folder}/${TRIGGER_QUERIES}`);
+    const value = queries ? `${written(this.#stamp)} ${written(queries)}` : written(this.#stamp);
+    return { file, value, changedAt: Math.max(this.#stamp.mtimeMs, queries?.mtimeMs ?? 0) };
+  }
+
   body(): string {
     const { file } = this.origin;
     const stats = statOf(file);
     if (this.#body && stats && isSameStamp(this.#body.stamp, stampOf(stats))) return this.#body.text;
-    const read = readText(file);
+    const read = withOwnFile(this.origin, readText);
+    if (!read) throw notFolder(this);
     if ("finding" in read) throw this.#unreadable(read.finding);
     const text = this.#bodyIn(read.text);
     if (text === undefined) throw this.#unreadable({ code: "frontmatter-missing", message: "is no skill any more" });
@@ -88,35 +98,25 @@ export class FileSkill implements Skill {
   }
 
   #list(): FileList {
-    const { folder, file } = this.origin;
-    return folder === undefined ? { files: [], findings: [] } : listFiles(folder, basename(file));
+    return listSkillFiles(this.origin);
   }
 
   examples(): readonly string[] {
     const declared = this.manifest.triggers.examples;
     const { folder } = this.origin;
-    const asked = folder === undefined ? undefined : readTriggerQueries(folder);
+    const asked = folder === undefined ? undefined : readTriggerQueries(folder, expectedFolder(this.origin));
     return asked === undefined ? declared : [...declared, ...trainingExamples(asked.queries)];
   }
 
   read(path: string): Uint8Array {
-    const { folder } = this.origin;
     const { files } = this.files();
-    if (folder === undefined || !files.some((file) => file.path === path)) {
-      const names = files.slice(0, 10).map((file) => file.path);
-      throw new SkillError("resource-unlisted", {
-        message: `Skill "${this.name}" has no file "${path}"`,
-        fix: names.length === 0 ? "it has no files beside its instructions" : `it has: ${names.join(", ")}`,
-      });
-    }
-    const result = readInside(folder, path, LARGEST_RESOURCE);
+    if (!files.some((file) => file.path === path))
+      throw isReplaced(this) ? notFolder(this) : unlisted(this.name, path, files);
+    const result = readSkillFile(this.origin, path);
     if ("bytes" in result) return result.bytes;
     throw new SkillError(`resource-${result.code}`, {
       message: `Skill "${this.name}": ${result.message}`,
-      fix:
-        result.code === "too-large"
-          ? "split it"
-          : "find the skills again: the folder changed since its files were listed",
+      fix: result.code === "too-large" ? "split it" : FIND_AGAIN,
     });
   }
 
@@ -124,6 +124,32 @@ export class FileSkill implements Skill {
     const what = `The instructions of skill "${this.name}" cannot be read: ${this.origin.file} ${message}`;
     return new SkillError(code, { message: what, fix: CODES[code].fix });
   }
+}
+
+const FIND_AGAIN = "find the skills again: the folder changed since its files were listed";
+
+/** The error for a skill in whose place another folder is now. */
+export function notFolder({ name, origin }: Pick<Skill, "name" | "origin">): SkillError {
+  const { folder, file = "" } = origin;
+  const what =
+    folder !== undefined && isReplaced({ origin }) ? `${folder} is not the folder` : `${file} is not the file`;
+  return new SkillError("resource-changed", {
+    message: `Skill "${name}" cannot be read: ${what} that was found`,
+    fix: FIND_AGAIN,
+  });
+}
+
+/** The error for a path that is none of a skill's files. */
+export function unlisted(skill: string, path: string, files: readonly SkillFile[]): SkillError {
+  const names = files.slice(0, 10).map((file) => file.path);
+  return new SkillError("resource-unlisted", {
+    message: `Skill "${skill}" has no file "${path}"`,
+    fix: names.length === 0 ? "it has no files beside its instructions" : `it has: ${names.join(", ")}`,
+  });
+}
+
+function written({ mtimeMs, size, ino }: Stamp): string {
+  return `${mtimeMs} ${size} ${ino}`;
 }
 
 // The file may have become a link to anything: what is no skill any more is not handed out.

@@ -50,6 +50,11 @@ export function isSameStamp(a: Stamp, b: Stamp): boolean {
   return a.mtimeMs === b.mtimeMs && a.size === b.size && a.ino === b.ino;
 }
 
+/** Identifies a file, as far as that can be seen without reading it. */
+export function fileIdOf({ ino, size, mtimeMs }: Stamp): string {
+  return `${ino}:${size}:${mtimeMs}`;
+}
+
 /** Why a file or folder could not be opened. */
 export function openFinding(error: unknown): Finding {
   switch (codeOf(error)) {

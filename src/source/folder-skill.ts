@@ -1,12 +1,14 @@
 import { realpathSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import type { Data } from "../skill/data.ts";
-import { type Finding, severityOf } from "../skill/diagnostic.ts";
+import { type Diagnostic, diagnose, type Finding, severityOf } from "../skill/diagnostic.ts";
 import type { Origin, Skill } from "../skill/skill.ts";
-import type { Stamp } from "./file.ts";
+import { identified } from "./directory.ts";
+import { fileIdOf, type Stamp } from "./file.ts";
 import { FileSkill } from "./file-skill.ts";
 import { readCandidate } from "./read-candidate.ts";
-import type { Candidate } from "./walk.ts";
+import type { Loaded } from "./source.ts";
+import { type Candidate, nestedFindings, walkNested } from "./walk.ts";
 
 export interface FolderSkill {
   skill: Skill;
@@ -22,24 +24,67 @@ export function readFolderSkill(
   { scope, source }: Pick<Origin, "scope" | "source">,
 ): FolderSkill | { findings: readonly Finding[] } | undefined {
   const folder = realpathSync(resolve(path));
+  const place = identified(folder); // Before its file is read: what is put there later is not this folder.
   const file = join(resolve(path), "SKILL.md");
-  const candidate: Candidate = {
-    file,
-    path: "SKILL.md",
-    form: "folder",
-    stem: basename(folder),
-    folder,
-    findings: [],
-    isDoubtful: false,
-  };
-  const reading = readCandidate(candidate, "load");
+  const reading = readCandidate(candidateFor(file, folder), "load");
   if (!reading) return undefined;
   const { skill, findings, stamp } = reading;
   if (!skill) return { findings: findings.toSorted((a, b) => Number(isError(b)) - Number(isError(a))) };
   return {
-    skill: new FileSkill({ ...skill, findings, origin: { scope, source, form: "folder", file, folder } }),
+    skill: new FileSkill({
+      ...skill,
+      findings,
+      origin: { scope, source, form: "folder", file, ...place, ...found(stamp) },
+    }),
     written: JSON.parse(skill.data),
     stamp,
+  };
+}
+
+/** The skills inside the folder of a skill, and what is to be said of the files there. Contract: `skill` has a file and a folder. */
+export function readNestedSkills(skill: Pick<Skill, "name" | "origin">): Loaded {
+  const { scope, source, file = "", folder = "" } = skill.origin;
+  const names = new Map([[file, skill.name]]);
+  const skills: Skill[] = [];
+  const diagnostics: Diagnostic[] = [];
+  walkNested(candidateFor(file, folder), {
+    take(candidate) {
+      const reading = readCandidate(candidate, "load");
+      if (!reading) return false;
+      const { skill: read } = reading;
+      const findings = [...nestedFindings(candidate), ...reading.findings];
+      const { form, parent = "" } = candidate;
+      diagnostics.push(...diagnose(findings, candidate.file));
+      if (!read) return true;
+      names.set(candidate.file, read.name);
+      const inside = {
+        parent: names.get(parent) ?? basename(dirname(parent)),
+        ...(candidate.folder === undefined ? {} : identified(candidate.folder)),
+        ...found(reading.stamp),
+      };
+      skills.push(
+        new FileSkill({ ...read, findings, origin: { scope, source, form, file: candidate.file, ...inside } }),
+      );
+      return true;
+    },
+    say: (path, finding) => diagnostics.push(...diagnose([finding], path)),
+  });
+  return { skills, diagnostics };
+}
+
+function found(stamp: Stamp | undefined): Pick<Origin, "fileId"> {
+  return stamp ? { fileId: fileIdOf(stamp) } : {};
+}
+
+function candidateFor(file: string, folder: string): Candidate {
+  return {
+    file,
+    path: basename(file),
+    form: "folder",
+    stem: basename(folder),
+    folder,
+    findings: [],
+    needs: [],
   };
 }
 

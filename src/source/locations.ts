@@ -3,7 +3,9 @@ import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { packageRoot } from "../package.ts";
 import { below, isInside } from "../shared/inside.ts";
 import type { Scope } from "../skill/skill.ts";
+import { CLIENT_IDS, type ClientId, clientRow, userFolders } from "./client-folders.ts";
 import { statOf } from "./file.ts";
+import { findPackageSkills } from "./package-skills.ts";
 
 export interface Surroundings {
   /** Where the user works: the folder with the project's own skills. */
@@ -22,6 +24,12 @@ export interface Location {
   path: string;
   /** Whether the code of its skills waits for the user's word. */
   asks: boolean;
+  /** The client whose own folder it is. */
+  client?: ClientId;
+  /** For a package of a monorepo: its folder, relative to the workspace, with `/` between its parts. */
+  belongsTo?: string;
+  /** Folders whose single files are skills. Defaults to the folder itself. */
+  skillsFolders?: readonly string[];
   /** The name of an earlier location that is the same folder; this one is then not searched. */
   sameAs?: string;
 }
@@ -35,26 +43,39 @@ interface Row {
   asks?: true;
   /** A variable that puts another folder in this one's place. */
   env?: string;
+  client?: ClientId;
 }
 
-/** Where skills are looked for, far to near: what comes later overrides. `project` stands for each folder from the repository's root down to the workspace. */
+/** The table of clients, far to near. */
+const CLIENTS_FAR_TO_NEAR = CLIENT_IDS.toReversed();
+
+/** The folders of a project in which skills are looked for, far to near. */
+const PROJECT_FOLDERS: readonly Pick<Row, "path" | "client">[] = [
+  ...CLIENTS_FAR_TO_NEAR.flatMap((client) =>
+    clientRow(client)
+      .project.toReversed()
+      .map((path) => ({ path, client })),
+  ),
+  { path: ".agent/skills" },
+  { path: ".skillet/skills" },
+];
+
+/**
+ * Where skills are looked for beside the user folders of clients, far to near: what comes later overrides. `project` stands for each
+ * folder from the repository's root down to the workspace.
+ */
 const LOCATIONS: readonly Row[] = [
   { scope: "bundled", base: "package", path: "skills", name: "bundled", env: "SKILLS_DIR" },
   { scope: "installed", base: "skillet", path: "installed", name: "installed", asks: true },
-  { scope: "user", base: "home", path: ".claude/skills", asks: true },
-  { scope: "user", base: "home", path: ".agents/skills", asks: true },
   { scope: "user", base: "home", path: ".ash/skills", asks: true },
   { scope: "user", base: "home", path: ".agent/skills" },
   { scope: "user", base: "skillet", path: "skills" },
-  { scope: "workspace", base: "project", path: ".claude/skills", asks: true },
-  { scope: "workspace", base: "project", path: ".agents/skills", asks: true },
-  { scope: "workspace", base: "project", path: ".agent/skills", asks: true },
-  { scope: "workspace", base: "project", path: ".skillet/skills", asks: true },
+  ...PROJECT_FOLDERS.map((row): Row => ({ ...row, scope: "workspace", base: "project", asks: true })),
   { scope: "workspace", base: "workspace", path: "workspace/skills", asks: true },
   { scope: "workspace", base: "workspace", path: "skills", env: "CUSTOM_SKILLS_DIR", asks: true },
 ];
 
-/** The standard locations, expanded for these surroundings, whether they exist or not. */
+/** The standard locations, expanded for these surroundings. Those of packages in a monorepo exist, the others need not. */
 export function locations(around: Surroundings): Location[] {
   const project = projectFolders(around.workspace);
   const expanded = LOCATIONS.flatMap((row) =>
@@ -63,7 +84,38 @@ export function locations(around: Surroundings): Location[] {
       : [{ row, folder: baseOf(row, around), nearness: row.base === "workspace" ? Number.POSITIVE_INFINITY : 0 }],
   );
   expanded.sort((a, b) => (a.nearness === b.nearness ? 0 : a.nearness - b.nearness));
-  return markRepeated(expanded.map(({ row, folder }) => place(row, folder, around)));
+  const all = expanded.map(({ row, folder }) => place(row, folder, around));
+  const addBefore = (scope: Scope, more: readonly Location[]) =>
+    all.splice(
+      all.findIndex((location) => location.scope === scope),
+      0,
+      ...more,
+    );
+  addBefore("user", clientLocations(around));
+  addBefore("workspace", packageLocations(around, project));
+  return markRepeated(all);
+}
+
+/** The user-level folders of clients and of their plugins. */
+function clientLocations(around: Surroundings): Location[] {
+  return CLIENTS_FAR_TO_NEAR.flatMap((client) =>
+    userFolders(client, around).map(
+      (path): Location => ({ scope: "user", name: displayPath(path, around), path, asks: true, client }),
+    ),
+  );
+}
+
+/** Skills folders of packages in a monorepo that are neither the workspace nor above it. */
+function packageLocations(around: Surroundings, project: readonly string[]): Location[] {
+  const [root = around.workspace] = project;
+  if (!existsSync(join(root, ".git"))) return [];
+  return findPackageSkills(root, project, PROJECT_FOLDERS).map(({ path, folder, client }): Location => {
+    const belongsTo = relative(around.workspace, folder).split(sep).join("/");
+    const name = relative(around.workspace, path).split(sep).join("/");
+    // Single files in a folder that is only named `skills` must state that they are one.
+    const whose = client ? { client } : { skillsFolders: [] };
+    return { scope: "workspace", name, path, asks: true, belongsTo, ...whose };
+  });
 }
 
 /** How a path is shown and named: from the workspace when it is in it, from the home folder when it is there. */
@@ -86,7 +138,7 @@ function place(row: Row, base: string, around: Surroundings): Location {
   const shown = isAbove ? relative(around.workspace, path) : displayPath(path, around);
   // A variable that leads into the workspace gives what lies there no trust.
   const asks = row.asks ?? (given !== undefined && isInside(around.workspace, path));
-  return { scope: row.scope, name: row.name ?? shown, path, asks };
+  return { scope: row.scope, name: row.name ?? shown, path, asks, ...(row.client ? { client: row.client } : {}) };
 }
 
 function baseOf(row: Row, around: Surroundings): string {

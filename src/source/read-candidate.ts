@@ -1,9 +1,10 @@
 import { lstatSync, realpathSync } from "node:fs";
 import { CODES } from "../codes/findings.ts";
+import type { Data } from "../skill/data.ts";
 import { type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
 import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/document.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";
-import { readSkill, type SkillText } from "../skill/read.ts";
+import { readSkill } from "../skill/read.ts";
 import { encodingFinding, HEAD, readBytes, type Stamp, withFile } from "./file.ts";
 import type { IndexedFile } from "./scan-index.ts";
 import type { Candidate } from "./walk.ts";
@@ -15,30 +16,35 @@ export interface Reading extends IndexedFile {
 
 /** Reads and judges a file. Nothing when it is not there. */
 export function readCandidate(candidate: Candidate, profile: Profile): Reading | undefined {
-  const { form, stem, isDoubtful } = candidate;
+  const { form, stem, needs } = candidate;
   const file = readHead(candidate.file, form === "yaml");
   if ("finding" in file) {
     if (file.finding.code === "not-found") return undefined;
-    return { findings: isDoubtful ? [] : [...candidate.findings, file.finding] };
+    return { findings: needs.length > 0 ? [] : [...candidate.findings, file.finding] };
   }
+  const { stamp } = file;
   const judged = readSkill(file.document, { form, stem, profile });
   const { name, description, data } = judged;
+  if (isNoSkill(candidate, data)) return { findings: [], stamp };
   const isUsable = judged.isUsable && !hasErrors(candidate.findings, profile);
-  const findings = isNoSkill(candidate, judged)
-    ? []
-    : candidate.findings.length === 0
-      ? judged.findings
-      : [...candidate.findings, ...judged.findings];
+  const findings = candidate.findings.length === 0 ? judged.findings : [...candidate.findings, ...judged.findings];
   delete data["instructions"];
-  const { stamp } = file;
   if (!isUsable && isElsewhere(candidate, stamp)) return { findings: withoutQuotes(findings), stamp };
-  return isUsable ? { skill: { name, description, data: JSON.stringify(data) }, findings, stamp } : { findings, stamp };
+  if (isUsable) return { skill: { name, description, data: JSON.stringify(data) }, findings, stamp };
+  // A copy of the same name may be used in its place: the name says of which skill this is the nearer one.
+  return { findings: name === stem ? findings : findings.map((finding) => ({ ...finding, name })), stamp };
 }
 
-/** Whether a file that is usually something else is just that, so that nothing need be said of it. */
-export function isNoSkill({ isDoubtful }: Candidate, { isUsable, data }: SkillText): boolean {
-  return isDoubtful && !isUsable && !("description" in data);
+/** Whether a file is something else than a skill, so that nothing is reported. */
+export function isNoSkill({ form, needs, isNamed }: Candidate, data: Data): boolean {
+  if (isNamed) return false;
+  if (needs.some((key) => !(key in data))) return true;
+  const keys = form === "yaml" ? Object.keys(data) : [];
+  return keys.length > 0 && !keys.some((key) => OF_A_SKILL.has(key));
 }
+
+/** A YAML file with none of these configures something else. */
+const OF_A_SKILL = new Set(["name", "description", "instructions"]);
 
 /** Whether a link leads from where the file was found to somewhere else. */
 export function isElsewhere({ file, path }: Candidate, { ino }: Stamp): boolean {

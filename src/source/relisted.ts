@@ -1,9 +1,6 @@
-import { basename } from "node:path";
 import { SkillError } from "../shared/error.ts";
-import { readInside } from "../shared/inside.ts";
 import { type FileList, type Skill, withBody } from "../skill/skill.ts";
-import { listFiles } from "./file-list.ts";
-import { LARGEST_RESOURCE } from "./file-skill.ts";
+import { listSkillFiles, readSkillFile } from "./file-list.ts";
 
 /** The skill with the files that there are now. */
 export function relisted(skill: Skill): Skill {
@@ -14,7 +11,7 @@ export function relisted(skill: Skill): Skill {
     ...withBody(skill),
     files: () => list,
     read(path) {
-      const result = readInside(folder, path, LARGEST_RESOURCE);
+      const result = readSkillFile(skill.origin, path);
       if ("bytes" in result) return result.bytes;
       throw new SkillError(`resource-${result.code}`, { message: `Skill "${skill.name}": ${result.message}` });
     },
@@ -24,5 +21,5 @@ export function relisted(skill: Skill): Skill {
 /** The files that there are now: a skill's own list is that of when somebody first asked. */
 export function listNow(skill: Skill): FileList {
   const { folder, file } = skill.origin;
-  return folder === undefined || file === undefined ? skill.files() : listFiles(folder, basename(file));
+  return folder === undefined || file === undefined ? skill.files() : listSkillFiles(skill.origin);
 }

@@ -1,6 +1,7 @@
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { CODES } from "../codes/findings.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import type { Stamp } from "./file.ts";
 
@@ -33,12 +34,12 @@ export class ScanIndex {
   /** Contract: `key` names everything that the result of a scan depends on beside the files themselves. */
   constructor(file: string, key: string) {
     this.#file = file;
-    this.#key = key;
+    this.#key = `${FORMAT} ${key}`;
     const lines = readLines(file);
     if (lines.pop() !== END) return;
     const header = lines.shift();
     const head = header === undefined ? undefined : parseHeader(header);
-    if (head?.key !== key) return;
+    if (head?.key !== this.#key || head.writtenAt > Date.now()) return; // From a clock that was ahead: what is recent is not known.
     this.#writtenAt = head.writtenAt;
     for (const [path, mtimeMs, ino, listing] of head.folders) this.#folders.set(path, { mtimeMs, ino, listing });
     for (const line of lines) if (line !== "") this.#files.set(line.slice(0, line.indexOf("\t")), line);
@@ -72,6 +73,33 @@ export class ScanIndex {
     const known = fromColumns(rest);
     if (known) this.#lines.push(line);
     return known;
+  }
+
+  /**
+   * Returns the folders below the folder of a skill that have a SKILL.md, if none of its folders changed since. That is seen by the time of
+   * change, which nobody can set back; so nothing is kept of each but its path.
+   */
+  nestedFolders(path: string, statOf: (folder: string) => { ctimeMs: number } | undefined): string[] | undefined {
+    const line = this.#files.get(`${path}/`);
+    if (line === undefined) return undefined;
+    const nested: string[] = [];
+    for (const column of line.split("\t").slice(1)) {
+      const isSkill = column.endsWith("/");
+      const folder = isSkill ? column.slice(0, -1) : column;
+      const stats = statOf(folder);
+      if (!stats || this.#isRecent({ mtimeMs: stats.ctimeMs })) return undefined;
+      if (isSkill) nested.push(folder);
+    }
+    this.#lines.push(line);
+    return nested;
+  }
+
+  /** Keeps the folders in that of a skill: one line, under its path with a slash behind it, which no file has. */
+  addNestedFolders(path: string, folders: readonly { path: string; isSkill: boolean }[]): void {
+    this.#isChanged = true;
+    const columns = folders.map(({ path: folder, isSkill }) => (isSkill ? `${folder}/` : folder));
+    const line = [`${path}/`, ...columns].join("\t");
+    if (!/[\n\r]/.test(line) && line.split("\t").length === columns.length + 1) this.#lines.push(line);
   }
 
   addFolder(path: string, stamp: { mtimeMs: number; ino: number }, listing: Listing): void {
@@ -114,6 +142,10 @@ export class ScanIndex {
   }
 }
 
+/** Of the file's lines. Another one is read past. */
+const FORMAT = 2;
+// Of 200,000 skills.
+const LARGEST = 256 * 1024 * 1024;
 const CLOCK_TICK = 2000;
 const PORTION = 200;
 /** The last line: without it the file was not written to its end. */
@@ -140,7 +172,7 @@ function writeLines(file: string, header: string, lines: readonly string[]): voi
 
 function readLines(file: string): string[] {
   try {
-    const text = readFileSync(file, "utf8");
+    const text = readRegularText(file, { limit: LARGEST });
     return text.split("\n");
   } catch {
     return [];

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { hashNumber } from "../shared/hash.ts";
-import { readInside } from "../shared/inside.ts";
+import { type ExpectedFolder, readInside } from "../shared/inside.ts";
 import { isData } from "../skill/data.ts";
 
 /** A query with the answer whether the skill is for it. */
@@ -14,9 +14,12 @@ export interface TriggerQuery {
 export const TRIGGER_QUERIES = "evals/triggers.json";
 
 /** The queries beside a skill, or nothing when there are none. What is wrong with the file is said, and the rest of it read. */
-export function readTriggerQueries(folder: string): { queries: TriggerQuery[]; problem?: string } | undefined {
+export function readTriggerQueries(
+  folder: string,
+  expected?: ExpectedFolder,
+): { queries: TriggerQuery[]; problem?: string } | undefined {
   if (!existsSync(`${folder}/${TRIGGER_QUERIES}`)) return undefined;
-  const read = readInside(folder, TRIGGER_QUERIES, LARGEST);
+  const read = readInside(folder, TRIGGER_QUERIES, LARGEST, expected);
   if ("code" in read) return { queries: [], problem: read.message };
   let entries: unknown;
   try {

@@ -68,7 +68,7 @@ describe("directorySource", () => {
     expect(await load(join(folder, "skills"))).toMatchObject({ names: [], codes: ["not-a-folder"] });
   });
 
-  it("[P-04] looks below folders that are no skills, unless told not to, and stops at a skill", async () => {
+  it("[P-04] looks below folders that are no skills, and inside those that are, unless told not to", async () => {
     const folder = temporaryFolder({
       "near/SKILL.md": skillText("near"),
       "category/far/SKILL.md": skillText("far"),
@@ -76,7 +76,7 @@ describe("directorySource", () => {
       "node_modules/x/SKILL.md": skillText("module"),
       ".git/x/SKILL.md": skillText("git"),
     });
-    expect((await load(folder)).names).toEqual(["far", "near"]);
+    expect((await load(folder)).names).toEqual(["far", "inside", "near"]);
     expect((await load(folder, { recursive: false })).names).toEqual(["near"]);
   });
 
@@ -98,15 +98,41 @@ describe("directorySource", () => {
     expect(await load(folder, { profile: "shipped" })).toMatchObject({ names: [], codes: ["name-missing"] });
   });
 
-  it("ignores a README without frontmatter, and documents below a category", async () => {
+  it("ignores a README without frontmatter, and everything below a category that is not a folder with a SKILL.md", async () => {
     const folder = temporaryFolder({
       "README.md": "# These are our skills\n",
       "category/notes.md": "# Notes\n",
       "category/page.md": "---\ntitle: A page\n---\n\nText.\n",
       "category/config.yaml": "port: 80\n",
-      "category/real.md": skillText("real"),
+      "category/agents/reviewer.md": skillText("reviewer"),
+      "category/real/SKILL.md": skillText("real"),
     });
     expect(await load(folder)).toMatchObject({ names: ["real"], codes: [] });
+  });
+
+  it("takes flat files of a nested folder named skills if they say that they are skills", async () => {
+    const folder = temporaryFolder({
+      "clone/README.md": skillText("readme"),
+      "clone/skills/stated.md": skillText("stated"),
+      "clone/skills/stated.yaml": "name: from-yaml\ndescription: y\ninstructions: Do it.\n",
+      "clone/skills/page.md": "---\ntitle: Skills\ndescription: A page of a site.\n---\n\nText.\n",
+      "clone/skills/action.yml": "name: Act\ndescription: An action.\nruns: {}\n",
+      "clone/skills/broken.md": "no frontmatter\n",
+      "clone/docs/skill.md": "---\ntitle: What is a skill?\ndescription: A page.\n---\n\nText.\n",
+      "clone/docs/more/SKILL.md": skillText("more"),
+    });
+    const { skills, codes } = await load(folder, { skillsFolders: [] });
+    expect(skills.map(({ name }) => name).sort()).toEqual(["from-yaml", "more", "stated"]);
+    expect(codes).toEqual([]);
+  });
+
+  it("takes no YAML file that configures something else", async () => {
+    const folder = temporaryFolder({
+      "pnpm-lock.yaml": `lockfileVersion: '9.0'\n${Array.from({ length: 300 }, (_, n) => `p${n}: {}`).join("\n")}\n`,
+      "compose.yml": "services:\n  db: { image: postgres }\n",
+      "broken.yaml": "description: d\n",
+    });
+    expect(await load(folder)).toMatchObject({ names: [], codes: ["body-missing"] });
   });
 
   it.each(["SKILLS.md", "SKILL.txt", "skill.markdown", "SKILL"])(
@@ -216,7 +242,7 @@ describe("the index", () => {
     rmSync(join(skills, "other/a/SKILL.md"));
     expect(await names()).toEqual(["c"]);
     writeFiles(skills, { "other/SKILL.md": skillText("whole") });
-    expect(await names()).toEqual(["whole"]);
+    expect(await names()).toEqual(["c", "whole"]);
   });
 
   it.each(["", "garbage", '{"key":"x"}\n.', '{"key":1,"writtenAt":1,"folders":[]}\na\tb\n.', "\n\n."])(

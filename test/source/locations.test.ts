@@ -24,11 +24,25 @@ describe("the standard places", () => {
     const { home, workspace, find } = place();
     const expected = [
       [join(home, ".skillet/installed"), "installed"],
+      [join(home, ".grok/skills"), "user"],
+      [join(home, ".cursor/skills"), "user"],
+      [join(home, ".copilot/skills"), "user"],
+      [join(home, ".opencode/skills"), "user"],
+      [join(home, ".config/opencode/skill"), "user"],
+      [join(home, ".config/opencode/skills"), "user"],
+      [join(home, ".gemini/skills"), "user"],
+      [join(home, ".codex/skills"), "user"],
       [join(home, ".claude/skills"), "user"],
       [join(home, ".agents/skills"), "user"],
       [join(home, ".ash/skills"), "user"],
       [join(home, ".agent/skills"), "user"],
       [join(home, ".skillet/skills"), "user"],
+      [join(workspace, ".cursor/skills"), "workspace"],
+      [join(workspace, ".github/skills"), "workspace"],
+      [join(workspace, ".opencode/skill"), "workspace"],
+      [join(workspace, ".opencode/skills"), "workspace"],
+      [join(workspace, ".gemini/skills"), "workspace"],
+      [join(workspace, ".codex/skills"), "workspace"],
       [join(workspace, ".claude/skills"), "workspace"],
       [join(workspace, ".agents/skills"), "workspace"],
       [join(workspace, ".agent/skills"), "workspace"],
@@ -42,7 +56,10 @@ describe("the standard places", () => {
       expect(catalog.get("probe").origin, path).toMatchObject({ scope, file: join(path, "probe/SKILL.md") });
     }
     const { locations } = await find();
-    expect(locations.slice(1).map(({ path }) => path)).toEqual(expected.map(([path]) => path));
+    const managed = "/etc/claude-code/.claude/skills"; // Root's to write.
+    const paths = locations.slice(1).map(({ path }) => path);
+    expect(paths.filter((path) => path !== managed)).toEqual(expected.map(([path]) => path));
+    expect(paths.indexOf(managed)).toBe(paths.indexOf(join(home, ".claude/skills")) - 1);
     expect(locations[0]?.scope).toBe("bundled");
   });
 

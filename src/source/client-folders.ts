@@ -1,0 +1,154 @@
+import { readdirSync } from "node:fs";
+import { isAbsolute, join, resolve } from "node:path";
+import { isInside } from "../shared/inside.ts";
+import { readRegularText } from "../shared/regular-file.ts";
+import { byText } from "../shared/text.ts";
+
+/** The user's home folder, the workspace and the environment, in which a client's folders are looked up. */
+export interface ClientPlace {
+  home: string;
+  workspace: string;
+  env: Readonly<Record<string, string | undefined>>;
+}
+
+/** A folder below the user's home; a variable that is set moves it to `path` below the variable's value. */
+export interface UserFolder {
+  path: string;
+  movedBy?: { env: string; path: string };
+}
+
+/** A client and the folders in which it finds skills. */
+export interface SkillClient {
+  title: string;
+  /** Folders for all projects. Copies for the client go into the first. */
+  user: readonly UserFolder[];
+  /** Folders of a project, relative to it. Copies for the client go into the first. */
+  project: readonly string[];
+  /** Clients of this table whose user folders it reads too, and whose project folders; both the same if it is a list. */
+  alsoReads?: { user: readonly string[]; project: readonly string[] };
+  /** Skills folders of the plugins or extensions that are installed for it. */
+  plugins?: (place: ClientPlace) => string[];
+  /** A folder that an administrator fills for all users. */
+  managed?: string;
+}
+
+/**
+ * Clients and their folders, in order of precedence: discovery, copies, `list --by client` and `doctor` use this one table.
+ * Read off the clients themselves, except Cursor's, which are from its source.
+ */
+export const SKILL_CLIENTS = {
+  agents: {
+    title: "the shared .agents folder",
+    user: [{ path: ".agents/skills" }],
+    project: [".agents/skills"],
+  },
+  claude: {
+    title: "Claude Code",
+    user: [{ path: ".claude/skills", movedBy: { env: "CLAUDE_CONFIG_DIR", path: "skills" } }],
+    project: [".claude/skills"],
+    plugins: claudePlugins,
+    managed: "/etc/claude-code/.claude/skills",
+  },
+  codex: {
+    title: "Codex",
+    user: [{ path: ".codex/skills", movedBy: { env: "CODEX_HOME", path: "skills" } }],
+    project: [".codex/skills"],
+    alsoReads: { user: ["agents"], project: ["agents"] },
+  },
+  gemini: {
+    title: "Gemini CLI",
+    user: [{ path: ".gemini/skills", movedBy: { env: "GEMINI_CLI_HOME", path: ".gemini/skills" } }],
+    project: [".gemini/skills"],
+    alsoReads: { user: ["agents"], project: ["agents"] },
+    plugins: geminiExtensions,
+  },
+  opencode: {
+    title: "OpenCode",
+    user: [
+      { path: ".config/opencode/skills", movedBy: { env: "XDG_CONFIG_HOME", path: "opencode/skills" } },
+      { path: ".config/opencode/skill", movedBy: { env: "XDG_CONFIG_HOME", path: "opencode/skill" } },
+      { path: ".opencode/skills" },
+    ],
+    project: [".opencode/skills", ".opencode/skill"],
+    alsoReads: { user: ["agents", "claude"], project: ["agents", "claude"] },
+  },
+  copilot: {
+    title: "GitHub Copilot",
+    user: [{ path: ".copilot/skills" }],
+    project: [".github/skills"],
+    alsoReads: { user: ["agents"], project: ["agents", "claude"] },
+  },
+  cursor: {
+    title: "Cursor",
+    user: [{ path: ".cursor/skills" }, { path: ".grok/skills" }],
+    project: [".cursor/skills"],
+    alsoReads: { user: ["agents", "claude", "codex"], project: ["agents", "claude", "codex"] },
+  },
+} as const satisfies Record<string, SkillClient>;
+
+export type ClientId = keyof typeof SKILL_CLIENTS;
+export const CLIENT_IDS = Object.keys(SKILL_CLIENTS) as ClientId[];
+
+/** Returns a client's row with the optional fields that some rows lack. */
+export function clientRow(id: ClientId): SkillClient {
+  return SKILL_CLIENTS[id];
+}
+
+/** Returns the path of a user folder: below the home folder, or where a variable moves it. */
+export function userFolder({ path, movedBy }: UserFolder, { home, workspace, env }: ClientPlace): string {
+  const moved = movedBy && env[movedBy.env];
+  return movedBy && moved ? join(resolve(workspace, moved), movedBy.path) : join(home, path);
+}
+
+/** Returns all user-level skills folders of a client: its own, its plugins' and the managed one. */
+export function userFolders(id: ClientId, place: ClientPlace): string[] {
+  const { user, plugins, managed } = clientRow(id);
+  const own = user.map((folder) => userFolder(folder, place));
+  return [...(managed === undefined ? [] : [managed]), ...(plugins?.(place) ?? []), ...own.reverse()];
+}
+
+/** Returns the clients that read skills of a client's own folder at this level. */
+export function readersOf(owner: ClientId, level: "user" | "project"): ClientId[] {
+  return CLIENT_IDS.filter((id) => id === owner || clientRow(id).alsoReads?.[level].includes(owner));
+}
+
+const MOST_PLUGINS = 500;
+
+/** Claude Code records each installed plugin with its folder. */
+function claudePlugins(place: ClientPlace): string[] {
+  const home = place.env["CLAUDE_CONFIG_DIR"]
+    ? resolve(place.workspace, place.env["CLAUDE_CONFIG_DIR"])
+    : join(place.home, ".claude");
+  try {
+    const { plugins } = JSON.parse(readRegularText(join(home, "plugins", "installed_plugins.json")));
+    const paths = Object.values(plugins as Record<string, unknown>).flatMap((entries) =>
+      [entries].flat().flatMap((entry) => installPath(entry) ?? []),
+    );
+    return [...new Set(paths)]
+      .sort(byText)
+      .slice(0, MOST_PLUGINS)
+      .map((path) => join(path, "skills"));
+  } catch {
+    return []; // No plugin was ever installed, or the record is not one that is known.
+  }
+}
+
+function installPath(entry: unknown): string | undefined {
+  const path = (entry as { installPath?: unknown } | null)?.installPath;
+  return typeof path === "string" && isAbsolute(path) ? path : undefined;
+}
+
+/** Each extension of Gemini CLI is a folder of its own. */
+function geminiExtensions(place: ClientPlace): string[] {
+  const home = place.env["GEMINI_CLI_HOME"] ? resolve(place.workspace, place.env["GEMINI_CLI_HOME"]) : place.home;
+  const folder = join(home, ".gemini", "extensions");
+  try {
+    return readdirSync(folder)
+      .sort(byText)
+      .slice(0, MOST_PLUGINS)
+      .map((name) => join(folder, name, "skills"))
+      .filter((path) => isInside(folder, path));
+  } catch {
+    return [];
+  }
+}
