@@ -3,21 +3,34 @@ import {
   constants,
   existsSync,
   fstatSync,
+  lstatSync,
   openSync,
   readlinkSync,
   readSync,
   realpathSync,
   type Stats,
+  statSync,
 } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
 
-export type InsideCode = "outside" | "not-found" | "not-a-file" | "link-loop" | "too-large" | "unreadable";
+export type InsideCode = "outside" | "not-found" | "not-a-file" | "link-loop" | "too-large" | "unreadable" | "changed";
 export interface Refusal {
   code: InsideCode;
   message: string;
 }
 export type Opened = { fd: number; stats: Stats } | Refusal;
-export type Bytes = { bytes: Buffer } | Refusal;
+export type Bytes = { bytes: Buffer; stats: Stats } | Refusal;
+/** Device and inode of a folder: which one it is, wherever its path leads by now. */
+export type FolderId = string;
+/** What a folder has to be in order to be read. */
+export interface ExpectedFolder {
+  /** Without one, no link may lead to it. */
+  id?: FolderId | undefined;
+  /** Whether links to it are followed. Contract: only with an `id`. */
+  followsLinks?: boolean;
+  /** The name of something that is in it. */
+  holds?: string;
+}
 
 /** True when `path` is `root` or below it. Contract: both absolute and normalised. */
 export function isInside(root: string, path: string): boolean {
@@ -39,12 +52,37 @@ export function realPlace(path: string): string {
   }
 }
 
+/** Returns the id of the folder at a real path, or undefined if there is none. A link in its place has its own id. */
+export function folderIdOf(path: string): FolderId | undefined {
+  try {
+    const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+    return stats && idOf(stats);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the id of the folder that a path leads to, links followed, or undefined if there is none. */
+export function followedFolderId(path: string): FolderId | undefined {
+  try {
+    const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return stats && idOf(stats);
+  } catch {
+    return undefined;
+  }
+}
+
+function idOf({ dev, ino }: { dev: bigint; ino: bigint }): FolderId {
+  return `${dev}:${ino}`;
+}
+
 /**
  * Reads a regular file below `root`, at most `limit` bytes of it, or says why not. Links are followed while they stay
- * below `root`. Contract: `root` is a real path. No byte of a file outside is ever read, also while somebody swaps links.
+ * below `root`. Contract: `root` is a real path. No byte of a file outside is ever read, also while somebody swaps links, or `root`
+ * itself or a folder above it.
  */
-export function readInside(root: string, path: string, limit: number): Bytes {
-  const opened = openInside(root, path);
+export function readInside(root: string, path: string, limit: number, expected?: ExpectedFolder): Bytes {
+  const opened = openInside(root, path, expected);
   if ("code" in opened) return opened;
   try {
     const { size } = opened.stats;
@@ -56,7 +94,7 @@ export function readInside(root: string, path: string, limit: number): Bytes {
       if (read === 0) break;
       length += read;
     }
-    return { bytes: bytes.subarray(0, length) };
+    return { bytes: bytes.subarray(0, length), stats: opened.stats };
   } catch (error) {
     return refuse("unreadable", path, `cannot be read: ${reason(error)}`);
   } finally {
@@ -65,23 +103,65 @@ export function readInside(root: string, path: string, limit: number): Bytes {
 }
 
 /** Opens a regular file below `root`. The caller closes it. */
-export function openInside(root: string, path: string): Opened {
+export function openInside(root: string, path: string, expected?: ExpectedFolder): Opened {
   if (path === "" || path.includes("\0")) return refuse("not-found", path, "is not a file name");
   if (isAbsolute(path) || /^[a-z]:/i.test(path)) return refuse("outside", path, "is not relative to the folder");
-  return existsSync("/proc/self/fd") ? openByWalking(root, path) : openAndCompare(root, path);
+  const folder = openFolder(root, expected);
+  if ("code" in folder) return { ...folder, message: `"${path}" ${folder.message}` };
+  return folder.at === root ? openAndCompare(folder, root, path) : openByWalking(folder.fd, root, path);
+}
+
+/** A folder that is held open: where descriptors have paths, `at` leads into it, whatever is put in its place meanwhile. */
+export interface OpenedFolder {
+  fd: number;
+  at: string;
+}
+
+/** Opens a folder if it is the expected one. The caller closes it. What is refused has a message that begins with a verb. */
+export function openFolder(root: string, { id, holds, followsLinks }: ExpectedFolder = {}): OpenedFolder | Refusal {
+  let fd: number;
+  try {
+    fd = openSync(root, followsLinks ? FOLDER & ~(constants.O_NOFOLLOW ?? 0) : FOLDER);
+  } catch (error) {
+    const isReplaced = ["ELOOP", "ENOTDIR"].includes(codeOf(error));
+    return isReplaced ? replaced() : openFailure(error);
+  }
+  const at = existsSync("/proc/self/fd") ? `/proc/self/fd/${fd}` : root;
+  try {
+    const isSame =
+      id === undefined
+        ? (at === root ? realpathSync.native(root) : readlinkSync(at)) === root
+        : idOf(fstatSync(fd, { bigint: true })) === id;
+    if (isSame && (holds === undefined || lstatSync(`${at}/${holds}`))) return { fd, at };
+  } catch {
+    // It is gone, and so not the same.
+  }
+  closeSync(fd);
+  return replaced();
+}
+
+function replaced(): Refusal {
+  return { code: "changed", message: "is not read: its folder is not the one that was found" };
+}
+
+/** Opens a folder in one that is held. Throws when it is none: a link to one is not. */
+export function openFolderIn({ at }: OpenedFolder, name: string): OpenedFolder {
+  const path = `${at}/${name}`;
+  const fd = openSync(path, FOLDER);
+  return { fd, at: existsSync("/proc/self/fd") ? `/proc/self/fd/${fd}` : path };
 }
 
 const MOST_LINKS = 40;
 const READ = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+const FOLDER = constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NOFOLLOW ?? 0);
 
 // Checking a path and then opening it leaves a gap in which a link can be swapped. Here every component is opened below the
 // descriptor of the one before it and none is followed by the kernel, so what was checked is what is read.
-function openByWalking(root: string, path: string): Opened {
-  const folders: number[] = [];
+function openByWalking(top: number, root: string, path: string): Opened {
+  const folders = [top];
   let rest = path.split("/");
   let links = 0;
   try {
-    folders.push(openSync(root, constants.O_RDONLY | constants.O_DIRECTORY));
     for (;;) {
       const name = rest.shift();
       if (name === undefined) return refuse("not-a-file", path, "is a folder");
@@ -127,36 +207,45 @@ function openByWalking(root: string, path: string): Opened {
   }
 }
 
-// Where descriptors have no path (macOS, Windows): resolve, open, and compare what was opened with what a second look finds.
-function openAndCompare(root: string, path: string): Opened {
+// Where descriptors have no path (macOS, Windows): resolve, open, and compare what was opened with what a second look finds. The
+// folder is held meanwhile, and has to be at its path still.
+function openAndCompare(folder: OpenedFolder, root: string, path: string): Opened {
   try {
     const real = realpathSync(join(root, path));
     if (!isInside(root, real)) return refuse("outside", path, "leaves the folder");
     const fd = openSync(real, READ);
     const stats = fstatSync(fd);
-    if (stats.isFile() && realpathSync(join(root, path)) === real) return { fd, stats };
+    const isThere = folderIdOf(root) === idOf(fstatSync(folder.fd, { bigint: true }));
+    if (stats.isFile() && isThere && realpathSync(join(root, path)) === real) return { fd, stats };
     closeSync(fd);
     return stats.isFile()
       ? refuse("outside", path, "changed while it was opened")
       : refuse("not-a-file", path, "is not a regular file");
   } catch (error) {
     return refuseOpen(path, error);
+  } finally {
+    closeSync(folder.fd);
   }
 }
 
 function refuseOpen(path: string, error: unknown): Refusal {
+  const { code, message } = openFailure(error);
+  return refuse(code, path, message);
+}
+
+function openFailure(error: unknown): Refusal {
   switch (codeOf(error)) {
     case "ENOENT":
     case "ENOTDIR":
     case "ENAMETOOLONG":
-      return refuse("not-found", path, "does not exist");
+      return { code: "not-found", message: "does not exist" };
     case "ELOOP":
-      return refuse("link-loop", path, "is a chain of links without end");
+      return { code: "link-loop", message: "is a chain of links without end" };
     case "ENXIO":
     case "EISDIR":
-      return refuse("not-a-file", path, "is not a regular file");
+      return { code: "not-a-file", message: "is not a regular file" };
     default:
-      return refuse("unreadable", path, `cannot be read: ${reason(error)}`);
+      return { code: "unreadable", message: `cannot be read: ${reason(error)}` };
   }
 }
 

@@ -38,6 +38,37 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best;
 }
 
+/** Names that a reader takes for this one: written with other characters of the same look, or one edit away. Not the name itself. */
+export function lookAlikes(name: string, names: Iterable<string>): string[] {
+  const skeleton = skeletonOf(name);
+  const isNear = (other: string) =>
+    Math.min(name.length, other.length) >= SHORTEST_TYPO &&
+    name.replace(/\d+/g, "") !== other.replace(/\d+/g, "") && // `notes-1` and `notes-2` are meant to differ.
+    isWithinOneEdit(name, other);
+  return [...names].filter((other) => other !== name && (skeletonOf(other) === skeleton || isNear(other)));
+}
+
+const SHORTEST_TYPO = 6;
+const SAME_LOOK: readonly (readonly [RegExp, string])[] = [
+  [/rn/g, "m"],
+  [/vv/g, "w"],
+  [/cl/g, "d"],
+  [/0/g, "o"],
+  [/[1i|]/g, "l"],
+  [/5/g, "s"],
+  [/[-_. ]/g, ""],
+];
+
+function skeletonOf(name: string): string {
+  return SAME_LOOK.reduce((text, [look, plain]) => text.replace(look, plain), name.normalize("NFKC").toLowerCase());
+}
+
+/** Whether one insertion, deletion, replacement or swap of neighbors makes one word the other. Case does not count. */
+export function isWithinOneEdit(word: string, other: string): boolean {
+  if (Math.abs(word.length - other.length) > 1) return false;
+  return editDistance(word.toLowerCase(), other.toLowerCase(), 2) <= 1;
+}
+
 export function count(number: number, noun: string, plural = `${noun}s`): string {
   return `${grouped(number)} ${number === 1 ? noun : plural}`;
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { openHiding, redact, SHORTEST_SECRET } from "../../src/shared/redact.ts";
-import { allowed } from "../support/slowness.ts";
+import { expectLinearSteps } from "../support/steps.ts";
 
 const MEBIBYTE = 1 << 20;
 const KEY = 'sk-Ab/9+z?"q\\&é';
@@ -266,31 +266,34 @@ describe("whatever the secrets, the text around them and the pieces they come in
   });
 });
 
-describe("time", () => {
-  // Measured: 7 to 75 ms for each on a slow machine of two cores. The bound leaves room for a busy one.
-  const BOUND = 500;
-  const filled = (text: string) => Buffer.alloc(MEBIBYTE, text);
+describe("the number of steps", () => {
+  const KIBIBYTE = 1024;
   const one = "sk-ant-api03-abcdefghijKLMNOP1234567890";
   const many = Array.from({ length: 100 }, (_, index) => `${one}-${index}`);
+  const ROWS: [title: string, secrets: string[], text: string][] = [
+    ["a run of the first letter", [one], "s"],
+    ["a run of the only letter", ["aaaaaaaa"], "a"],
+    ["a run that the last letter breaks off", ["aaaaaaab"], "a"],
+    ["a run beside a long secret", [`${"a".repeat(1000)}b`], "a"],
+    ["beginnings of the secret", [one], one.slice(0, -1)],
+    ["nothing but the secret", [one], one],
+    ["a mixture of escapes", ["aaaaaaaa"], "a%61\\u0061\\x61%61a\\x6"],
+    ["ordinary lines", [one], "The quick brown fox jumps over the lazy dog.\n"],
+    ["base64 beside a hundred secrets", many, base64("any bytes whatever, and more of them".repeat(99))],
+  ];
 
-  it.each([
-    ["a run of the first letter", [one], filled("s")],
-    ["a run of the only letter", ["aaaaaaaa"], filled("a")],
-    ["a run that the last letter breaks off", ["aaaaaaab"], filled("a")],
-    ["a run beside a long secret", [`${"a".repeat(1000)}b`], filled("a")],
-    ["beginnings of the secret", [one], filled(one.slice(0, -1))],
-    ["nothing but the secret", [one], filled(one)],
-    ["a mixture of escapes", ["aaaaaaaa"], filled("a%61\\u0061\\x61%61a\\x6")],
-    ["ordinary lines", [one], filled("The quick brown fox jumps over the lazy dog.\n")],
-    ["base64 beside a hundred secrets", many, filled(base64("any bytes whatever, and more of them".repeat(99)))],
-  ])("of 1 MiB is bounded for %s", (_, values, bytes) => {
-    const of = new Map(values.map((text, index) => [`KEY${index}`, text]));
-    let best = Number.POSITIVE_INFINITY;
-    for (let tries = 0; tries < 5 && best >= BOUND; tries++) {
-      const start = performance.now();
-      stream(bytes, of, { sizes: [65_536] });
-      best = Math.min(best, performance.now() - start);
-    }
-    expect(best).toBeLessThan(allowed(BOUND, best));
+  it("grows with the length, whatever the text is", async () => {
+    const sizes = [32, 64, 128].map((size) => size * KIBIBYTE);
+    const counts = await expectLinearSteps(
+      ["src/shared/redact.ts"],
+      ({ openHiding }: typeof import("../../src/shared/redact.ts"), [secrets, text, size]) => {
+        const redactor = openHiding(new Map(secrets.map((secret, index) => [`KEY${index}`, secret]))).stream();
+        const bytes = Buffer.alloc(size, text);
+        for (let from = 0; from < size; from += 8192) redactor.push(bytes.subarray(from, from + 8192));
+        redactor.end({ isCut: false });
+      },
+      ROWS.map(([title, ...row]) => [title, sizes.map((size) => [...row, size] as const)] as const),
+    );
+    for (const own of counts) expect((own.at(-1) ?? 0) / (128 * KIBIBYTE), "steps for each byte").toBeLessThan(60);
   });
 });
