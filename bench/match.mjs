@@ -1,4 +1,5 @@
 import { quality } from "./match/quality.mjs";
+import { search } from "./match/search.mjs";
 import { speed } from "./match/speed.mjs";
 import { tokens } from "./match/tokens.mjs";
 
@@ -8,5 +9,6 @@ export async function match({ sizes, runs, withPeers, queries, say }) {
     tokens: await tokens(),
     quality: queries === undefined ? undefined : await quality({ folder: queries, say }),
     speed: await speed({ size: Math.max(...sizes), runs, withPeers, say }),
+    search: await search({ say }),
   };
 }

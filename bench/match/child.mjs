@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { CONTENDERS } from "./contenders.mjs";
 import { library } from "./library.mjs";
-import { costOfHostile, costOfLength } from "./worst.mjs";
+import { costOfHostile, costOfLength, costOfSearch } from "./worst.mjs";
 
 const {
   task,
@@ -54,7 +54,19 @@ async function compare() {
 function worst() {
   const matcher = openMatcher(skills);
   for (let round = 0; round < 3; round++) for (const query of queries) matcher.match(query);
-  return { lengths: costOfLength(matcher), hostile: costOfHostile({ matcher, openMatcher, defineSkill }) };
+  return {
+    lengths: costOfLength(matcher),
+    searches: costOfSearch(openMatcher(skills.map(withoutTriggers))),
+    hostile: costOfHostile({ matcher, openMatcher, defineSkill }),
+  };
+}
+
+/** As most published skills are. */
+function withoutTriggers(skill) {
+  const none = { keywords: [], verbs: [], patterns: [], examples: [], negative: [] };
+  const manifest = { ...skill.manifest, triggers: none, paths: [] };
+  const { name, description, origin, findings } = skill;
+  return { name, description, origin, findings, manifest, body: () => skill.body(), examples: () => [] };
 }
 
 function since(start) {

@@ -1,12 +1,15 @@
 const SIZE = 10_000;
 /** What a word of a long query may cost beside one of a short one. */
 const MOST_GROWTH = 1.2;
+/** Milliseconds for a query with so many words, and what a whole command may cost beside an empty one. */
+const MOST_SEARCH = { 20: 2, 2000: 10 };
+const MOST_COLD = 3.5;
 /** What a hostile pattern may cost beside the dearest of the plain ones. */
 const MOST_HOSTILE = 1.2;
 const RECALL = { 0: 61, 5: 77, 20: 86 };
 
 /** As those of discovery: what was measured and whether that is within the limit, or nothing when it was not run. */
-export function judge({ speed, quality, tokens }) {
+export function judge({ speed, search, quality, tokens }) {
   const row = (name) => (speed.size === SIZE ? speed.rows.find((one) => one.name === name) : undefined);
   const [plain, bodies] = [row("skillet"), row("skillet, bodies")];
   return [
@@ -14,6 +17,8 @@ export function judge({ speed, quality, tokens }) {
     below("a query, median", plain?.median, 2),
     below("a query, 99th percentile", plain?.p99, 5),
     below("a query with instructions, 99th percentile", bodies?.p99, 30),
+    ...searched(speed),
+    cold(search),
     growth(speed.worst.lengths.rows),
     hostile(speed.worst.hostile),
     ...Object.entries(RECALL).map(([number, least]) => recall(quality, Number(number), least)),
@@ -24,6 +29,20 @@ export function judge({ speed, quality, tokens }) {
 function below(what, ms, most) {
   const text = `${what} below ${most} ms`;
   return ms === undefined ? { text } : { text, measured: `${ms.toFixed(2)} ms`, isMet: ms < most };
+}
+
+/** Instructions of skills without triggers: bounded by the words that tell most. */
+function searched({ size, worst }) {
+  return Object.entries(MOST_SEARCH).map(([words, most]) => {
+    const row = size === SIZE ? worst.searches.rows.find((one) => one.words === Number(words)) : undefined;
+    return below(`a query of ${words} words with instructions`, row?.ms, most);
+  });
+}
+
+function cold({ size, rows }) {
+  const row = rows.find(({ name }) => name === "skillet explain, index");
+  const text = `${size} skills: explain with the search index at most ${MOST_COLD} × node -e 0`;
+  return { text, measured: `${row.ratio.toFixed(2)} ×`, isMet: row.ratio <= MOST_COLD };
 }
 
 function growth(rows) {

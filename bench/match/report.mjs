@@ -13,13 +13,19 @@ const SPEED = [
   ["heap MB", ({ megabytes }) => megabytes?.toFixed(0)],
 ];
 const WORST = [["ms", ({ ms }) => (ms < 1000 ? ms.toFixed(2) : ms.toFixed(0))]];
+const COMMANDS = [
+  ["ms", ({ ms }) => ms.toFixed(0)],
+  ["least", ({ least }) => least.toFixed(0)],
+  ["× node", ({ ratio }) => ratio.toFixed(2)],
+  ["least ×", ({ leastRatio }) => leastRatio.toFixed(2)],
+];
 const RECALL = [
   ...[1, 3, 5].map((most) => [`@${most} %`, ({ at }) => at[most].toFixed(1)]),
   ["ms", ({ ms }) => ms.toFixed(2)],
 ];
 
 export function asText(result) {
-  const { speed, quality } = result;
+  const { speed, search, quality } = result;
   const parts = [
     `Matching skills to queries. ${machine()}.`,
     table(
@@ -28,6 +34,7 @@ export function asText(result) {
       speed.rows,
     ),
     table("Long queries and hostile patterns, all skills", WORST, worstRows(speed.worst)),
+    table(`Commands with ${search.size} skills, one round after another`, COMMANDS, search.rows),
     quality && qualityTable(quality),
     goalLines(judge(result)),
   ];
@@ -38,11 +45,12 @@ export function asJson(result) {
   return { node: process.versions.node, ...result, goals: judge(result) };
 }
 
-function worstRows({ lengths, hostile }) {
+function worstRows({ lengths, searches, hostile }) {
   const row = (name, ms) => ({ name, ms });
   return [
     ...lengths.rows.map(({ words, ms }) => row(`${words} words`, ms)),
     row("1 MB", lengths.megabyte),
+    ...searches.rows.map(({ words, ms }) => row(`${words} words, instructions, no triggers`, ms)),
     ...hostile.together.map(({ letters, ms }) => row(`${letters} × a, then !`, ms)),
     ...[...hostile.plain, ...hostile.hostile].map(({ pattern, ms }) => row(`${hostile.letters}: only ${pattern}`, ms)),
     ...hostile.native.flatMap(({ pattern, rows }) =>

@@ -20,6 +20,17 @@ export function costOfLength(matcher) {
   return { rows, megabyte: median(Array.from({ length: ROUNDS }, () => time(() => matcher.match(megabyte)))) };
 }
 
+/** Milliseconds for queries of some lengths on skills without triggers, with their instructions. */
+export function costOfSearch(matcher) {
+  const rows = WORDS.map((words) => {
+    const queries = Array.from({ length: ROUNDS }, (_, seed) => longQuery(words, seed + 1));
+    const ask = (query) => matcher.match(query, { bodies: true });
+    for (const query of queries) ask(query);
+    return { words, ms: median(queries.map((query) => time(() => ask(query)))) };
+  });
+  return { rows };
+}
+
 /** Milliseconds for `aaa…!`: of all skills together, of skills with one pattern each, and of the RegExp of the language. */
 export function costOfHostile({ matcher, openMatcher, defineSkill }) {
   const alone = (pattern) => {

@@ -1,147 +1,178 @@
 import { inLine } from "../shared/prompt.ts";
+import { count } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
+import { describeSkill, descriptionVersions } from "./describe-skill.ts";
 
 export interface Listed {
   text: string;
-  /** How many descriptions were shortened or left out, and how many names. */
-  cut: { descriptions: number; names: number };
+  /** How many skills are listed with the whole description, with a shortened one, by name alone, and not at all. */
+  whole: number;
+  shortened: number;
+  named: number;
+  left: number;
 }
 
 export interface ListingOptions {
   /** At most so many characters. */
   room: number;
-  /** Skills whose descriptions and names are kept first, the best first. Asked for only when not all is kept. */
-  first(): readonly Skill[];
-  /** What finds the skills that are not named here. */
-  search?: string;
+  /** Names of skills, the most used first: they keep their descriptions and names longest. */
+  usage?: readonly string[] | undefined;
+  /** The tool that finds the skills that are not named here. */
+  search?: string | undefined;
+  /** The first line. Defaults to the one that tells how many there are. */
+  heading?: string;
 }
 
 /**
- * Names and brief descriptions, in the order given, within a budget. Descriptions shorten first, those of the skills that fit
- * the query last; then they go; names are the last to go, and what was cut is said.
+ * Names and descriptions, in the order given, within a budget: whole descriptions while they fit, then shortened ones, of which each keeps
+ * its "use when" part; then names for some, then names alone, then the most used names. The text states what was cut.
  */
 export function listWithin(skills: readonly Skill[], options: ListingOptions): Listed {
-  const heading = availableLine(skills.length);
+  const { heading = availableLine(skills.length) } = options;
   const names = skills.map(nameOf);
-  const fitting = () => {
-    const places = new Map(skills.map((skill, index) => [skill.name, index]));
-    return options.first().flatMap(({ name }) => places.get(name) ?? []);
-  };
-  // Where not all names fit, no description is looked at: of a thousand skills that takes a while.
+  // Where not all names fit, no description is read: of a thousand skills that takes a while.
   const shortest = names.reduce((sum, name) => sum + name.length + 3, heading.length);
-  if (shortest > options.room) return namesOnly(heading, names, fitting(), options);
-  const rows = skills.map(rowOf);
-  const whole = [heading, ...rows.map(line)].join("\n");
-  if (whole.length <= options.room) return { text: whole, cut: { descriptions: 0, names: 0 } };
-  const places = fitting();
-  return shortened(heading, rows, places, options) ?? namesOnly(heading, names, places, options);
+  if (shortest > options.room) return listNames(heading, names, options);
+  const rows = skills.map((skill, index) => ({ name: names[index] ?? "", whole: describeSkill(skill) }));
+  const text = [heading, ...rows.map(({ name, whole }) => line(name, whole))].join("\n");
+  if (text.length <= options.room) return { text, whole: rows.length, shortened: 0, named: 0, left: 0 };
+  return listShortened(heading, skills, options) ?? listNames(heading, names, options);
 }
 
-/** The one line that says how many there are. */
+/** The line that tells how many there are. */
 export function availableLine(number: number): string {
   return `[${number} skills available]`;
 }
 
-interface Row {
-  name: string;
-  brief: string;
-}
-
-/** Below this a description is no use. */
-const SHORTEST = 16;
-/** So many that fit the query keep their whole description. */
-const KEPT_WHOLE = 5;
-
-/** A skill's line in a list. */
+/** A skill's line in a list, with the whole description. */
 export function bullet(skill: Skill): string {
-  return line(rowOf(skill));
-}
-
-function rowOf(skill: Skill): Row {
-  return { name: nameOf(skill), brief: inLine(skill.manifest.briefDescription, 160) };
+  return line(nameOf(skill), describeSkill(skill));
 }
 
 function nameOf({ name }: Skill): string {
   return inLine(name, 64);
 }
 
-function line({ name, brief }: Row): string {
-  return brief === "" ? `- ${name}` : `- ${name}: ${brief}`;
+function line(name: string, description: string): string {
+  return description === "" ? `- ${name}` : `- ${name}: ${description}`;
 }
 
-function shortened(
-  heading: string,
-  rows: readonly Row[],
-  fitting: readonly number[],
-  options: ListingOptions,
-): Listed | undefined {
-  const note = `(descriptions shortened to fit${options.search ? `; ${options.search} gives them whole` : ""})`;
-  const names = rows.reduce((sum, { name }) => sum + name.length + 3, 0);
-  let room = options.room - heading.length - note.length - 1 - names;
-  if (room < 0) return undefined;
-  const limits = new Map<number, number>();
-  for (const index of fitting.slice(0, KEPT_WHOLE)) {
-    const cost = (rows[index]?.brief.length ?? 0) + 2;
-    if (cost > room) continue;
-    room -= cost;
-    limits.set(index, cost);
-  }
-  const others = rows.flatMap((row, index) => (limits.has(index) ? [] : { index, cost: row.brief.length + 2 }));
-  others.sort((a, b) => a.cost - b.cost || a.index - b.index);
-  let share = evenShare(others, room);
-  if (share - 2 < SHORTEST) {
-    // Too little for each: whole descriptions for as many as there is room for.
-    share = 0;
-    for (const { index, cost } of others) {
-      if (cost > room) break;
-      room -= cost;
-      limits.set(index, cost);
-    }
-  }
-  let descriptions = 0;
-  const lines = rows.map(({ name, brief }, index) => {
-    const limit = limits.get(index) ?? share;
-    if (brief.length + 2 <= limit) return line({ name, brief });
-    descriptions++;
-    return line({ name, brief: limit - 2 < SHORTEST ? "" : inLine(brief, limit - 2) });
+/** A skill that is listed with one of its versions, or by its name alone. */
+interface Row {
+  index: number;
+  name: string;
+  /** Longest first. */
+  versions: readonly string[];
+  /** Its place among the most used. */
+  place: number;
+  chosen: string | undefined;
+}
+
+function listShortened(heading: string, skills: readonly Skill[], options: ListingOptions): Listed | undefined {
+  const places = placesOf(options.usage);
+  const rows = skills.map((skill, index): Row => {
+    const versions = descriptionVersions(skill);
+    return { index, name: nameOf(skill), versions, place: places(skill.name), chosen: undefined };
   });
-  return { text: [heading, ...lines, note].join("\n"), cut: { descriptions, names: 0 } };
+  const names = rows.reduce((sum, { name }) => sum + name.length + 3, 0);
+  const room =
+    options.room - heading.length - names - 1 - shortenedNote(rows.length, rows.length, rows.length, options).length;
+  if (room < 0) return undefined;
+  const floors = rows.reduce((sum, { versions }) => sum + costOf(versions.at(-1)), 0);
+  if (floors <= room) chooseEvenly(rows, room);
+  else chooseSome(rows, room);
+  const [whole, named] = [rows.filter(isWhole).length, rows.filter(({ chosen }) => chosen === undefined).length];
+  if (named === rows.length) return undefined;
+  const shortened = rows.length - whole - named;
+  const note = shortenedNote(rows.length, shortened, named, options);
+  const text = [heading, ...rows.map(({ name, chosen = "" }) => line(name, chosen)), note].join("\n");
+  return { text, whole, shortened, named, left: 0 };
 }
 
-function namesOnly(
-  heading: string,
-  names: readonly string[],
-  fitting: readonly number[],
-  options: ListingOptions,
-): Listed {
-  const all = `${heading} ${names.join(", ")}`;
-  const note = `\n(names only, to fit${options.search ? `; ${options.search} tells more` : ""})`;
-  if (all.length <= options.room) {
-    const text = all.length + note.length <= options.room ? all + note : all;
-    return { text, cut: { descriptions: names.length, names: 0 } };
+function shortenedNote(all: number, shortened: number, named: number, { search }: ListingOptions): string {
+  const cut = [
+    ...(shortened > 0 ? [`${count(shortened, "description")} of ${all} shortened`] : []),
+    ...(named > 0 ? [`${shortened > 0 ? named : `${count(named, "description")} of ${all}`} left out`] : []),
+  ];
+  return `(${cut.join(", ")} to fit${search ? `; ${search} gives them whole` : ""})`;
+}
+
+/** All have a description, each about as long; those that need less leave room to the others, the most used first. */
+function chooseEvenly(rows: readonly Row[], room: number): void {
+  const within =
+    (limit: number) =>
+    ({ versions }: Row) =>
+      versions.find(({ length }) => length <= limit) ?? versions.at(-1);
+  const lengths = [...new Set(rows.flatMap(({ versions }) => versions.map(({ length }) => length)))];
+  lengths.sort((a, b) => a - b);
+  let [low, high] = [0, lengths.length - 1];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    const choose = within(lengths[middle] ?? 0);
+    if (rows.reduce((sum, row) => sum + costOf(choose(row)), 0) <= room) low = middle;
+    else high = middle - 1;
   }
-  const more = (number: number) => `, and ${number} more${options.search ? ` (${options.search} finds them)` : ""}`;
-  let room = options.room - heading.length - 1 - more(names.length).length;
+  const choose = within(lengths[low] ?? 0);
+  let left = room;
+  for (const row of rows) {
+    row.chosen = choose(row);
+    left -= costOf(row.chosen);
+  }
+  for (const row of [...rows].sort((a, b) => a.place - b.place || a.index - b.index)) {
+    const more = left + costOf(row.chosen);
+    row.chosen = row.versions.find((version) => costOf(version) <= more) ?? row.chosen;
+    left = more - costOf(row.chosen);
+  }
+}
+
+/** Too little for all: the shortest version for the most used, then for as many as there is room for. */
+function chooseSome(rows: readonly Row[], room: number): void {
+  let left = room;
+  const cost = ({ versions }: Row) => costOf(versions.at(-1));
+  for (const row of [...rows].sort((a, b) => a.place - b.place || cost(a) - cost(b) || a.index - b.index)) {
+    if (cost(row) > left) continue;
+    left -= cost(row);
+    row.chosen = row.versions.at(-1);
+  }
+}
+
+function isWhole({ chosen, versions }: Row): boolean {
+  return chosen !== undefined && chosen === versions[0];
+}
+
+/** What a description takes in a line, with the colon. */
+function costOf(description = ""): number {
+  return description === "" ? 0 : description.length + 2;
+}
+
+function placesOf(usage: readonly string[] = []): (name: string) => number {
+  const places = new Map(usage.map((name, place) => [name, place]));
+  return (name) => places.get(name) ?? Number.MAX_SAFE_INTEGER;
+}
+
+function listNames(heading: string, names: readonly string[], { room, usage, search }: ListingOptions): Listed {
+  const all = `${heading} ${names.join(", ")}`;
+  const note = `\n(names only, to fit${search ? `; ${search} tells more` : ""})`;
+  if (all.length <= room) {
+    const text = all.length + note.length <= room ? all + note : all;
+    return { text, whole: 0, shortened: 0, named: names.length, left: 0 };
+  }
+  const more = (number: number) => `, and ${number} more${search ? `: ${search}` : ""}`;
+  let left = room - heading.length - 1 - more(names.length).length;
   const kept = new Set<number>();
-  for (const index of new Set([...fitting, ...names.keys()])) {
+  for (const index of mostUsedFirst(names, usage)) {
     const cost = (names[index]?.length ?? 0) + 2;
-    if (cost > room) break;
-    room -= cost;
+    if (cost > left) break;
+    left -= cost;
     kept.add(index);
   }
-  const told = names.filter((_, index) => kept.has(index));
-  const left = names.length - told.length;
-  const text = told.length === 0 ? heading : `${heading} ${told.join(", ")}${more(left)}`;
-  return { text, cut: { descriptions: names.length, names: left } };
+  const shown = names.filter((_, index) => kept.has(index));
+  const rest = names.length - shown.length;
+  const text = shown.length === 0 ? heading : `${heading} ${shown.join(", ")}${more(rest)}`;
+  return { text, whole: 0, shortened: 0, named: shown.length, left: rest };
 }
 
-/** The most that each may have so that all have room: those that need less leave it to the others. Contract: cheapest first. */
-function evenShare(needs: readonly { cost: number }[], room: number): number {
-  let left = room;
-  for (const [index, { cost }] of needs.entries()) {
-    const share = Math.floor(left / (needs.length - index));
-    if (cost > share) return share;
-    left -= cost;
-  }
-  return Number.POSITIVE_INFINITY;
+function mostUsedFirst(names: readonly string[], usage: readonly string[] = []): Iterable<number> {
+  const indexes = new Map(names.map((name, index) => [name, index]));
+  return new Set([...usage.flatMap((name) => indexes.get(name) ?? []), ...names.keys()]);
 }

@@ -63,6 +63,7 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
   for (const source of ordered) loaded.push(await loadSafely(source));
   const byName = new Map<string, Skill[]>();
   for (const { skills } of loaded) addSource(byName, skills);
+  putNestedLast(byName, loaded);
   const winners: Skill[] = [];
   const shadowed: Skill[] = [];
   for (const name of [...byName.keys()].sort()) {
@@ -77,7 +78,7 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
   return {
     skills: winners,
     shadowed,
-    diagnostics: [...diagnostics, ...caseClashes(winners)].sort(byPlace),
+    diagnostics: [...diagnostics, ...replacedCopies(loaded, byName), ...caseClashes(winners)].sort(byPlace),
     sources: ordered.map(({ name, scope, path }, index) => ({
       name,
       scope,
@@ -125,9 +126,24 @@ function addSource(byName: Map<string, Skill[]>, skills: readonly Skill[]): void
   const own = new Set(repeated.size === 0 ? [] : skills);
   for (const name of repeated) {
     const copies = byName.get(name) ?? [];
-    const nearer = copies.filter((copy) => own.has(copy)).sort(byFormThenPath);
-    const farther = copies.filter((copy) => !own.has(copy) && !nearer.some((skill) => isSamePlace(skill, copy)));
+    const others = copies.filter((copy) => !own.has(copy));
+    const isKnown = (copy: Skill) =>
+      copy.origin.parent !== undefined &&
+      others.some((other) => other.origin.parent === undefined && isSamePlace(other, copy));
+    const nearer = copies.filter((copy) => own.has(copy) && !isKnown(copy)).sort(byFormThenPath);
+    const farther = others.filter((copy) => !nearer.some((skill) => isSamePlace(skill, copy)));
     byName.set(name, [...nearer, ...farther]);
+  }
+}
+
+/** A skill inside another one never hides one that is not: what a name means is not decided deep in the folder of another skill. */
+function putNestedLast(byName: Map<string, Skill[]>, loaded: readonly Loaded[]): void {
+  const isNested = ({ origin }: Skill) => origin.parent !== undefined;
+  for (const { skills } of loaded) {
+    for (const { name, origin } of skills) {
+      const copies = origin.parent === undefined ? undefined : byName.get(name);
+      if (copies && copies.length > 1) copies.sort((a, b) => Number(isNested(a)) - Number(isNested(b)));
+    }
   }
 }
 
@@ -164,12 +180,46 @@ export function notFound(name: string, names: Iterable<string>): SkillError {
   });
 }
 
-/** What is wrong with the file that would be the skill of this name, if it could be read: by its folder's or its own name. */
+/** What is wrong with the file that would be the skill of this name, if it could be read: by the name it states, its folder's or its own. */
 export function brokenSkill({ diagnostics }: Pick<Catalog, "diagnostics">, name: string): Diagnostic | undefined {
-  return diagnostics.find(({ severity, file }) => {
-    const [own = "", folder] = file.split("/").reverse();
-    return severity === "error" && [folder, own.replace(/\.[^.]*$/, "")].includes(name);
-  });
+  return diagnostics.find(
+    ({ severity, file, name: stated }) =>
+      severity === "error" && (stated === name || namesOf(file, undefined).includes(name)),
+  );
+}
+
+/** The warning that a nearer copy of this skill does not load, so that a farther one is used. */
+export function replacedCopy({ diagnostics }: Pick<Catalog, "diagnostics">, name: string): Diagnostic | undefined {
+  return diagnostics.find(
+    ({ code, file, name: stated }) => code === "nearer-copy-broken" && namesOf(file, stated).includes(name),
+  );
+}
+
+/** The names that the skill in a file can have when the file does not load: the stated one, else its folder's or its own. */
+function namesOf(file: string, stated: string | undefined): string[] {
+  if (stated !== undefined) return [stated];
+  const [own = "", folder = ""] = file.split("/").reverse();
+  return [/^skill\.md$/i.test(own) ? folder : own.replace(/\.[^.]*$/, "")];
+}
+
+/** Warns of files that do not load where a copy of the same name from a farther source is used in their place. */
+function replacedCopies(loaded: readonly Loaded[], byName: ReadonlyMap<string, readonly Skill[]>): Diagnostic[] {
+  const warnings = new Map<string, Diagnostic>();
+  for (const [at, { skills, diagnostics }] of loaded.entries()) {
+    const broken = diagnostics.filter(({ severity, file }) => severity === "error" && !warnings.has(file));
+    if (broken.length === 0) continue;
+    const own = new Set(skills.map(({ origin }) => origin.file));
+    for (const { code, file } of diagnostics) if (code === "nested-skill") own.add(file); // It would not be the nearest.
+    const nearer = new Set(loaded.slice(at).flatMap((source) => source.skills));
+    for (const { file, message: why, name: stated } of broken) {
+      const [used] = namesOf(file, stated).flatMap((name) => byName.get(name)?.[0] ?? []);
+      if (!used || own.has(file) || nearer.has(used)) continue;
+      const message = `does not load (${why}), so the copy of "${used.name}" from ${used.origin.source} is used in its place`;
+      const [warning] = diagnose([{ code: "nearer-copy-broken", message, name: used.name }], file);
+      if (warning) warnings.set(file, warning);
+    }
+  }
+  return [...warnings.values()];
 }
 
 function definition(skill: Skill): Definition {

@@ -1,10 +1,12 @@
+import { isBroadGlob, isCommonPattern, isCommonPhrase } from "../skill/broad.ts";
+import { isFunctionWord } from "../skill/common-words.ts";
+import type { Triggers } from "../skill/fields.ts";
 import { globPattern } from "../skill/glob.ts";
-import type { Skill } from "../skill/skill.ts";
 import { isPhrase, MOST_TRIGGERS, sortPatterns } from "../skill/triggers.ts";
-import { mentionAt } from "./mentions.ts";
+import { isForbidden, mentionAt } from "./mentions.ts";
 import { PatternIndex } from "./patterns.ts";
 import { PhraseIndex } from "./phrases.ts";
-import { isEmptyWord } from "./terms.ts";
+import type { DeclaredCues } from "./skill-index.ts";
 import { fold, type Unit, units } from "./units.ts";
 
 export type CueKind = "mention" | "name" | "example" | "phrase" | "keyword" | "verb" | "pattern" | "path" | "negative";
@@ -15,6 +17,8 @@ export interface Cue {
   kind: CueKind;
   /** What the skill declares and the query holds. */
   text: string;
+  /** A name among other words, and not one that asks for the skill. */
+  isPassing?: boolean;
 }
 
 /** For each entry of an index of phrases whose it is and what it says: by its number. */
@@ -44,39 +48,29 @@ export class CueIndex {
   readonly #patterns = new PatternIndex<number>();
   readonly #globs = new PatternIndex<{ skill: number; glob: string }>();
 
-  /** Contract: true when a query can wake the skill, beside naming it. */
-  add(index: number, { name, manifest: { triggers, paths } }: Skill, examples: readonly string[]): boolean {
+  /** Adds a skill's name, and what it declares. */
+  add(index: number, name: string, declared: DeclaredCues | undefined): void {
     this.#names.add(index, "name", name);
-    this.#declare(index, "negative", triggers.negative, MOST_TRIGGERS.negative);
-    const words =
-      this.#declare(index, "keyword", triggers.keywords, MOST_TRIGGERS.keywords) +
-      this.#declare(index, "verb", triggers.verbs, MOST_TRIGGERS.verbs);
-    const patterns = sortPatterns(triggers.patterns).usable;
-    const globs = sortPatterns(paths, globPattern).usable;
-    for (const { pattern, needs } of patterns) this.#patterns.add(pattern, needs, index);
-    for (const { text: glob, pattern, needs } of globs) this.#globs.add(pattern, needs, { skill: index, glob });
+    if (!declared) return;
+    const { triggers, paths, examples } = declared;
+    for (const text of usablePhrases(triggers, "negative")) this.#phrases.add(index, "negative", text);
+    for (const text of usablePhrases(triggers, "keywords")) this.#phrases.add(index, phraseOr("keyword", text), text);
+    for (const text of usablePhrases(triggers, "verbs")) this.#phrases.add(index, phraseOr("verb", text), text);
+    for (const { pattern, needs } of sortPatterns(triggers.patterns).usable) this.#patterns.add(pattern, needs, index);
+    for (const { text: glob, pattern, needs } of sortPatterns(paths, globPattern).usable)
+      this.#globs.add(pattern, needs, { skill: index, glob });
     for (const example of examples.slice(0, MOST_TRIGGERS.examples)) {
       const key = spoken(units(fold(example)));
       if (key !== "") this.#examples.set(key, [...(this.#examples.get(key) ?? []), index]);
     }
-    return words + patterns.length + globs.length > 0;
-  }
-
-  /** Contract: how many of them can be used. */
-  #declare(skill: number, kind: "keyword" | "verb" | "negative", texts: readonly string[], most: number): number {
-    let usable = 0;
-    for (const text of texts.slice(0, most)) {
-      if (!isPhrase(text)) continue;
-      this.#phrases.add(skill, kind !== "negative" && isOfSeveralWords(text) ? "phrase" : kind, text);
-      usable++;
-    }
-    return usable;
   }
 
   *find(query: string, files: readonly string[]): Generator<Cue> {
-    const text = units(fold(query));
-    yield* namesIn(this.#names, text, query);
-    for (const { entries } of this.#phrases.index.find(text))
+    const folded = fold(query);
+    const text = units(folded);
+    yield* namesIn(this.#names, text, { query, folded });
+    const isLeftOut = (from: number) => isForbidden(text, from);
+    for (const { entries } of this.#phrases.index.find(text, { isLeftOut }))
       for (const entry of entries) yield this.#phrases.cue(entry);
     for (const skill of this.#examples.get(spoken(text)) ?? []) yield { skill, kind: "example", text: query.trim() };
     for (const { pattern, values } of this.#patterns.find(query)) {
@@ -90,8 +84,26 @@ export class CueIndex {
   }
 }
 
+/**
+ * Whether a trigger can bring the skill before a model. One with only common words cannot: they never give its instructions, so
+ * it has to be listed. Nor can a glob for most files; a narrower one offers the skill for its files.
+ */
+export function hasTrigger({ triggers, paths }: Pick<DeclaredCues, "triggers" | "paths">): boolean {
+  const isSpecific = (text: string) => !isCommonPhrase(text);
+  return (
+    usablePhrases(triggers, "keywords").some(isSpecific) ||
+    usablePhrases(triggers, "verbs").some(isSpecific) ||
+    sortPatterns(triggers.patterns).usable.some(({ needs }) => !isCommonPattern(needs)) ||
+    sortPatterns(paths, globPattern).usable.some(({ text }) => !isBroadGlob(text))
+  );
+}
+
+function usablePhrases(triggers: Triggers, list: "keywords" | "verbs" | "negative"): string[] {
+  return triggers[list].slice(0, MOST_TRIGGERS[list]).filter(isPhrase);
+}
+
 /** What in a query may be a path: anything without blanks and quotes that has a slash, an ending, or capitals like Makefile. */
-function pathsIn(query: string): string[] {
+export function pathsIn(query: string): string[] {
   return query
     .split(/[\s"'`<>()[\]{},;]+/)
     .filter((word) => word.length <= LONGEST_PATH)
@@ -111,29 +123,40 @@ function spoken(text: readonly Unit[]): string {
   return text.flatMap((unit) => (unit.isSymbol ? [] : unit.text)).join(" ");
 }
 
-/** Each skill that is named: as a skill, if it is so anywhere. */
-function* namesIn(names: Entries<"name">, text: readonly Unit[], query: string): Generator<Cue> {
+/** Each skill that is named. A request or a refusal counts more than the name by itself, and the last of them decides. */
+function* namesIn(
+  names: Entries<"name">,
+  text: readonly Unit[],
+  { query, folded }: { query: string; folded: string },
+): Generator<Cue> {
   const cues = new Map<number, Cue>();
   const variables = new Set(query.match(VARIABLE));
-  for (const { from, to, entries } of names.index.find(text, true)) {
-    const mention = mentionAt(text, from, to, variables);
-    if (!mention && !isTelling(text.slice(from, to))) continue;
+  for (const { from, to, entries } of names.index.find(text, { everywhere: true })) {
+    const last = text[to - 1];
+    const written = folded.slice(text[from]?.from, last && last.from + last.text.length);
+    const isTelling = hasTwoTellingWords(text.slice(from, to));
     for (const entry of entries) {
       const { skill, text: name } = names.cue(entry);
-      const said = mention?.how.replace("NAME", () => name) ?? name;
-      if (mention?.isRefused) cues.set(skill, { skill, kind: "negative", text: `not ${said}` });
-      else if (mention) cues.set(skill, { skill, kind: "mention", text: said });
-      else if (!cues.has(skill)) cues.set(skill, { skill, kind: "name", text: said });
+      const isExact = /[-_]/.test(written) && written === fold(name);
+      const mention = mentionAt(text, { from, to, isExact, isTelling }, variables);
+      if (!mention) continue;
+      const said = mention.how.replace("NAME", () => name);
+      const known = cues.get(skill);
+      if (mention.as === "refusal") cues.set(skill, { skill, kind: "negative", text: `not ${said}` });
+      else if (mention.as === "request") cues.set(skill, { skill, kind: "mention", text: said });
+      else if (!known || (known.isPassing && mention.as === "name"))
+        cues.set(skill, { skill, kind: "name", text: said, isPassing: mention.as === "passing" });
     }
   }
   yield* cues.values();
 }
 
-function isOfSeveralWords(text: string): boolean {
-  return /[^\s_-][\s_-]+[^\s_-]/.test(text);
+/** A trigger of several words is a phrase, whatever list it is in. */
+function phraseOr<Kind extends CueKind>(kind: Kind, text: string): Kind | "phrase" {
+  return /[^\s_-][\s_-]+[^\s_-]/.test(text) ? "phrase" : kind;
 }
 
 /** A name of several words that say something: `code-review`, but neither `deploy` nor `how-to`. */
-function isTelling(name: readonly Unit[]): boolean {
-  return name.filter(({ text, isSymbol }) => !isSymbol && text.length > 1 && !isEmptyWord(text)).length > 1;
+function hasTwoTellingWords(name: readonly Unit[]): boolean {
+  return name.filter(({ text, isSymbol }) => !isSymbol && text.length > 1 && !isFunctionWord(text)).length > 1;
 }

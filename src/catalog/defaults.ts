@@ -1,2 +1,2 @@
 /** How much a model is told where nobody says otherwise. */
-export const DEFAULTS = { maxSkills: 3, budget: 20_000 } as const;
+export const DEFAULTS = { maxSkills: 3, budget: 20_000, listingBudget: 2000 } as const;

@@ -6,7 +6,10 @@ import { availableLine, bullet, type Listed, listWithin } from "./budget.ts";
 import type { Catalog } from "./catalog.ts";
 import { skillContent } from "./content.ts";
 import { DEFAULTS } from "./defaults.ts";
-import { type Match, type Matcher, type Matches, openMatcher } from "./match.ts";
+import { isSelected, type Match, type Matcher, type Matches, openMatcher } from "./match.ts";
+import { isInReach } from "./reach.ts";
+import { OFFERED_WEIGHT } from "./selectivity.ts";
+import { type Shortlist, selectShortlist } from "./shortlist.ts";
 
 /** Nothing, how many there are, names with brief descriptions, or full instructions. */
 export const TIERS = ["none", "breadcrumb", "registry", "full"] as const;
@@ -15,13 +18,28 @@ export type Tier = (typeof TIERS)[number];
 export interface DiscloseOptions {
   /** Which skills there are at all; those that a model may not invoke are left out beside that. */
   isVisible?: (skill: Skill) => boolean;
+  /** Which skills a person may call by name. Those of `isVisible` when left out. */
+  isCallable?: (skill: Skill) => boolean;
   /** How many skills' full instructions at most. 3 when left out. */
   maxSkills?: number;
-  /** How many tokens the text may take. 20,000 when left out. */
+  /** How many tokens the full instructions and the shortlist may take; a list takes no more either. Defaults to 20,000. */
   budget?: number;
+  /** How many tokens the list of skills may take. Defaults to 2,000. */
+  listingBudget?: number;
+  /**
+   * True: where every skill has triggers, the line that tells how many there are is the prefix, at every tier but `none`, so that a system
+   * prompt is the same for every query. Defaults to false: that line is then the suffix, where nothing else is said.
+   */
+  countInPrefix?: boolean;
+  /** Names of skills, the most used first, as they were when the conversation began: the list keeps these longest. */
+  usage?: readonly string[];
   /** Further queries that ask what there is. */
   asks?: readonly string[];
-  /** After the breadcrumb, up to five skills that fit by their words. Off when left out. */
+  /**
+   * Up to five skills that fit by their words, with their descriptions. When left out, after a list of skills, after a trigger that is
+   * too broad to give the instructions, such as a path, and elsewhere for one that fits beyond doubt. True: also after the
+   * breadcrumb. False: never.
+   */
   shortlist?: boolean;
   /** Names of skills, the one used last first. */
   recent?: readonly string[];
@@ -44,77 +62,225 @@ export interface Disclosure {
   tier: Tier;
   /** Why this tier, in a sentence for people. */
   why: string;
+  /** The prefix, then the suffix. */
   text: string;
+  /** The part that is the same for every query: the list, where a skill has no triggers. It belongs into the system prompt. */
+  prefix: string;
+  /** The part for this query: the shortlist, then full instructions. It belongs next to the user's message. */
+  suffix: string;
   /** About so many. */
   tokens: number;
   matches: readonly Match[];
   /** The skills whose instructions are in the text. */
   shown: readonly Skill[];
+  /** The skills that the shortlist names, the best first. */
+  shortlist: readonly Skill[];
   /** Skills that match too, and are loaded already or run on their own: a line each says so. */
   noted: readonly Skill[];
+  /** How many skills the list has with the whole description, a shortened one, the name alone, and not at all; absent without a list. */
+  listed?: ListedCounts;
   /** Why there are not more: negative cues. */
   against: Matches["against"];
   /** What did not fit the budget. */
-  cut: Listed["cut"] & { instructions: readonly string[] };
+  cut: Cut;
   /** The query was longer than what is looked at. */
   isCut: boolean;
+}
+
+export type ListedCounts = Omit<Listed, "text">;
+
+export interface Cut {
+  /** How many descriptions of the list were shortened or left out. */
+  descriptions: number;
+  /** How many names. */
+  names: number;
+  /** The skills whose instructions were left out. */
+  instructions: readonly string[];
 }
 
 /** Decides by the query what a model is told of the skills, and says it. */
 export function disclose(catalog: Catalog, query: string, options: DiscloseOptions = {}): Disclosure {
   const { isVisible = () => true, maxSkills = DEFAULTS.maxSkills, budget = DEFAULTS.budget } = options;
-  const { recent = [], files = [], search } = options;
-  const isForModel = (skill: Skill) => isFor("model", skill) && isVisible(skill);
-  const isCallable = (skill: Skill) => isFor("user", skill) && isVisible(skill);
+  const { recent = [], files = [], isCallable: mayCall = isVisible } = options;
+  const isOffered = (skill: Skill) => isFor("model", skill) && isVisible(skill);
+  const isForModel = (skill: Skill) => isOffered(skill) && isInReach(skill, query, files);
+  const isCallable = (skill: Skill) => isFor("user", skill) && mayCall(skill);
   const scene = { recent, files, isVisible: isForModel, isCallable };
   const matcher = matcherOf(catalog);
   const { matches, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
-  // Looked for only where words decide something: then what the instructions say counts too.
-  const byWords = () => matcher.match(query, { ...scene, bodies: true }).matches;
-  const room = budget * 4;
+  const visible = catalog.skills.filter((skill) => isOffered(skill) && isInReach(skill));
+  // Those of other packages, whose files the query or the conversation names.
+  const near = catalog.skills.filter((skill) => !isInReach(skill) && isForModel(skill));
+  const plain = visible.reduce((sum, skill) => sum + (matcher.triggered.has(skill) ? 0 : 1), 0);
   const isAsking = asksWhatThereIs(query, options.asks) && matches[0]?.level !== "explicit";
-  const full = isAsking ? NO_TEXT : fullText(matches, maxSkills, { query, room, options });
-  const shared = { matches, against, isCut, shown: full.shown, noted: full.noted };
-  const cut = { descriptions: 0, names: 0, instructions: full.left };
-  if (full.shown.length + full.noted.length > 0)
-    return told("full", "a skill is mentioned or triggered", full.text, { ...shared, cut });
-  const visible = catalog.skills.filter(isForModel);
-  if (full.left.length > 0) {
-    const text = [availableLine(visible.length), full.text].join("\n");
-    const why = "a skill is mentioned or triggered, but its instructions have no room or cannot be read";
-    return told("breadcrumb", why, text.length <= room ? text : availableLine(visible.length), { ...shared, cut });
-  }
-  if (visible.length === 0) return told("none", "no skill is visible", "", { ...shared, cut });
-  const plain = isAsking ? [] : visible.filter((skill) => !matcher.triggered.has(skill));
-  if (isAsking || plain.length > 0) {
-    const why = isAsking
-      ? ASKING
-      : `nothing is triggered, and ${count(plain.length, "skill has", "skills have")} no triggers`;
-    const first = () => byWords().map(({ skill }) => skill);
-    const listed = listWithin(visible, { room, first, ...(search === undefined ? {} : { search }) });
-    return told("registry", why, listed.text, { ...shared, cut: { ...cut, ...listed.cut } });
-  }
-  const fitting = options.shortlist ? byWords().slice(0, SHORTLIST) : [];
-  const line = availableLine(visible.length);
-  const longer = [line, ...shortlistLines(fitting)].join("\n");
-  const text = longer.length <= room ? longer : line;
-  return told("breadcrumb", "nothing is triggered", text, { ...shared, matches: [...matches, ...fitting], cut });
+  const list = plain > 0 || (isAsking && visible.length > 0) ? listFor(catalog, visible, options) : undefined;
+  const line = visible.length > 0 ? availableLine(visible.length) : "";
+  const prefix = plain > 0 ? (list?.text ?? "") : options.countInPrefix ? line : "";
+  const full = isAsking
+    ? NO_TEXT
+    : fullText(matches.filter(isSelected), maxSkills, { query, room: budget * 4, options });
+  const isFull = full.shown.length + full.noted.length > 0;
+  const nearby = near.filter((skill) => !full.shown.includes(skill) && !full.noted.includes(skill));
+  const isEmpty = visible.length + near.length + full.left.length === 0;
+  const tier = tierOf({ isFull, isEmpty, hasList: list !== undefined || nearby.length > 0 });
+  const named = isAsking
+    ? []
+    : shortlistFor(tier, matches, full, options, () => {
+        const isNew = (match: Match) => !isSelected(match) && !near.includes(match.skill);
+        const found = matcher.match(query, { ...scene, bodies: true }).matches.filter(isNew);
+        return selectShortlist(found, query, catalog.skills.length);
+      });
+  const alone =
+    plain > 0 ? "" : (list?.text ?? (tier === "breadcrumb" && prefix === "" ? availableLine(visible.length) : ""));
+  const first = [alone, nearby.length === 0 ? "" : listNearby(nearby, options)]
+    .filter((part) => part !== "")
+    .join("\n");
+  const suffix = suffixOf({ first, named, full, room: budget * 4, isAfter: prefix !== "" });
+  const kept = new Set(suffix.named.map(({ skill }) => skill));
+  const text = prefix + suffix.text;
+  const { text: _, ...listed } = list ?? { text: "", whole: 0, shortened: 0, named: 0, left: 0 };
+  return {
+    tier,
+    why: whyOf({
+      isFull,
+      isAsking,
+      plain,
+      near: nearby.length,
+      visible: visible.length + near.length,
+      matches,
+      left: full.left,
+    }),
+    text,
+    prefix,
+    suffix: suffix.text,
+    tokens: estimateTokens(text),
+    matches: [
+      ...matches.filter(isSelected),
+      ...suffix.named,
+      ...matches.filter((match) => !isSelected(match) && !kept.has(match.skill)),
+    ],
+    shown: full.shown,
+    shortlist: suffix.named.map(({ skill }) => skill),
+    noted: full.noted,
+    ...(list ? { listed } : {}),
+    against,
+    cut: { descriptions: listed.shortened + listed.named + listed.left, names: listed.left, instructions: full.left },
+    isCut,
+  };
 }
 
-function told(
+function tierOf({ isFull, isEmpty, hasList }: { isFull: boolean; isEmpty: boolean; hasList: boolean }): Tier {
+  if (isFull) return "full";
+  if (isEmpty) return "none";
+  return hasList ? "registry" : "breadcrumb";
+}
+
+interface Why {
+  isFull: boolean;
+  isAsking: boolean;
+  /** How many skills without triggers are visible. */
+  plain: number;
+  /** How many skills of packages whose files are named. */
+  near: number;
+  visible: number;
+  matches: readonly Match[];
+  left: readonly string[];
+}
+
+function whyOf({ isFull, isAsking, plain, near, visible, matches, left }: Why): string {
+  if (isFull) return "a skill is mentioned or triggered";
+  if (left.length > 0) return "a skill is mentioned or triggered, but its instructions have no room or cannot be read";
+  if (visible === 0) return "no skill is visible";
+  if (isAsking) return ASKING;
+  if (plain === 0 && near > 0)
+    return `${NOT_TRIGGERED(matches)}, and ${count(near, "skill belongs", "skills belong")} to the files`;
+  if (plain === 0) return NOT_TRIGGERED(matches);
+  return `${NOT_TRIGGERED(matches)}, and ${count(plain, "skill has", "skills have")} no triggers`;
+}
+
+/** The list within its budget. Made again only when the skills, the budget or the usage snapshot are others. */
+function listFor(catalog: Catalog, visible: readonly Skill[], options: DiscloseOptions): Listed {
+  const { budget = DEFAULTS.budget, listingBudget = DEFAULTS.listingBudget, usage = NO_USAGE, search } = options;
+  const room = Math.min(listingBudget, budget) * 4;
+  const known = LISTS.get(catalog);
+  const isSame = known?.room === room && known.search === search && isEqual(known.usage, usage);
+  if (known && isSame && isEqual(known.visible, visible)) return known.listed;
+  const listed = listWithin(visible, { room, usage, search });
+  LISTS.set(catalog, { room, search, usage: [...usage], visible, listed });
+  return listed;
+}
+
+/** The skills of packages whose files are named: they are not in the prefix, which no query changes. */
+function listNearby(skills: readonly Skill[], options: DiscloseOptions): string {
+  const { budget = DEFAULTS.budget, listingBudget = DEFAULTS.listingBudget, usage, search } = options;
+  const room = Math.min(listingBudget, budget) * 4;
+  return listWithin(skills, { room, usage, search, heading: "Skills for the files in question:" }).text;
+}
+
+const NO_USAGE: readonly string[] = [];
+const LISTS = new WeakMap<
+  Catalog,
+  {
+    room: number;
+    search: string | undefined;
+    usage: readonly string[];
+    visible: readonly Skill[];
+    listed: Listed;
+  }
+>();
+
+function isEqual<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a === b || (a.length === b.length && a.every((item, index) => item === b[index]));
+}
+
+/** The matches by words that are named. Words are looked at only where they can name something. */
+function shortlistFor(
   tier: Tier,
-  why: string,
-  text: string,
-  rest: Omit<Disclosure, "tier" | "why" | "text" | "tokens">,
-): Disclosure {
-  return { tier, why, text, tokens: estimateTokens(text), ...rest };
+  matches: readonly Match[],
+  { shown, noted }: FullText,
+  { shortlist }: DiscloseOptions,
+  byWords: () => Shortlist,
+): readonly Match[] {
+  if (shortlist === false || tier === "none") return [];
+  const isOffered = matches.some(({ level, weight }) => level === "weak" && weight >= OFFERED_WEIGHT);
+  const hasAll = tier === "registry" || (tier === "breadcrumb" && (shortlist === true || isOffered));
+  const { matches: found, isClear } = byWords();
+  const isNew = ({ skill }: Match) => !shown.includes(skill) && !noted.includes(skill);
+  if (hasAll) return found.slice(0, SHORTLIST).filter(isNew);
+  return isClear ? found.slice(0, 1).filter(isNew) : [];
 }
 
-function shortlistLines(fitting: readonly Match[]): string[] {
-  if (fitting.length === 0) return [];
-  const lines = fitting.map(({ skill }) => bullet(skill));
-  return ["These may fit. Take one, or none:", ...lines];
+interface Suffix {
+  /** What comes before the shortlist where there is no prefix. */
+  first: string;
+  named: readonly Match[];
+  full: FullText;
+  /** In characters. */
+  room: number;
+  isAfter: boolean;
 }
+
+/** The full instructions have the room first; the shortlist has what is left. */
+function suffixOf({ first, named, full, room, isAfter }: Suffix): { text: string; named: readonly Match[] } {
+  const hasTexts = full.shown.length + full.noted.length > 0;
+  let left = room - first.length - full.text.length - 1;
+  const isNoteLeftOut = !hasTexts && left < 0; // The text is then a note on what has no room.
+  left -= SHORTLIST_LINE.length + 2;
+  const kept: Match[] = [];
+  for (const match of named) {
+    const { length } = bullet(match.skill);
+    if (length + 1 > left) continue;
+    left -= length + 1;
+    kept.push(match);
+  }
+  const shortlist = kept.length === 0 ? [] : [SHORTLIST_LINE, ...kept.map(({ skill }) => bullet(skill))];
+  const note = hasTexts || isNoteLeftOut ? "" : full.text;
+  const lines = [first, ...shortlist, note].filter((line) => line !== "").join("\n");
+  const text = [lines, hasTexts ? full.text : ""].filter((part) => part !== "").join("\n\n");
+  return { text: isAfter && text !== "" ? `\n\n${text}` : text, named: kept };
+}
+
+const SHORTLIST_LINE = "These may fit. Take one, or none:";
 
 /** The matcher of a catalog, made when first needed and kept as long as the catalog is. */
 export function matcherOf(catalog: Catalog): Matcher {
@@ -127,6 +293,10 @@ export function matcherOf(catalog: Catalog): Matcher {
 
 const MATCHERS = new WeakMap<Catalog, Matcher>();
 const SHORTLIST = 5;
+const NOT_TRIGGERED = (matches: readonly Match[]) =>
+  matches.some(({ level }) => level === "weak")
+    ? "no trigger that matches is selective enough"
+    : "nothing is triggered";
 const ASKING = "the query asks what there is";
 
 interface Scene {

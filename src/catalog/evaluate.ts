@@ -1,7 +1,7 @@
 import { byText } from "../shared/text.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import { DEFAULTS } from "./defaults.ts";
-import type { Matcher } from "./match.ts";
+import { isSelected, type Matcher } from "./match.ts";
 
 /** Queries with the answer whether the skill is for them. */
 export interface Subject {
@@ -89,7 +89,8 @@ function scoreOf(matcher: Matcher, { skill, queries }: Subject, maxSkills: numbe
   for (const { query, shouldTrigger } of queries) {
     const { matches } = matcher.match(query, { bodies: true, isVisible: (other) => isFor("model", other) });
     const place = matches.findIndex((match) => match.skill.name === skill.name);
-    const isTold = place !== -1 && place < maxSkills && matches[place]?.level !== "words";
+    const match = matches[place];
+    const isTold = match !== undefined && place < maxSkills && isSelected(match);
     if (!shouldTrigger) {
       score.others++;
       if (isTold) falseTriggers.push(query);

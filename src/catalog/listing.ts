@@ -1,9 +1,10 @@
 import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
+import { describeSkill } from "./describe-skill.ts";
 
 /** The skills as lines for a prompt, or the empty string when there are none. */
 export function promptListing(skills: Iterable<Skill>): string {
-  return Array.from(skills, (skill) => `- ${inLine(skill.name, 64)}: ${whatAndWhen(skill)}`).join("\n");
+  return Array.from(skills, (skill) => `- ${inLine(skill.name, 64)}: ${describeSkill(skill)}`).join("\n");
 }
 
 export interface SectionOptions {
@@ -15,7 +16,7 @@ export interface SectionOptions {
 export function promptSection(skills: Iterable<Skill>, { pathOf }: SectionOptions = {}): string {
   const lines = Array.from(skills, (skill) => {
     const path = pathOf?.(skill);
-    return `- **${inLine(skill.name, 64)}**: ${whatAndWhen(skill)}${path === undefined ? "" : ` (${inLine(path)})`}`;
+    return `- **${inLine(skill.name, 64)}**: ${describeSkill(skill)}${path === undefined ? "" : ` (${inLine(path)})`}`;
   });
   return lines.length === 0 ? "" : `${HEADING}\n\n${lines.join("\n")}`;
 }
@@ -24,7 +25,3 @@ const HEADING = `## Skills
 
 Before replying, check if any available skill matches the user's request.
 If one clearly applies, invoke it with \`use_skill\`. If none apply, respond directly.`;
-
-function whatAndWhen({ description, manifest: { whenToUse } }: Skill): string {
-  return inLine(whenToUse ? `${description} ${whenToUse}` : description);
-}

@@ -1,15 +1,33 @@
 import { byText } from "../shared/text.ts";
+import { isCommonWord } from "../skill/common-words.ts";
 import type { Skill } from "../skill/skill.ts";
-import { type Cue, CueIndex, type CueKind } from "./cues.ts";
-import { type Field, RankIndex, type Ranking } from "./rank.ts";
-import { eachTerm, terms } from "./terms.ts";
+import { type Cue, CueIndex, type CueKind, hasTrigger } from "./cues.ts";
+import { countIn, FIELD_NAMES } from "./postings.ts";
+import { boundedQuery, LONGEST_QUERY, readQuery } from "./query.ts";
+import { type Field, RankIndex } from "./rank.ts";
+import { Search, type SearchResult } from "./search.ts";
+import { searchStoreOf } from "./search-store.ts";
+import { Selectivity, type TriggerWeight } from "./selectivity.ts";
+import { bodyOf, type DeclaredCues, SkillIndex } from "./skill-index.ts";
+import { terms } from "./terms.ts";
 
-/** Strongest first. Only `words` never puts a skill's instructions before a model. */
-export const LEVELS = ["explicit", "phrase", "trigger", "words"] as const;
+export { bodyOf, LONGEST_QUERY };
+
+/**
+ * Strongest first. A skill at the level `weak` matches by triggers that are too common to select it. Like `words`, that ranks a
+ * skill and never gives a model its instructions.
+ */
+export const LEVELS = ["explicit", "phrase", "trigger", "weak", "words"] as const;
 export type Level = (typeof LEVELS)[number];
 
-export interface Reason {
-  kind: CueKind | "words";
+/** Whether a match at this level gives a model the skill's instructions. */
+export function isSelected({ level }: Pick<Match, "level">): boolean {
+  return level !== "weak" && level !== "words";
+}
+
+/** Why a skill matches: a trigger or a mention with its weight; words, or the meaning that an embedder saw, which have none. */
+export interface Reason extends Partial<TriggerWeight> {
+  kind: CueKind | "words" | "meaning";
   /** What was found: the cue as the skill declares it, or the words. */
   text: string;
 }
@@ -17,11 +35,16 @@ export interface Reason {
 export interface Match {
   skill: Skill;
   level: Level;
+  /** That of the most selective reason; 0 for words alone. */
+  weight: number;
+  /** Those that select the skill first. */
   reasons: readonly Reason[];
-  /** How well its words fit the query's. */
+  /** How well its words fit the query's. At the level `weak` also what its triggers add that are not words. */
   score: number;
   /** How many different words of the query stand in what it says of itself. */
   words: number;
+  /** How much speaks for the skill by words, on one scale for catalogs of every size: `selectShortlist` offers it from 0.75 on. */
+  fit: number;
 }
 
 export interface MatchOptions {
@@ -39,7 +62,7 @@ export interface MatchOptions {
 }
 
 export interface Matches {
-  /** Best first. */
+  /** Best first. Those at the levels `weak` and `words` are ranked together, by score. */
   matches: readonly Match[];
   /** Skills that a cue speaks against. */
   against: readonly { skill: Skill; cue: string }[];
@@ -48,7 +71,7 @@ export interface Matches {
 }
 
 export interface Matcher {
-  /** The skills that a query can wake. What cannot be used as a trigger is none. */
+  /** The skills that have a trigger which can bring them before a model. One that cannot be used, or is a common word, does not count. */
   readonly triggered: ReadonlySet<Skill>;
   match(query: string, options?: MatchOptions): Matches;
   /** Which of the query's words stand in which field of the skill. */
@@ -59,22 +82,19 @@ export interface Matcher {
   ): readonly { field: string; words: readonly string[] }[];
 }
 
-/** How much of a query is looked at, in characters. */
-export const LONGEST_QUERY = 20_000;
-
-const FIELDS = {
-  name: { weight: 3, shortness: 0.3 },
-  description: { weight: 1, shortness: 0.4 },
-  triggers: { weight: 1, shortness: 0.3 },
-  examples: { weight: 0.6, shortness: 0.3 },
-} satisfies Record<string, Field>;
-const FIELD_NAMES = Object.keys(FIELDS) as (keyof typeof FIELDS)[];
-/** With the instructions, rarity is that of the whole text, and a name must weigh more to stay first when it is typed. */
+/** The name, description, triggers, examples and body of a skill, as the ranking weighs them. */
+const OWN: readonly Field[] = [
+  { weight: 3, shortness: 0.3 },
+  { weight: 1, shortness: 0.4 },
+  { weight: 1, shortness: 0.3 },
+  { weight: 0.6, shortness: 0.3 },
+  { weight: 0, shortness: 0 },
+];
+/** With the instructions, rarity is that of the whole text, so a name and a description must weigh more to stay before it. */
 const WITH_BODY: readonly Field[] = [
-  { ...FIELDS.name, weight: 8 },
-  FIELDS.description,
-  FIELDS.triggers,
-  FIELDS.examples,
+  { weight: 6, shortness: 0.3 },
+  { weight: 3, shortness: 0.4 },
+  ...OWN.slice(2, 4),
   { weight: 0.25, shortness: 0.75 },
 ];
 const [EXPLICIT, PHRASE, TRIGGER] = [0, 1, 2];
@@ -91,25 +111,40 @@ const LEVEL_OF: Record<Exclude<CueKind, "negative">, number> = {
 
 /** Prepares skills for being matched. Contract: a matcher belongs to these skills as they are now. */
 export function openMatcher(skills: readonly Skill[]): Matcher {
+  const store = searchStoreOf(skills);
+  const textsOf = (at: number, hasBody: boolean) => {
+    const skill = skills[at] as Skill;
+    const fields = fieldsOf(skill, index.cuesOf(at)?.examples ?? []);
+    return hasBody ? [...fields, bodyOf(skill)] : fields;
+  };
+  const index = new SkillIndex(skills, textsOf, store);
   const cues = new CueIndex();
-  const examples = skills.map((skill) => skill.examples());
-  const triggered = new Set(skills.filter((skill, index) => cues.add(index, skill, examples[index] ?? [])));
-  const textsOf = (index: number) => fieldsOf(skills[index] as Skill, examples[index] ?? []);
+  for (const [at, { name }] of skills.entries()) cues.add(at, name, index.cuesOf(at));
+  const triggered = once(() => new Set(skills.filter((_, at) => isTriggered(index.cuesOf(at)))));
+  const nameOf = (at: number) => (skills[at] as Skill).name;
   // Most queries need no words: a skill is triggered, or none is and nothing more is said. So the words wait until one does.
-  const rank = once(() => new RankIndex(Object.values(FIELDS), skills.length, textsOf));
-  const bodyRank = once(
-    () => new RankIndex(WITH_BODY, skills.length, (index) => [...textsOf(index), bodyOf(skills[index] as Skill)]),
-  );
+  const rank = once(() => new RankIndex(index.own, OWN));
+  const wideRank = once(() => new RankIndex(index.whole, WITH_BODY));
+  const search = once(() => new Search(rank(), nameOf, false));
+  const wideSearch = once(() => new Search(wideRank(), nameOf, true));
+  const selectivity = new Selectivity(skills.length, (at) => textsOf(at, false).join("\n"), rank);
+  const places = once(() => new Map(skills.map((skill, at) => [skill, at])));
   return {
-    triggered,
-    match: (query, matchOptions = {}) => match({ skills, cues, rank, bodyRank }, query, matchOptions),
+    get triggered() {
+      return triggered();
+    },
+    match: (query, matchOptions = {}) => match({ skills, cues, search, wideSearch, selectivity }, query, matchOptions),
     wordsIn(skill, query, { bodies: withBodies = false } = {}) {
-      const wanted = wordsOf(query.slice(0, LONGEST_QUERY));
-      const texts = fieldsOf(skill, skill.examples());
-      const fields = texts.map((text, index) => ({ field: FIELD_NAMES[index] as string, text }));
-      if (withBodies) fields.push({ field: "body", text: bodyOf(skill) });
-      return fields.flatMap(({ field, text }) => {
-        const words = [...new Set(terms(text))].flatMap((term) => wanted.get(term) ?? []);
+      const wanted = readQuery(query).words;
+      const place = places().get(skill);
+      const ranked = withBodies ? wideRank() : rank();
+      return FIELD_NAMES.slice(0, withBodies ? 5 : 4).flatMap((field, at) => {
+        const words =
+          place === undefined
+            ? [...new Set(terms(textOfField(skill, at)))].flatMap((term) => wanted.get(term)?.word ?? [])
+            : Array.from(wanted.values()).flatMap(({ term, word }) =>
+                countIn(ranked.countsIn(place, term), at) > 0 ? word : [],
+              );
         return words.length === 0 ? [] : { field, words };
       });
     },
@@ -119,52 +154,63 @@ export function openMatcher(skills: readonly Skill[]): Matcher {
 interface Indexes {
   skills: readonly Skill[];
   cues: CueIndex;
-  rank(): RankIndex;
-  bodyRank(): RankIndex;
+  search(): Search;
+  wideSearch(): Search;
+  selectivity: Selectivity;
 }
 
 function match(indexes: Indexes, written: string, options: MatchOptions): Matches {
   const { skills } = indexes;
   const { recent = [], limit = 10, isVisible = () => true } = options;
-  const query = written.slice(0, LONGEST_QUERY);
+  const query = boundedQuery(written);
   const { found, against } = weighCues(indexes, query, options);
   const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
-  const words = wordsOf(query);
   // What is triggered has the same order whether the instructions are looked into or not.
   const isOrdered = found.size > 1 || limit > 0;
-  const ranking = { limit: options.bodies ? 0 : limit, always: found, accepts };
-  const own = isOrdered ? indexes.rank().rank(words.keys(), ranking) : NO_RANKING;
-  const wide = options.bodies && limit > 0 ? indexes.bodyRank() : undefined;
-  const { best } = wide ? wide.rank(words.keys(), { ...ranking, limit }) : own;
-  const strong = Array.from(found, ([index, cues]): Match => {
-    const { score = 0, words: number = 0 } = own.asked.get(index) ?? {};
-    const reasons = cues.map(({ kind, text }) => ({ kind, text }));
-    return { skill: skills[index] as Skill, level: levelOf(cues), reasons, score, words: number };
-  });
-  const byWords = best.map(({ document, score, words: number }): Match => {
-    const held = (wide ?? indexes.rank()).wordsIn(document, words.keys());
-    const reasons = [{ kind: "words" as const, text: held.map((term) => words.get(term)).join(", ") }];
-    return { skill: skills[document] as Skill, level: "words", reasons, score, words: number };
-  });
+  const reading = isOrdered ? readQuery(query) : undefined;
+  const asking = { limit: options.bodies ? 0 : limit, always: found, accepts };
+  const isWide = options.bodies === true && limit > 0;
+  const own = reading && (!isWide || found.size > 0) ? indexes.search().search(reading, asking) : NOTHING_FOUND;
+  const widest = reading && isWide ? indexes.wideSearch().search(reading, { ...asking, limit }) : own;
+  const [selected, ranked]: [Match[], Match[]] = [[], []];
+  for (const [index, cues] of found) {
+    const reasons = cues.map(({ kind, text, weight }) => ({ kind, text, ...weight })).sort(bySelectivity);
+    const level = levelOf(reasons);
+    const isWeak = level === "weak";
+    const { score = 0, words = 0, fit = 0 } = (isWeak ? widest : own).asked.get(index) ?? {};
+    (isWeak ? ranked : selected).push({
+      ...{ skill: skills[index] as Skill, level, weight: Math.max(...reasons.map(({ weight }) => weight)), reasons },
+      ...{ score: isWeak ? score + bonusOf(reasons, skills.length) : score, words, fit },
+    });
+  }
+  for (const { document, score, words, fit } of widest.best) {
+    const reasons = [{ kind: "words" as const, text: widest.wordsIn(document).join(", ") }];
+    ranked.push({ skill: skills[document] as Skill, level: "words", weight: 0, reasons, score, words, fit });
+  }
   return {
-    matches: [...strong.sort(byStrength(recent)), ...byWords],
+    matches: [...selected.sort(byStrength(recent)), ...ranked.sort(byScore)],
     against: Array.from(against, ([index, cue]) => ({ skill: skills[index] as Skill, cue })),
     isCut: written.length > LONGEST_QUERY,
   };
 }
 
-const NO_RANKING: Ranking = { best: [], asked: new Map() };
+const NOTHING_FOUND: SearchResult = { best: [], asked: new Map(), wordsIn: () => [] };
 
-/** The cues for each skill, and those against one, which leave it only its mentions. */
-function weighCues({ skills, cues }: Indexes, query: string, options: MatchOptions) {
+type WeighedCue = Cue & { weight: TriggerWeight };
+
+/** The cues for each skill with their weights, and those against one, which leave it only its mentions. */
+function weighCues({ skills, cues, selectivity }: Indexes, query: string, options: MatchOptions) {
   const { files = [], isVisible = () => true, isCallable = () => true } = options;
-  const found = new Map<number, Cue[]>();
+  const found = new Map<number, WeighedCue[]>();
   const against = new Map<number, string>();
   for (const cue of cues.find(query, files)) {
     const skill = skills[cue.skill] as Skill;
     if (cue.kind === "mention" ? !isCallable(skill) : !isVisible(skill)) continue;
     if (cue.kind === "negative") against.set(cue.skill, cue.text);
-    else if (found.get(cue.skill)?.push(cue) === undefined) found.set(cue.skill, [cue]);
+    else {
+      const weighed = { ...cue, weight: selectivity.weigh(cue) };
+      if (found.get(cue.skill)?.push(weighed) === undefined) found.set(cue.skill, [weighed]);
+    }
   }
   for (const index of against.keys()) {
     const mentions = found.get(index)?.filter(({ kind }) => kind === "mention") ?? [];
@@ -174,19 +220,23 @@ function weighCues({ skills, cues }: Indexes, query: string, options: MatchOptio
   return { found, against };
 }
 
-/** The words of a query that count, by their stems. */
-function wordsOf(query: string): Map<string, string> {
-  const words = new Map<string, string>();
-  eachTerm(query, (term, word) => words.set(term, word));
-  return words;
-}
-
-function levelOf(cues: readonly Cue[]): Level {
-  const strongest = Math.min(...cues.map(({ kind }) => LEVEL_OF[kind as keyof typeof LEVEL_OF]));
+/** The level of the strongest trigger that is selective; weak triggers do not add up to one. */
+function levelOf(reasons: readonly Reason[]): Level {
+  let strongest = LEVELS.indexOf("weak");
+  for (const { kind, weak } of reasons)
+    if (!weak) strongest = Math.min(strongest, LEVEL_OF[kind as keyof typeof LEVEL_OF]);
   return LEVELS[strongest] ?? "words";
 }
 
-/** The stronger level, then what was used more recently, then more words of the query, then the name. */
+/** What weak triggers add to a score that is made of words, for those that are not counted as words there. */
+function bonusOf(reasons: readonly Reason[], size: number): number {
+  let most = 0;
+  for (const { weak, weight = 0 } of reasons)
+    if (weak === "glob" || weak === "common-word") most = Math.max(most, weight);
+  return most * Math.log(1 + size);
+}
+
+/** The stronger level, then what was used more recently, then more words of the query, then the more selective trigger, then the name. */
 function byStrength(recent: readonly string[]): (a: Match, b: Match) => number {
   const places = new Map(recent.map((name, place) => [name, place]));
   const place = ({ skill }: Match) => places.get(skill.name) ?? Number.MAX_SAFE_INTEGER;
@@ -194,26 +244,36 @@ function byStrength(recent: readonly string[]): (a: Match, b: Match) => number {
     LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) ||
     place(a) - place(b) ||
     b.words - a.words ||
+    b.weight - a.weight ||
     byText(a.skill.name, b.skill.name);
+}
+
+function bySelectivity(a: Reason, b: Reason): number {
+  return Number(a.weak !== undefined) - Number(b.weak !== undefined);
+}
+
+function byScore(a: Match, b: Match): number {
+  return b.score - a.score || byText(a.skill.name, b.skill.name);
 }
 
 function fieldsOf({ name, description, manifest }: Skill, examples: readonly string[]): string[] {
   const { whenToUse, triggers } = manifest;
+  // Few authors declare "write", so the ranking would take it for a rare word.
+  const words = [...triggers.keywords, ...triggers.verbs].filter((text) => !isCommonWord(text.toLowerCase()));
   return [
     name,
     whenToUse ? `${description}\n${whenToUse}` : description,
-    [...triggers.keywords, ...triggers.verbs, ...manifest.tags].join("\n"),
+    [...words, ...manifest.tags].join("\n"),
     examples.join("\n"),
   ];
 }
 
-/** The instructions, or nothing where they can no longer be read. */
-export function bodyOf(skill: Skill): string {
-  try {
-    return skill.body();
-  } catch {
-    return "";
-  }
+function textOfField(skill: Skill, field: number): string {
+  return field === 4 ? bodyOf(skill) : (fieldsOf(skill, skill.examples())[field] ?? "");
+}
+
+function isTriggered(declared: DeclaredCues | undefined): boolean {
+  return declared !== undefined && hasTrigger(declared);
 }
 
 function once<T>(make: () => T): () => T {

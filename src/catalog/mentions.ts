@@ -1,37 +1,64 @@
+import { isCommonWord } from "../skill/common-words.ts";
 import type { Unit } from "./units.ts";
 
-/** How a query names a skill: as one to be used, as one not to be used, or by the way. */
+/** How a query names a skill: as one to use, as one not to use, by its exact name, or in passing. */
 export interface Mention {
-  /** As it was said, `NAME` standing for the name. */
+  as: "request" | "refusal" | "name" | "passing";
+  /** The wording, with `NAME` for the name. */
   how: string;
-  isRefused: boolean;
 }
 
-/** What a name at units `from` to `to` of the query is mentioned as, or nothing when it is only a word among others. */
+/** Where a name is in a query: the units from `from` up to, not including, `to`. */
+export interface NamePlace {
+  from: number;
+  to: number;
+  /** It is written as the skill writes it, hyphens included: `code-review`, not "code review". */
+  isExact: boolean;
+  /** It has two words with a meaning: `code-review`, but neither `deploy` nor `how-to`. */
+  isTelling: boolean;
+}
+
+/** Reads how a name is mentioned. Nothing for a word that is a name by chance: "deploy it". */
 export function mentionAt(
   text: readonly Unit[],
-  from: number,
-  to: number,
+  place: NamePlace,
   variables: ReadonlySet<string>,
 ): Mention | undefined {
+  const { from, to, isExact, isTelling } = place;
   const sigil = sigilAt(text, from, to, variables);
-  if (sigil !== undefined) return { how: `${sigil}NAME`, isRefused: isRefused(text, from - 1) };
-  const after = skipQuotes(text, to, 1);
-  if (wordAt(text, after) === "skill" || endsList(text, from, to))
-    return asSaid("the NAME skill", text, verbBefore(text, from));
-  let before = skipQuotes(text, from - 1, -1);
-  if (NAMED.has(wordAt(text, before))) before = skipQuotes(text, before - 1, -1);
-  return wordAt(text, before) === "skill" ? asSaid("the skill NAME", text, verbBefore(text, before)) : undefined;
+  if (sigil !== undefined) return asked(`${sigil}NAME`, isRefused(text, from - 1));
+  const skill = skillFormAt(text, from, to);
+  const verb = skill && verbBefore(text, skill.from);
+  if (skill && verb !== undefined) return asked(skill.how, isRefused(text, verb + 1));
+  if (skill && isRefused(text, skill.from)) return { as: "refusal", how: skill.how };
+  if (isPartOfMore(text, from, to)) return isTelling ? { as: "passing", how: "NAME" } : undefined;
+  const isName = isExact && isTelling;
+  if (isName ? isRefused(text, from) || isDismissed(text, to) : areWordsRefused(text, from))
+    return { as: "refusal", how: "NAME" };
+  const isHeading = from === 0 && text[to]?.text === ":";
+  if (isName) {
+    const isAsked = isHeading || verbBefore(text, from) !== undefined;
+    return { as: isAsked ? "request" : "name", how: "NAME" };
+  }
+  if (isTelling) return { as: "passing", how: "NAME" };
+  // "summarize: …", but not "fix: …", as commits begin.
+  const isAsked = isHeading && text.slice(from, to).some(({ text: word }) => !isCommonWord(word));
+  return isAsked ? { as: "request", how: "NAME" } : undefined;
 }
 
 const SIGILS = new Set(["$", "/"]);
 const QUOTES = new Set(['"', "'", "`", "“", "”", "‘", "«", "»", "*", ":"]);
+/** What may touch a name on its left without making it part of a path or a longer name. */
+const OPENERS = new Set([...QUOTES, "(", "[", "{", "<", ">", "|", "@", ",", ";", ".", "!", "?", "–", "—"]);
 const NAMED = new Set(["named", "called"]);
-const ARTICLES = new Set("a an existing her his its my new our same that the their this your".split(" "));
+const ARTICLES = new Set(
+  `a an any existing her his its my new our same that the their this your
+  das dem den der deine die ein eine einen einem meine unsere`.split(/\s+/),
+);
 const VERBS = new Set(
-  "activate apply call employ execute follow invoke load open run running start through try use using utilize via with without".split(
-    " ",
-  ),
+  `activate apply applying call calling employ execute executing follow following invoke invoking load loading open run running
+  start starting through try trying use using utilize via with without
+  benutz benutze benutzen lade laden mit nimm nutz nutze nutzen ohne starte starten verwende verwenden`.split(/\s+/),
 );
 const LISTED = new Set([",", "and", "or", "&", "plus"]);
 /** What stands before a path, not before a command. */
@@ -40,10 +67,37 @@ const PLACES = new Set(
     " ",
   ),
 );
-const REFUSALS = new Set("avoid dont never no not stop without".split(" "));
+const REFUSALS = new Set(
+  `avoid avoiding dont exclude excluding ignore ignoring never no not omit omitting skip skipping stop without
+  kein keine keinen keiner nicht nie niemals ohne`.split(/\s+/),
+);
+/** These say of words that something is missing, and of a skill nothing: "there is no report". */
+const ABSENCES = new Set("no not stop without kein keine keinen keiner nicht ohne".split(" "));
+/** "why not use" asks for it. */
+const REASONS = new Set(["why", "warum", "wieso"]);
+/** Two words that refuse what follows. */
+const REFUSING_PAIRS = new Set(["instead of", "rather than", "anything but", "everything but"]);
+/** The verb of "don't", "won't", "shouldn't" …, and what stands before "not". */
+const AUXILIARIES = new Set(
+  "can could couldn did didn do does doesn don may must mustn need needn shall shan should shouldn to will won would wouldn".split(
+    " ",
+  ),
+);
 /** What may stand between a refusal and what is refused. */
-const BETWEEN = new Set("actually ever just please really simply to you".split(" "));
+const BETWEEN = new Set("actually bother do doing ever even have need please really to want you bitte fall".split(" "));
+/** What follows "nicht" after a name that is refused, if anything does: "führe NAME nicht aus". */
+const AFTER_NICHT = new Set(
+  "an aus ausführen bitte benutzen ein einsetzen laden mehr nehmen nötig nutzen starten verwenden".split(" "),
+);
+/** "code-review is not needed". */
+const DISMISSALS = new Set(
+  "applied called invoked loaded necessary needed relevant required run used wanted".split(" "),
+);
 const FARTHEST = 16;
+
+function asked(how: string, isNot: boolean): Mention {
+  return { as: isNot ? "refusal" : "request", how };
+}
 
 /** The sigil right before a name that is called by it. Inside, words are joined as the name is: `/deploy app` is no `deploy-app`. */
 function sigilAt(text: readonly Unit[], from: number, to: number, variables: ReadonlySet<string>): string | undefined {
@@ -67,6 +121,25 @@ function goesOn(text: readonly Unit[], to: number): boolean {
   if (!next.isSymbol) return next.isJoined;
   if (!next.isTouching) return false;
   return next.text === "/" || (next.text === "." && further?.isTouching === true && !further.isSymbol);
+}
+
+/** The name is a part of a path, an address or a longer name: `src/code-review`, `my-code-review`, `--code-review`. */
+function isPartOfMore(text: readonly Unit[], from: number, to: number): boolean {
+  if (goesOn(text, to) || text[from]?.isJoined) return true;
+  const [before, further] = [text[from - 1], text[from - 2]];
+  if (!text[from]?.isTouching || !before) return false;
+  if (!OPENERS.has(before.text)) return true;
+  // `a.code-review`, `me@code-review`, but "Done.code-review" is rare enough to be left to them.
+  return (before.text === "." || before.text === "@") && before.isTouching && further?.isSymbol === false;
+}
+
+/** The name called a skill: "the NAME skill", "the skill called NAME", "the deploy and NAME skills". */
+function skillFormAt(text: readonly Unit[], from: number, to: number): { how: string; from: number } | undefined {
+  if (wordAt(text, skipQuotes(text, to, 1)) === "skill" || endsList(text, from, to))
+    return { how: "the NAME skill", from };
+  let before = skipQuotes(text, from - 1, -1);
+  if (NAMED.has(wordAt(text, before))) before = skipQuotes(text, before - 1, -1);
+  return wordAt(text, before) === "skill" ? { how: "the skill NAME", from: before } : undefined;
 }
 
 /** The name is one of several before "skills": "the deploy and review skills". */
@@ -95,21 +168,91 @@ function verbBefore(text: readonly Unit[], from: number): number | undefined {
   return undefined;
 }
 
-function asSaid(how: string, text: readonly Unit[], verb: number | undefined): Mention | undefined {
-  return verb === undefined ? undefined : { how, isRefused: isRefused(text, verb + 1) };
+/**
+ * "don't ever use the", "no need to run", "skip the" stand before the unit at `end`, in the same clause. "why not use" and "do not
+ * skip the" refuse nothing. In a list the refusal holds for each name: "don't run deploy-app or code-review".
+ */
+function isRefused(text: readonly Unit[], end: number): boolean {
+  const refusal = refusalBefore(text, end);
+  return refusal !== undefined && refusalBefore(text, refusal.at) === undefined;
 }
 
-/** "don't ever use the", "do not", "stop using", "without", but not "why not use", stand before the unit at `end`. */
-function isRefused(text: readonly Unit[], end: number): boolean {
+/** "don't deploy", "do not use deploy", "skip deploy", but not "there is no report": what is not exactly a name may be just words. */
+function areWordsRefused(text: readonly Unit[], from: number): boolean {
+  const refusal = refusalBefore(text, from);
+  if (refusal === undefined || refusal.isInList || refusalBefore(text, refusal.at) !== undefined) return false;
+  if (!ABSENCES.has(wordAt(text, refusal.at)) || refusal.hasVerb) return true;
+  return wordAt(text, refusal.at) === "not" && AUXILIARIES.has(wordAt(text, refusal.at - 1));
+}
+
+/**
+ * Whether the words at `from` are what the user says not to do: "do not deploy the shop", "you must not". A report is not an order:
+ * "it does not deploy the shop" and "I can't deploy the shop" may be what the skill is for.
+ */
+export function isForbidden(text: readonly Unit[], from: number): boolean {
+  const refusal = refusalBefore(text, from);
+  if (!refusal || refusal.isInList || refusalBefore(text, refusal.at) !== undefined) return false;
+  // Of "do not" the first unit is "not", of "don't" it is "don".
+  const isPlain = wordAt(text, refusal.at) === "not";
+  const at = isPlain ? refusal.at - 1 : refusal.at;
+  const order = wordAt(text, at);
+  if (OBLIGATIONS.has(order)) return true;
+  const before = text[at - 1];
+  return (
+    (isPlain ? order === "do" : ORDERS.has(order)) && (!before || before.isSymbol || BEFORE_ORDER.has(before.text))
+  );
+}
+
+const OBLIGATIONS = new Set(["must", "mustn", "should", "shouldn"]);
+const ORDERS = new Set(["avoid", "don", "dont", "never"]);
+const BEFORE_ORDER = new Set(["and", "but", "just", "now", "please", "so", "then"]);
+
+interface Refusal {
+  /** Its first unit. */
+  at: number;
+  /** A verb such as "use" stands between it and the name. */
+  hasVerb: boolean;
+  isInList: boolean;
+}
+
+function refusalBefore(text: readonly Unit[], end: number): Refusal | undefined {
+  let [hasVerb, list] = [false, ""];
   for (let at = end - 1; at >= Math.max(0, end - FARTHEST); at--) {
+    const [word, before] = [wordAt(text, at), wordAt(text, at - 1)];
+    const found = { hasVerb, isInList: list !== "" };
+    // "don't" is three units. "why don't you" and "can't we" ask for it.
+    if (word === "t" && before === "'" && AUXILIARIES.has(wordAt(text, at - 2))) {
+      const isQuestion = /^(?:you|we)$/.test(wordAt(text, at + 1)) && !/^(?:ever|dare)$/.test(wordAt(text, at + 2));
+      return isQuestion ? undefined : { at: at - 2, ...found };
+    }
+    if (REFUSALS.has(word) && (list !== "and" || hasVerb)) return REASONS.has(before) ? undefined : { at, ...found };
+    if (REFUSING_PAIRS.has(`${before} ${word}`)) return { at: at - 1, ...found };
+    if (text[at]?.isSymbol ? QUOTES.has(word) && word !== ":" : ARTICLES.has(word) || BETWEEN.has(word)) continue;
+    if (VERBS.has(word)) hasVerb = true;
+    else if (!hasVerb && (word === "or" || word === "nor" || word === "and")) list = word;
+    else if (list === "" || hasVerb || text[at]?.isSymbol) return undefined;
+  }
+  return undefined;
+}
+
+/** "is not needed", "should not be used", "isn't required" stand after the name. */
+function isDismissed(text: readonly Unit[], to: number): boolean {
+  let at = skipQuotes(text, to, 1);
+  if (/^skills?$/.test(wordAt(text, at))) at = skipQuotes(text, at + 1, 1);
+  const further = text[at + 1];
+  if (wordAt(text, at) === "nicht" && (!further || further.isSymbol || AFTER_NICHT.has(further.text))) return true;
+  let isNot = false;
+  for (let end = at + 6; at < end; at++) {
     const word = wordAt(text, at);
-    // "don't" is three units.
-    if (word === "t" && wordAt(text, at - 1) === "'") return true;
-    if (REFUSALS.has(word)) return wordAt(text, at - 1) !== "why";
-    if (!VERBS.has(word) && !ARTICLES.has(word) && !BETWEEN.has(word)) return false;
+    if (word === "not" || word === "never" || (word === "t" && wordAt(text, at - 1) === "'")) isNot = true;
+    else if (DISMISSALS.has(word)) return isNot;
+    else if (word !== "'" && !BEFORE_DISMISSAL.test(word)) return false;
   }
   return false;
 }
+
+const BEFORE_DISMISSAL =
+  /^(?:is|isn|are|aren|was|wasn|be|really|should|shouldn|must|mustn|will|won|need|needn|to|does|doesn|do)$/;
 
 function wordAt(text: readonly Unit[], at: number): string {
   return text[at]?.text ?? "";

@@ -5,6 +5,8 @@ interface Row<T> {
   values: T[];
   needs: readonly (readonly string[])[];
   engine?: RE2JS | undefined;
+  /** How many line breaks a match can have, as far as that is known. */
+  breaks?: number;
 }
 
 /** Regular expressions, tried on a text in linear time. One is run only when a text that it cannot match without is there. */
@@ -26,19 +28,16 @@ export class PatternIndex<T> {
   *find(text: string): Generator<{ pattern: string; values: readonly T[] }> {
     this.#literals ??= new Literals([...this.#rows.values()]);
     const folded = text.toLowerCase().replaceAll("ſ", "s");
-    const known = new Map<string, boolean>();
-    const isThere = (need: string) => {
-      let answer = known.get(need);
-      if (answer === undefined) {
-        answer = folded.includes(need);
-        known.set(need, answer);
-      }
-      return answer;
-    };
+    const lines = new Lines(text, folded);
+    const isThere = (need: string) => lines.with(need).length > 0;
     for (const row of this.#literals.candidates(folded)) {
       if (!row.needs.every((set) => set.some(isThere))) continue;
       row.engine ??= compile(row.pattern);
-      if (row.engine?.test(text)) yield row;
+      const { engine } = row;
+      if (!engine) continue;
+      row.breaks ??= breaksIn(row.pattern);
+      const parts = lines.partsFor(row.needs, row.breaks);
+      if (parts ? parts.some((part) => engine.test(part)) : engine.test(text)) yield row;
     }
   }
 }
@@ -58,6 +57,110 @@ function compile(pattern: string): RE2JS | undefined {
     return undefined;
   }
 }
+
+const ANY_NUMBER = Number.POSITIVE_INFINITY;
+/** Escapes whose meaning has nothing to do with line breaks; `\s` is counted. */
+const PLAIN_ESCAPE = /\\(?:[bBdwS]|[^A-Za-z\d])/g;
+
+/** How many line breaks, with blank lines between them, a match of the pattern has at most. Any number where that is not sure. */
+function breaksIn(pattern: string): number {
+  const rest = pattern.replace(PLAIN_ESCAPE, "");
+  const blanks = rest.split("\\s").length - 1;
+  const isUnsure = /\\(?!s)|[\^$\0-\x1f]|\(\?[a-zA-Z-]*[smU]|\[[^\]]*\\s/.test(rest);
+  // What is repeated as a whole may have breaks as often.
+  return isUnsure || (blanks > 0 && /\)[*+{]/.test(rest)) ? ANY_NUMBER : blanks;
+}
+
+/** A text by its lines: of a long one, a pattern is tried only on the lines that can have a match. The result is the same. */
+class Lines {
+  readonly #folded: string;
+  readonly #starts: number[] = [0];
+  readonly #known = new Map<string, readonly number[]>();
+  readonly #lines: readonly string[];
+
+  constructor(text: string, folded: string) {
+    this.#folded = folded;
+    this.#lines = text.length < LONG_TEXT ? [] : text.split("\n");
+    for (let at = folded.indexOf("\n"); at !== -1; at = folded.indexOf("\n", at + 1)) this.#starts.push(at + 1);
+  }
+
+  /** The numbers of the lines that a text is in, ascending. */
+  with(need: string): readonly number[] {
+    let found = this.#known.get(need);
+    if (!found) {
+      const lines: number[] = [];
+      for (let at = this.#folded.indexOf(need); at !== -1 && lines.length <= MOST_LINES; ) {
+        const line = this.#lineAt(at);
+        lines.push(line);
+        const next = this.#starts[line + 1];
+        at = next === undefined ? -1 : this.#folded.indexOf(need, next);
+      }
+      found = lines;
+      this.#known.set(need, found);
+    }
+    return found;
+  }
+
+  /** The parts of the text that can have a match, which has a text of each set; nothing where that is all of it. */
+  partsFor(needs: readonly (readonly string[])[], breaks: number): string[] | undefined {
+    const [first, ...others] = needs;
+    if (!first || breaks > MOST_BREAKS || this.#lines.length < 2) return undefined;
+    let [rarest, fewest] = [first, this.#count(first)];
+    for (const set of others) {
+      const count = this.#count(set);
+      if (count < fewest) [rarest, fewest] = [set, count];
+    }
+    if (fewest > MOST_LINES) return undefined;
+    const parts: string[] = [];
+    for (const need of rarest) {
+      for (const line of this.with(need)) {
+        const [from, to] = breaks === 0 ? [line, line] : [this.#near(line, -breaks), this.#near(line, breaks)];
+        if (needs.every((set) => set === rarest || set.some((other) => this.#isIn(other, from, to))))
+          parts.push(from === to ? (this.#lines[from] as string) : this.#lines.slice(from, to + 1).join("\n"));
+      }
+    }
+    return parts;
+  }
+
+  #count(set: readonly string[]): number {
+    let count = 0;
+    for (const need of set) count += this.with(need).length;
+    return count;
+  }
+
+  /** Whether a text is in one of these lines, or may be: where it is in many, not all of them are known. */
+  #isIn(need: string, from: number, to: number): boolean {
+    const lines = this.with(need);
+    if (lines.length > MOST_LINES) return true;
+    for (const line of lines) if (line >= from && line <= to) return true;
+    return false;
+  }
+
+  /** The line that is so many lines before or after one, blank ones not counted. */
+  #near(line: number, distance: number): number {
+    const step = Math.sign(distance);
+    let [at, left] = [line, Math.abs(distance)];
+    while (left > 0 && at + step >= 0 && at + step < this.#lines.length) {
+      at += step;
+      if (this.#lines[at]?.trim() !== "") left--;
+    }
+    return at;
+  }
+
+  #lineAt(place: number): number {
+    let [low, high] = [0, this.#starts.length];
+    while (low + 1 < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#starts[middle] as number) <= place) low = middle;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+const LONG_TEXT = 1000;
+const MOST_LINES = 16;
+const MOST_BREAKS = 4;
 
 const WINDOW = 8;
 

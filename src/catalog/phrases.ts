@@ -32,11 +32,14 @@ export class PhraseIndex {
     return entry;
   }
 
-  /** Every phrase that stands in the text, each at its first place only or, for `everywhere`, at each. */
-  *find(text: readonly Unit[], everywhere = false): Generator<Found> {
+  /** Every phrase that stands in the text, each at its first place only or, for `everywhere`, at each. Nothing starts where `isLeftOut`. */
+  *find(
+    text: readonly Unit[],
+    { everywhere = false, isLeftOut }: { everywhere?: boolean; isLeftOut?: (from: number) => boolean } = {},
+  ): Generator<Found> {
     const seen = new Set<number>();
     for (let from = 0; from < text.length; from++) {
-      if (!canStart(text, from)) continue;
+      if (!canStart(text, from) || isLeftOut?.(from)) continue;
       let phrase = this.#first.get(text[from]?.text ?? "");
       for (let to = from + 1; phrase !== undefined; to++) {
         const last = this.#last[phrase] ?? NONE;

@@ -1,22 +1,28 @@
-import { eachWord, termOf } from "./terms.ts";
+import { countIn, FIELD_COUNT, idOfTerm, MASKS, type Postings, SHIFTS } from "./postings.ts";
 
 export interface Field {
-  /** How much a word in this field counts. */
+  /** How much a word in this field counts; 0 for a field that is not looked at. */
   weight: number;
   /** From 0, a long text is as good as a short one, to 1. */
   shortness: number;
 }
 
+/** A term of a query and how much it counts there. */
+export interface WeightedTerm {
+  term: string;
+  weight: number;
+}
+
 export interface Scored {
   document: number;
   score: number;
-  /** How many different words of the query stand in it. */
+  /** How many different words of the query are in it. */
   words: number;
 }
 
 export interface RankOptions {
   limit?: number;
-  /** Documents whose scores are wanted wherever they stand; they are not among the best. */
+  /** Documents whose scores are wanted wherever they are in the order; they are not among the best. */
   always?: ReadonlyMap<number, unknown>;
   accepts?: (document: number) => boolean;
 }
@@ -26,166 +32,164 @@ export interface Ranking {
   asked: ReadonlyMap<number, Scored>;
 }
 
-/** Ranks documents by the words of a query (BM25F): a word counts more the fewer documents hold it and the weightier its field. */
+/**
+ * Ranks documents by the words of a query (BM25F): a word counts more the fewer documents have it and the weightier its field.
+ * What a term weighs in its documents is computed when a query first has it.
+ */
 export class RankIndex {
-  readonly size: number;
-  readonly #ids = new Map<string, number>();
-  readonly #starts: Uint32Array;
-  readonly #documents: Uint32Array;
+  readonly postings: Postings;
+  readonly #shares: Float32Array;
+  readonly #mask: number;
   readonly #weights: Float32Array;
+  readonly #rarities: Float64Array;
 
-  /** Contract: `textsOf` gives the texts of a document, one a field; it is called once for each, in order. */
-  constructor(fields: readonly Field[], size: number, textsOf: (document: number) => readonly string[]) {
-    this.size = size;
-    const { occurrences, bounds, averages } = this.#read(fields.length, textsOf);
-    const vocabulary = this.#ids.size;
-    this.#starts = startsOf(occurrences, bounds, fields.length, vocabulary);
-    const total = this.#starts[vocabulary] ?? 0;
-    this.#documents = new Uint32Array(total);
-    this.#weights = new Float32Array(total);
-    const filled = this.#starts.slice();
-    const places = new Int32Array(vocabulary);
-    const seenIn = new Int32Array(vocabulary).fill(-1);
-    for (let slot = 0; slot + 1 < bounds.length; slot++) {
-      const [from, to] = [bounds[slot] as number, bounds[slot + 1] as number];
-      const [document, field] = [Math.floor(slot / fields.length), slot % fields.length];
-      const { weight, shortness } = fields[field] as Field;
-      const share = weight / (1 - shortness + (shortness * (to - from)) / (averages[field] || 1));
-      for (let at = from; at < to; at++) {
-        const term = occurrences[at] as number;
-        if (seenIn[term] !== document) {
-          seenIn[term] = document;
-          const place = filled[term] as number;
-          places[term] = place;
-          filled[term] = place + 1;
-          this.#documents[place] = document;
-        }
-        const place = places[term] as number;
-        this.#weights[place] = (this.#weights[place] as number) + share;
-      }
-    }
-    this.#weigh(vocabulary);
+  constructor(postings: Postings, fields: readonly Field[]) {
+    this.postings = postings;
+    this.#mask = maskOf(fields);
+    this.#shares = sharesOf(postings, fields);
+    this.#weights = new Float32Array(postings.documents.length);
+    this.#rarities = new Float64Array(postings.starts.length - 1).fill(UNKNOWN);
   }
 
-  /** From how often words stand where to what they count: the rarer the more, and further occurrences less and less. */
-  #weigh(vocabulary: number): void {
-    for (let term = 0; term < vocabulary; term++) {
-      const [from, to] = [this.#starts[term] as number, this.#starts[term + 1] as number];
-      const rarity = Math.log(1 + (this.size - (to - from) + 0.5) / (to - from + 0.5));
-      for (let at = from; at < to; at++) {
-        const frequency = this.#weights[at] as number;
-        this.#weights[at] = (rarity * frequency) / (SATURATION + frequency);
-      }
-    }
+  get size(): number {
+    return this.postings.size;
   }
 
-  /** The best documents that hold a word of the query, best first, and what `always` got; equal ones in their own order. */
-  rank(query: Iterable<string>, { limit = Number.POSITIVE_INFINITY, always, accepts }: RankOptions = {}): Ranking {
+  /** How much a term tells documents apart; 0 for one that none of them has in the fields of this index. */
+  rarity(term: string): number {
+    const id = idOfTerm(this.postings, term);
+    return id === -1 ? 0 : this.rarityAt(id);
+  }
+
+  rarityAt(id: number): number {
+    const known = this.#rarities[id] as number;
+    return known === UNKNOWN ? this.#weigh(id) : known;
+  }
+
+  /** The best documents that have a term of the query, best first, and the scores of `always`; equal ones in their own order. */
+  rank(
+    query: Iterable<WeightedTerm>,
+    { limit = Number.POSITIVE_INFINITY, always, accepts }: RankOptions = {},
+  ): Ranking {
+    const { starts, documents } = this.postings;
     const scores = new Float64Array(this.size);
     const words = new Uint16Array(this.size);
     const touched: number[] = [];
-    for (const word of new Set(query)) {
-      const id = this.#ids.get(word);
-      if (id === undefined) continue;
-      const end = this.#starts[id + 1] ?? 0;
-      for (let at = this.#starts[id] ?? 0; at < end; at++) {
-        const document = this.#documents[at] ?? 0;
+    for (const { term, weight } of query) {
+      const id = idOfTerm(this.postings, term);
+      if (id === -1 || this.rarityAt(id) === 0) continue;
+      const end = starts[id + 1] as number;
+      for (let at = starts[id] as number; at < end; at++) {
+        const own = this.#weights[at] as number;
+        if (own === 0) continue;
+        const document = documents[at] as number;
         if (words[document] === 0) touched.push(document);
-        words[document] = (words[document] ?? 0) + 1;
-        scores[document] = (scores[document] ?? 0) + (this.#weights[at] ?? 0);
+        words[document] = (words[document] as number) + 1;
+        scores[document] = (scores[document] as number) + weight * own;
       }
     }
     const best = new Best(limit, accepts);
     const asked = new Map<number, Scored>();
     for (const document of touched) {
-      const scored = { document, score: scores[document] ?? 0, words: words[document] ?? 0 };
-      if (always?.has(document)) asked.set(document, scored);
-      else best.add(scored);
+      const score = scores[document] as number;
+      if (always?.has(document)) asked.set(document, { document, score, words: words[document] as number });
+      else if (best.isWanted(score)) best.add({ document, score, words: words[document] as number });
     }
     return { best: best.sorted(), asked };
   }
 
-  /** Which of these words stand in the document. */
-  wordsIn(document: number, words: Iterable<string>): string[] {
-    return Array.from(words).filter((word) => {
-      const id = this.#ids.get(word);
-      if (id === undefined) return false;
-      let [low, high] = [this.#starts[id] ?? 0, this.#starts[id + 1] ?? 0];
-      while (low < high) {
-        const middle = (low + high) >>> 1;
-        if ((this.#documents[middle] ?? 0) < document) low = middle + 1;
-        else high = middle;
-      }
-      return low < (this.#starts[id + 1] ?? 0) && this.#documents[low] === document;
-    });
+  /** The documents that have a word, in their order. */
+  documentsWith(word: string): Uint32Array {
+    const { starts, documents, counts } = this.postings;
+    const id = idOfTerm(this.postings, word);
+    if (id === -1) return NO_DOCUMENTS;
+    const [from, to] = [starts[id] as number, starts[id + 1] as number];
+    return documents.slice(from, to).filter((_, at) => ((counts[from + at] as number) & this.#mask) !== 0);
   }
 
-  #read(fieldCount: number, textsOf: (document: number) => readonly string[]) {
-    let occurrences = new Uint32Array(this.size * 64 + 64);
-    const bounds = new Uint32Array(this.size * fieldCount + 1);
-    const lengths = new Float64Array(fieldCount);
-    const filled = new Float64Array(fieldCount);
-    const known = new Map<string, number>();
-    let end = 0;
-    const take = (word: string) => {
-      let id = known.get(word);
-      if (id === undefined) {
-        const term = termOf(word);
-        id = term === undefined ? -1 : this.#idOf(term);
-        known.set(word, id);
-      }
-      if (id === -1) return;
-      if (end === occurrences.length) {
-        const larger = new Uint32Array(end * 2);
-        larger.set(occurrences);
-        occurrences = larger;
-      }
-      occurrences[end++] = id;
-    };
-    for (let document = 0; document < this.size; document++) {
-      const texts = textsOf(document);
-      for (let field = 0; field < fieldCount; field++) {
-        const text = texts[field] ?? "";
-        const start = end;
-        if (text !== "") eachWord(text, take);
-        bounds[document * fieldCount + field + 1] = end;
-        if (end > start) {
-          lengths[field] = (lengths[field] ?? 0) + end - start;
-          filled[field] = (filled[field] ?? 0) + 1;
-        }
-      }
-    }
-    return { occurrences, bounds, averages: lengths.map((length, field) => length / (filled[field] || 1)) };
+  /** How often the document has the term in each field, packed; 0 when it is in none of this index. */
+  countsIn(document: number, term: string): number {
+    const at = this.#placeOf(document, idOfTerm(this.postings, term));
+    return at === -1 ? 0 : ((this.postings.counts[at] as number) & this.#mask) >>> 0;
   }
 
-  #idOf(word: string): number {
-    let id = this.#ids.get(word);
-    if (id === undefined) {
-      id = this.#ids.size;
-      this.#ids.set(word, id);
+  /** What the term counts in the document; 0 when it is not there. */
+  weightIn(document: number, term: string): number {
+    const id = idOfTerm(this.postings, term);
+    const at = id === -1 || this.rarityAt(id) === 0 ? -1 : this.#placeOf(document, id);
+    return at === -1 ? 0 : (this.#weights[at] as number);
+  }
+
+  #placeOf(document: number, id: number): number {
+    const { starts, documents } = this.postings;
+    if (id === -1) return -1;
+    let [low, high] = [starts[id] as number, starts[id + 1] as number];
+    const end = high;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((documents[middle] as number) < document) low = middle + 1;
+      else high = middle;
     }
-    return id;
+    return low < end && documents[low] === document ? low : -1;
+  }
+
+  /** From how often a term is in which field to what it counts: the rarer the more, and further occurrences less and less. */
+  #weigh(id: number): number {
+    const { starts, documents, counts } = this.postings;
+    const [from, to] = [starts[id] as number, starts[id + 1] as number];
+    let held = 0;
+    for (let at = from; at < to; at++) {
+      const packed = ((counts[at] as number) & this.#mask) >>> 0;
+      if (packed === 0) continue;
+      held++;
+      const own = (documents[at] as number) * FIELD_COUNT;
+      let frequency = 0;
+      for (let field = 0; field < FIELD_COUNT; field++) {
+        const times = countIn(packed, field);
+        if (times !== 0) frequency += times * (this.#shares[own + field] as number);
+      }
+      this.#weights[at] = frequency / (SATURATION + frequency);
+    }
+    const rarity = held === 0 ? 0 : rarityOf(this.size, held);
+    for (let at = from; at < to; at++) this.#weights[at] = (this.#weights[at] as number) * rarity;
+    this.#rarities[id] = rarity;
+    return rarity;
   }
 }
 
+const UNKNOWN = -1;
+const NO_DOCUMENTS = new Uint32Array(0);
 /** How soon further occurrences of a word stop counting. */
 const SATURATION = 1.2;
 
-/** Where each word's documents begin, by counting how many hold it. */
-function startsOf(occurrences: Uint32Array, bounds: Uint32Array, fields: number, vocabulary: number): Uint32Array {
-  const starts = new Uint32Array(vocabulary + 1);
-  const seenIn = new Int32Array(vocabulary).fill(-1);
-  for (let slot = 0; slot + 1 < bounds.length; slot++) {
-    const document = Math.floor(slot / fields);
-    for (let at = bounds[slot] as number; at < (bounds[slot + 1] as number); at++) {
-      const term = occurrences[at] as number;
-      if (seenIn[term] === document) continue;
-      seenIn[term] = document;
-      starts[term + 1] = (starts[term + 1] as number) + 1;
+function rarityOf(size: number, held: number): number {
+  return Math.log(1 + (size - held + 0.5) / (held + 0.5));
+}
+
+function maskOf(fields: readonly Field[]): number {
+  let mask = 0;
+  for (const [field, { weight }] of fields.entries())
+    if (weight > 0) mask += (MASKS[field] as number) * 2 ** (SHIFTS[field] as number);
+  return mask;
+}
+
+/** What one occurrence counts in each field of each document. */
+function sharesOf({ size, lengths }: Postings, fields: readonly Field[]): Float32Array {
+  const shares = new Float32Array(size * FIELD_COUNT);
+  for (const [field, { weight, shortness }] of fields.entries()) {
+    let [total, filled] = [0, 0];
+    for (let document = 0; document < size; document++) {
+      const length = lengths[document * FIELD_COUNT + field] as number;
+      total += length;
+      if (length > 0) filled++;
+    }
+    const average = total / (filled || 1) || 1;
+    for (let document = 0; document < size; document++) {
+      const at = document * FIELD_COUNT + field;
+      shares[at] = weight / (1 - shortness + (shortness * (lengths[at] as number)) / average);
     }
   }
-  for (let term = 1; term <= vocabulary; term++) starts[term] = (starts[term] as number) + (starts[term - 1] as number);
-  return starts;
+  return shares;
 }
 
 /** Keeps the best `limit` of what it is given, without sorting the rest. */
@@ -200,8 +204,12 @@ class Best {
     this.#accepts = accepts;
   }
 
+  isWanted(score: number): boolean {
+    return this.#limit > 0 && score >= this.#least;
+  }
+
   add(scored: Scored): void {
-    if (scored.score < this.#least || !this.#accepts(scored.document)) return;
+    if (!this.#accepts(scored.document)) return;
     this.#kept.push(scored);
     if (this.#kept.length < this.#limit * 4 + 64) return;
     this.#kept = this.sorted();

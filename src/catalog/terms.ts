@@ -1,4 +1,5 @@
 import { stemmer } from "stemmer";
+import { isFunctionWord } from "../skill/common-words.ts";
 import { fold, scan } from "./units.ts";
 
 /** The words of a text as the ranking counts them: stems, without words that say nothing, `fetchUrl` also as two, unspaced scripts in pairs. */
@@ -33,7 +34,7 @@ export function eachWord(text: string, visit: (word: string) => void): void {
 
 /** What the ranking counts a word as; nothing for one that says nothing. */
 export function termOf(word: string): string | undefined {
-  return EMPTY.has(word) ? undefined : stem(word);
+  return isFunctionWord(word) ? undefined : stem(word);
 }
 
 function withoutClitics(text: string): string {
@@ -88,19 +89,6 @@ const SAME = new Map([
 const PLAIN = /^[\0-"$-*,-\x7f]*$/;
 const SEPARATORS = /[^a-z\d]+/;
 const CLITIC = /'(?:s|t|d|m|ll|re|ve)\b/g;
-/** Words that stand in every query and tell no skill from another. */
-const EMPTY = new Set(
-  `0 1 2 3 4 5 6 7 8 9 a about all also am an and any are as at be been before being but by can could couldn did didn do does doesn doing don each
-  everything for from get gets getting give had has have having he hello help helps her here hey hi him his how i if in into is isn it its just keep
-  let like look looking make makes making me my need needed needs no not of ok okay on one or our out please same she should shouldn so some something
-  such than thanks that the their them then there these they this those to too up us use used user uses using want wants was we were what when where
-  which who why will with won would wouldn yes you your`.split(/\s+/),
-);
-
-/** Whether a folded word says nothing about what is wanted. */
-export function isEmptyWord(word: string): boolean {
-  return EMPTY.has(word);
-}
 
 const CAMEL = /\b[A-Za-z\d]*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z])[A-Za-z\d]*/g;
 const IS_CAMEL = /[a-z\d][A-Z]|[A-Z]{2}[a-z]/;

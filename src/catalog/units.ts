@@ -4,6 +4,8 @@
  */
 export interface Unit {
   text: string;
+  /** Where it is in the folded text. */
+  from: number;
   /** What the unit is called when it is not the first of a phrase: a blank beside a symbol counts, one between words does not. */
   key: string;
   /** A phrase may begin here. */
@@ -35,7 +37,7 @@ export function units(text: string): Unit[] {
   scan(text, (from, to, { isSymbol, isTouching, isJoined, canStart }) => {
     const unit = text.slice(from, to);
     const isApart = !isTouching && (isSymbol || found.at(-1)?.isSymbol === true);
-    found.push({ text: unit, key: isApart ? ` ${unit}` : unit, canStart, isSymbol, isTouching, isJoined });
+    found.push({ text: unit, from, key: isApart ? ` ${unit}` : unit, canStart, isSymbol, isTouching, isJoined });
   });
   return found;
 }

@@ -30,7 +30,7 @@ describe("the four tiers", () => {
     });
   });
 
-  it("[T-07] list names and brief descriptions when the user asks what there is", async () => {
+  it("[T-07] list names and descriptions when the user asks what there is", async () => {
     for (const query of ["list skills", "What can you do?", "Which skills are available?", "スキル一覧"]) {
       expect(await told(triggered, query), query).toMatchObject({
         tier: "registry",
@@ -44,7 +44,7 @@ describe("the four tiers", () => {
     expect(await told(skills, "fix my bug")).toMatchObject({
       tier: "registry",
       why: "nothing is triggered, and 1 skill has no triggers",
-      text: "[3 skills available]\n- greet: Skill greet.\n- plain: First sentence.\n- plan: Skill plan.",
+      text: "[3 skills available]\n- greet: Skill greet.\n- plain: First sentence. Second one.\n- plan: Skill plan.",
     });
     const hidden = { isVisible: ({ name }: { name: string }) => name !== "plain" };
     expect(await told(skills, "fix my bug", hidden)).toMatchObject({
@@ -72,12 +72,12 @@ describe("the four tiers", () => {
   });
 
   it("[T-04] inject the top max_skills, 3 when nothing is said, and name the others", async () => {
-    const skills = Object.fromEntries(["a", "b", "c", "d", "e"].map((name) => [name, { keywords: ["go"] }]));
-    const three = await told(skills, "go");
+    const skills = Object.fromEntries(["a", "b", "c", "d", "e"].map((name) => [name, { keywords: ["ferry"] }]));
+    const three = await told(skills, "ferry");
     expect(three.shown.map(({ name }) => name)).toEqual(["a", "b", "c"]);
     expect(three.text).toContain("[Also matching, not shown: d, e]");
-    expect((await told(skills, "go", { maxSkills: 1, recent: ["d"] })).shown.map(({ name }) => name)).toEqual(["d"]);
-    expect(await told(skills, "go", { maxSkills: 0 })).toMatchObject({ tier: "breadcrumb" });
+    expect((await told(skills, "ferry", { maxSkills: 1, recent: ["d"] })).shown.map(({ name }) => name)).toEqual(["d"]);
+    expect(await told(skills, "ferry", { maxSkills: 0 })).toMatchObject({ tier: "breadcrumb" });
   });
 
   it("are these four", () => {
@@ -87,11 +87,66 @@ describe("the four tiers", () => {
   it("never give instructions for words alone, but may name what fits", async () => {
     const skills = { invoices: { keywords: ["xyz"], description: "Creates invoices." }, other: { keywords: ["abc"] } };
     expect(await told(skills, "an invoice please")).toMatchObject({ tier: "breadcrumb", text: "[2 skills available]" });
-    expect((await told(skills, "an invoice please", { shortlist: true })).text).toBe(
+    expect((await told(skills, "create the invoices please", { shortlist: true })).text).toBe(
       "[2 skills available]\nThese may fit. Take one, or none:\n- invoices: Creates invoices.",
     );
     expect((await told(skills, "something else", { shortlist: true })).text).toBe("[2 skills available]");
-    expect((await told(skills, "an invoice please", { shortlist: true, budget: 8 })).text).toBe("[2 skills available]");
+    expect((await told(skills, "create the invoices please", { shortlist: true, budget: 8 })).text).toBe(
+      "[2 skills available]",
+    );
+  });
+
+  describe("with one skill that fits beyond doubt by its words", () => {
+    const words = ["bread", "clocks", "gardens", "letters", "maps", "music", "poems", "recipes", "shoes", "taxes"];
+    const others = Object.fromEntries(
+      words.map((name) => [
+        name,
+        { description: `Looks after ${name}. Use when ${name} are at issue.`, keywords: [`k-${name}`] },
+      ]),
+    );
+    const lighthouse = {
+      description: "Plans lighthouse inspections along the coast. Use when a lighthouse inspection is due.",
+      body: "Inspect the lighthouse lamp.",
+    };
+    const query = "plan the next lighthouse inspection along the coast";
+    const skills = { ...others, "lighthouse-inspection": { ...lighthouse, keywords: ["zzz"] } };
+    const entry = `These may fit. Take one, or none:\n- lighthouse-inspection: ${lighthouse.description}`;
+
+    it("[A-03] name it after the breadcrumb, with its whole description and never its instructions", async () => {
+      const { tier, text, shortlist } = await told(skills, query);
+      expect([tier, text]).toEqual(["breadcrumb", `[11 skills available]\n${entry}`]);
+      expect(shortlist.map(({ name }) => name)).toEqual(["lighthouse-inspection"]);
+      expect((await told(skills, query, { shortlist: false })).text).toBe("[11 skills available]");
+    });
+
+    it("[A-03] name it after a list", async () => {
+      const { tier, suffix } = await told({ ...skills, plain: {} }, query);
+      expect([tier, suffix]).toEqual(["registry", `\n\n${entry}`]);
+    });
+
+    it("[A-03] name it before the full text of another that is triggered", async () => {
+      const { tier, text } = await told(skills, `${query}, then k-maps`);
+      expect(tier).toBe("full");
+      expect(text).toBe(`${entry}\n\n<skill_content name="maps">\nDo maps.\n</skill_content>`);
+      expect(text).not.toContain("Inspect the lighthouse lamp");
+    });
+
+    it("[A-03] do not repeat it where its instructions are given", async () => {
+      const { text, shortlist } = await told(skills, `/lighthouse-inspection ${query}`);
+      expect(shortlist).toEqual([]);
+      expect(text).toMatch(/^<skill_content name="lighthouse-inspection">/);
+    });
+  });
+
+  it("[A-05] add neither a full text nor a shortlist to a prompt that is about something else", async () => {
+    const plain = { pdf: { description: "Fills PDF forms. Use when a form is due." }, ...triggered };
+    for (const skills of [plain, triggered]) {
+      for (const query of ["thanks!", "good morning", "what time is it in Tokyo?", "2+2", "tell me a joke", "ok", ""]) {
+        const { shown, noted, shortlist, suffix, prefix } = await told(skills, query, { countInPrefix: true });
+        expect([shown, noted, shortlist, suffix], query).toEqual([[], [], [], ""]);
+        expect(prefix).toMatch(/^\[\d skills available\]/);
+      }
+    }
   });
 
   it("say that a skill is loaded instead of repeating it", async () => {
@@ -151,7 +206,9 @@ describe("who may invoke", () => {
     expect((await told(skills, "use the auto-pilot")).tier).toBe("full");
     const { matches } = await told(skills, "/auto");
     expect(matches.map(({ level }) => level)).toEqual(["trigger"]);
-    expect(await told({ auto: { ...skills.auto, keywords: ["x"] } }, "/auto")).toMatchObject({ tier: "breadcrumb" });
+    expect(await told({ auto: { ...skills.auto, keywords: ["ferry"] } }, "/auto")).toMatchObject({
+      tier: "breadcrumb",
+    });
   });
 });
 
@@ -181,13 +238,13 @@ describe("the budget", () => {
 
   it("[T-09] holds: about 10 tokens for tier 1, about 15 a skill for tier 2", async () => {
     expect((await told(many(200), "hm")).tokens).toBeLessThanOrEqual(10);
-    const registry = await told(many(200), "list skills");
+    const registry = await told(many(200), "list skills", { listingBudget: 3200 });
     expect(registry.tokens / 200).toBeLessThanOrEqual(15.5);
     expect(registry.cut).toEqual({ descriptions: 0, names: 0, instructions: [] });
   });
 
   it("[T-09] costs at most 4 tokens a skill above the names and descriptions themselves", async () => {
-    const { text } = await told(many(100), "list skills");
+    const { text } = await told(many(100), "list skills", { listingBudget: 3000 });
     const own = (await catalogOf(many(100))).skills.reduce(
       (sum, { name, manifest }) => sum + name.length + manifest.briefDescription.length,
       0,
@@ -210,31 +267,43 @@ describe("the budget", () => {
     expect(cut.descriptions).toBeGreaterThan(0);
   });
 
-  it("shortens descriptions evenly, and keeps those that fit the query whole", async () => {
-    const skills = { ...many(40, "A description of sixty characters or so, which is too long.") };
-    const { text, cut } = await told(
+  it("[A-03] shortens descriptions evenly, and gives those that fit the query whole after the list", async () => {
+    const skills = {
+      ...many(40, "A description of ninety characters or so, which is far too long for a line of such a list."),
+    };
+    const { prefix, suffix, text, cut, listed } = await told(
       { ...skills, zebra: { description: "Counts the stripes of animals at the zoo." } },
-      "which stripes",
-      { budget: 500 },
+      "count the stripes of the zoo animals",
+      { listingBudget: 640 },
     );
-    expect(text).toContain("- zebra: Counts the stripes of animals at the zoo.");
-    expect(text).toMatch(/^- skill-number-7: A description of.*…$/m);
-    expect(text).toContain("(descriptions shortened to fit)");
-    expect(text.length).toBeLessThanOrEqual(2000);
+    expect(suffix).toBe("\n\nThese may fit. Take one, or none:\n- zebra: Counts the stripes of animals at the zoo.");
+    expect(prefix).toMatch(/^- skill-number-7: A description of ninety characters or so\.$/m);
+    expect(prefix.split("\n").at(-1)).toBe("(40 descriptions of 41 shortened to fit)");
+    expect(prefix.length).toBeLessThanOrEqual(2560);
+    expect(text).toBe(prefix + suffix);
     expect(cut.descriptions).toBe(40);
+    expect(listed).toEqual({ whole: 1, shortened: 40, named: 0, left: 0 });
   });
 
-  it("gives whole descriptions to some where there is too little for each", async () => {
-    const { text, tokens } = await told(
-      many(200, "A description that is rather long, so it must give way."),
-      "list skills",
-      {
-        budget: 1500,
-      },
+  it("[A-03] gives descriptions to some where there is too little for each, the most used first", async () => {
+    const { prefix, tokens, listed } = await told(
+      { ...many(200, "A description that is rather long, so it must give way."), plain: {} },
+      "what now",
+      { listingBudget: 1500, usage: ["skill-number-77", "gone", "skill-number-9"] },
     );
     expect(tokens).toBeGreaterThan(1300);
-    expect(text.match(/: A description that is rather long, so it must give way\.$/gm)?.length).toBeGreaterThan(20);
-    expect(text).not.toContain("…");
+    expect(tokens).toBeLessThanOrEqual(1500);
+    for (const number of [77, 9]) expect(prefix).toMatch(new RegExp(`^- skill-number-${number}: A description`, "m"));
+    expect(listed?.shortened).toBeGreaterThan(20);
+    expect(prefix).toContain(`(${listed?.shortened} descriptions of 201 shortened, ${listed?.named} left out to fit)`);
+  });
+
+  it("[A-03] lists the most used names where not even these fit, in the order of names", async () => {
+    const options = { listingBudget: 40, search: "search_skills", usage: ["skill-number-77", "skill-number-9"] };
+    const { text, cut } = await told(many(200), "list skills", options);
+    expect(text).toMatch(/^\[200 skills available\] (?:skill-number-\d+, )+and \d+ more: search_skills$/);
+    expect(text).toMatch(/skill-number-77, skill-number-9, and/);
+    expect(cut.names).toBe(200 - (text.match(/skill-number/g)?.length ?? 0));
   });
 
   it("says so when it gives names only", async () => {
@@ -253,7 +322,7 @@ describe("the budget", () => {
     expect(text.startsWith(line)).toBe(true);
     const named = text.match(/skill-number-\d+/g)?.length ?? 0;
     expect(named).toBe(200 - cut.names);
-    if (cut.names > 0 && named > 0) expect(text).toContain(`, and ${cut.names} more (search_skills finds them)`);
+    if (cut.names > 0 && named > 0) expect(text).toContain(`, and ${cut.names} more: search_skills`);
   });
 
   it("gives the order of names whatever is cut, so that caches of prompts hold", async () => {
@@ -265,17 +334,20 @@ describe("the budget", () => {
   });
 
   it("leaves instructions out that have no room, and names them", async () => {
-    const skills = { long: { keywords: ["go"], body: "x".repeat(9000) }, short: { keywords: ["go"], body: "Short." } };
-    const some = await told(skills, "go", { budget: 200 });
+    const skills = {
+      long: { keywords: ["ferry"], body: "x".repeat(9000) },
+      short: { keywords: ["ferry"], body: "Short." },
+    };
+    const some = await told(skills, "ferry", { budget: 200 });
     expect(some).toMatchObject({ tier: "full", shown: [{ name: "short" }], cut: { instructions: ["long"] } });
     expect(some.text).toContain("[Also matching, not shown: long]");
-    const none = await told({ long: skills.long }, "go", { budget: 200 });
+    const none = await told({ long: skills.long }, "ferry", { budget: 200 });
     expect(none).toMatchObject({
       tier: "breadcrumb",
       text: "[1 skills available]\n[Also matching, not shown: long]",
       cut: { instructions: ["long"] },
     });
-    expect((await told({ long: skills.long }, "go", { budget: 10 })).text).toBe("[1 skills available]");
+    expect((await told({ long: skills.long }, "ferry", { budget: 10 })).text).toBe("[1 skills available]");
   });
 });
 
@@ -310,7 +382,7 @@ If one clearly applies, invoke it with \`use_skill\`. If none apply, respond dir
 
 describe("a source of somebody else's", () => {
   it("may fail in its own way: the skill is named as not shown", async () => {
-    const [skill] = (await catalogOf({ odd: { keywords: ["go"] } })).skills;
+    const [skill] = (await catalogOf({ odd: { keywords: ["ferry"] } })).skills;
     if (!skill) throw new Error("there is one");
     const broken = {
       ...skill,
@@ -319,20 +391,20 @@ describe("a source of somebody else's", () => {
       },
     };
     const catalog = await catalogOf([broken]);
-    expect(disclose(catalog, "go").cut.instructions).toEqual(["odd"]);
+    expect(disclose(catalog, "ferry").cut.instructions).toEqual(["odd"]);
   });
 });
 
 describe("a skill that can no longer be read", () => {
   it("is named as not shown, and the others are told", async () => {
     const root = temporaryFolder({
-      "a/SKILL.md": "---\ndescription: A.\ntriggers:\n  keywords: [go]\n---\nAlpha.\n",
-      "b/SKILL.md": "---\ndescription: B.\ntriggers:\n  keywords: [go]\n---\nBeta.\n",
+      "a/SKILL.md": "---\ndescription: A.\ntriggers:\n  keywords: [ferry]\n---\nAlpha.\n",
+      "b/SKILL.md": "---\ndescription: B.\ntriggers:\n  keywords: [ferry]\n---\nBeta.\n",
     });
     const catalog = await openCatalog([directorySource({ path: root })]);
-    expect(disclose(catalog, "go").text).toContain("Alpha.");
+    expect(disclose(catalog, "ferry").text).toContain("Alpha.");
     const { rmSync } = await import("node:fs");
     rmSync(`${root}/a/SKILL.md`);
-    expect(disclose(catalog, "go")).toMatchObject({ shown: [{ name: "b" }], cut: { instructions: ["a"] } });
+    expect(disclose(catalog, "ferry")).toMatchObject({ shown: [{ name: "b" }], cut: { instructions: ["a"] } });
   });
 });

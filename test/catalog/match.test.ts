@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { type Match, openMatcher } from "../../src/catalog/match.ts";
 import { type Sketch, sketch } from "../support/skills.ts";
+import { expectLinearSteps } from "../support/steps.ts";
+
+const MODULES = ["src/catalog/match.ts", "test/support/skills.ts"];
+type Modules = { openMatcher: typeof openMatcher; sketch: typeof sketch };
 
 const matcherFor = (skills: Record<string, Sketch>) =>
   openMatcher(Object.entries(skills).map(([name, parts]) => sketch(name, parts)));
@@ -90,15 +94,17 @@ describe("patterns", () => {
     expect(matched({ it: { patterns: [pattern] } }, query)).toHaveLength(isFound ? 1 : 0);
   });
 
-  it("[Q-11] takes no longer for a pattern that would hang other engines", () => {
-    const matcher = matcherFor({
-      evil: { patterns: ["(a+)+$", "(a|aa)+$", "(.*a){20}"] },
-      plain: { patterns: ["ab+c"] },
-    });
-    const query = `${"a".repeat(5000)}!`;
-    const start = performance.now();
-    expect(matcher.match(query, { limit: 0 }).matches).toHaveLength(1);
-    expect(performance.now() - start).toBeLessThan(1000);
+  it("[Q-11] takes a number of steps that grows with the length, also for a pattern that would hang other engines", async () => {
+    const patterns = ["(a+)+$", "(a|aa)+$", "(.*a){20}"];
+    const matcher = matcherFor({ evil: { patterns }, plain: { patterns: ["ab+c"] } });
+    expect(matcher.match(`${"a".repeat(5000)}!`, { limit: 0 }).matches).toHaveLength(1);
+    await expectLinearSteps(
+      MODULES,
+      ({ openMatcher, sketch }: Modules, [pattern, length]) => {
+        openMatcher([sketch("evil", { patterns: [pattern] })]).match(`${"a".repeat(length)}!`, { limit: 0 });
+      },
+      patterns.map((pattern) => [pattern, [1000, 2000, 4000].map((length) => [pattern, length] as const)] as const),
+    );
   });
 });
 
@@ -124,7 +130,7 @@ describe("paths", () => {
 
   it("[X-07] also fit the files that the conversation is about", () => {
     expect(matched(skills(["docs/**/*.md"]), "tidy this", { files: ["docs/a/b.md"] })).toEqual([
-      "it trigger: path docs/**/*.md",
+      "it weak: path docs/**/*.md",
     ]);
   });
 });
@@ -244,9 +250,10 @@ describe("the order of matches", () => {
     ]);
   });
 
-  it("[T-03] a name of several telling words, or a whole example, is an exact phrase", () => {
+  it("[T-03, T-08] an exact name of several telling words, or a whole example, is an exact phrase; the words of a name are not", () => {
     const skills = { "code-review": {}, "how-to": {}, other: { examples: ["How do I review code?"] } };
-    expect(matched(skills, "do a code review")).toEqual(["code-review phrase: name code-review"]);
+    expect(matched(skills, "the code-review we had")).toEqual(["code-review phrase: name code-review"]);
+    expect(matched(skills, "do a code review")).toEqual(["code-review weak: name code-review"]);
     expect(matched(skills, "how to do it")).toEqual([]);
     expect(matched(skills, "how do i review CODE")).toEqual(["other phrase: example how do i review CODE"]);
     expect(matched({ emoji: { examples: ["🚀"] } }, "👍")).toEqual([]);
@@ -328,26 +335,46 @@ describe("ranking by words", () => {
 });
 
 describe("a long query", () => {
-  it("[Q-11] is looked at in time that grows with its length, and cut at a limit that is said", () => {
-    const skills = Array.from({ length: 300 }, (_, index) =>
-      sketch(`s${index}`, {
-        keywords: [`word${index} word${index}`, "word1 word2 word3"],
-        patterns: [`word${index}\\s+x`],
-      }),
+  it("[Q-11] is looked at in steps that grow with its length, and cut at a limit that is said", async () => {
+    await expectLinearSteps(
+      MODULES,
+      ({ openMatcher, sketch }: Modules, words: number) => {
+        const skills = Array.from({ length: 300 }, (_, index) =>
+          sketch(`s${index}`, {
+            keywords: [`word${index} word${index}`, "word1 word2 word3"],
+            patterns: [`word${index}\\s+x`],
+          }),
+        );
+        openMatcher(skills).match(Array.from({ length: words }, (_, index) => `word${index % 300}`).join(" "));
+      },
+      [["words", [200, 400, 800, 1600]]],
     );
-    const matcher = openMatcher(skills);
-    const time = (words: number) => {
-      const query = Array.from({ length: words }, (_, index) => `word${index % 300}`).join(" ");
-      matcher.match(query);
-      const start = performance.now();
-      for (let run = 0; run < 5; run++) matcher.match(query);
-      return performance.now() - start;
-    };
-    time(200);
-    expect(time(2000) / time(200)).toBeLessThan(60);
-    const start = performance.now();
+    const matcher = matcherFor({ a: { keywords: ["word1"] } });
     expect(matcher.match("word1 ".repeat(170_000)).isCut).toBe(true);
-    expect(performance.now() - start).toBeLessThan(1000);
     expect(matcher.match("short").isCut).toBe(false);
+  });
+});
+
+describe("patterns on a long text", () => {
+  it("fit where they would on the whole text, also across lines and blank ones", () => {
+    const filler = Array.from({ length: 80 }, (_, at) => `line ${at} of something that was pasted here`);
+    const long = (...lines: string[]) => [...filler, ...lines, ...filler].join("\n");
+    const cases: [pattern: string, lines: string[], isFound: boolean][] = [
+      ["ship.*today", ["ship it today"], true],
+      ["ship.*today", ["ship it", "today"], false],
+      ["(?s)ship.*today", ["ship it", "today"], true],
+      ["ship\\s+it\\s+today", ["ship", "", "  ", "it", "today"], true],
+      ["(ship\\s+)+today", ["ship", "ship", "ship", "ship", "ship", "today"], true],
+      ["ship[^x]+today", ["ship", "a", "b", "c", "d", "e", "today"], true],
+      ["ship[\\s\\S]*today", ["ship", "a", "b", "c", "d", "e", "today"], true],
+      ["^ship", ["ship"], false],
+      ["(?m)^ship$", ["ship"], true],
+      ["ship\\b", ["shipping"], false],
+      ["SHIP\\d+", ["Ship42"], true],
+    ];
+    for (const [pattern, lines, isFound] of cases)
+      expect(matched({ it: { patterns: [pattern] } }, long(...lines)), `${pattern} ${lines}`).toHaveLength(
+        isFound ? 1 : 0,
+      );
   });
 });

@@ -1,0 +1,75 @@
+import { cuedSkills } from "../test/catalog/cued-skills.ts";
+import { CLIENT_RULES } from "./disclose/rules.mjs";
+import { library } from "./match/library.mjs";
+
+const SIZES = [60, 300, 3000];
+const QUERIES = 60;
+const UNRELATED = ["thanks!", "good morning", "what time is it in Tokyo?", "2+2", "tell me a joke"];
+
+/** Measures what a list of skills costs a model's prompt, and what of it helps: side by side with the rules of three clients. */
+export async function disclose() {
+  const { disclose: tell, openCatalog, inlineSource, defineSkill } = await library();
+  const sizes = [];
+  for (const size of SIZES) {
+    const skills = cuedSkills(size);
+    const catalog = await openCatalog([inlineSource(skills.map((skill) => defineSkill(definition(skill))))]);
+    const asked = skills.filter((_, index) => index % Math.ceil(size / QUERIES) === 0);
+    const ours = (query) => {
+      const { prefix, suffix } = tell(catalog, query, { search: "search_skills" });
+      return { prefix, suffix };
+    };
+    const contenders = [
+      { name: "skillet", tell: ours },
+      ...CLIENT_RULES.map(({ name, list }) => {
+        const prefix = list(skills);
+        return { name, tell: () => ({ prefix, suffix: "" }) };
+      }),
+    ];
+    sizes.push({ size, queries: asked.length, rows: contenders.map((one) => measure(one, skills, asked)) });
+  }
+  return { sizes };
+}
+
+function definition({ name, description, whenToUse }) {
+  const frontmatter = whenToUse === undefined ? {} : { when_to_use: whenToUse };
+  return { name, description, instructions: `Work on ${name}.`, frontmatter };
+}
+
+function measure({ name, tell }, skills, asked) {
+  const told = asked.map((skill) => ({ skill, ...tell(skill.request) }));
+  const { prefix } = told[0];
+  const tokens = told.reduce((sum, one) => sum + one.prefix.length + one.suffix.length, 0) / told.length / 4;
+  const idle = UNRELATED.map(tell).reduce((sum, one) => sum + one.prefix.length + one.suffix.length, 0);
+  const lines = linesOf(prefix);
+  return {
+    name,
+    tokens,
+    idle: idle / UNRELATED.length / 4,
+    perSkill: tokens / skills.length,
+    same: prefix.length / 4,
+    named: skills.filter((skill) => isNamed(prefix, skill.name)).length,
+    cues: skills.filter((skill) => hasCue(lines.get(skill.name), skill)).length,
+    right: told.filter((one) => rightLines(one).some((line) => hasCue(line, one.skill))).length / told.length,
+  };
+}
+
+/** The lines of the skill that a request is for; of copies with the same description, each is right. */
+function rightLines({ skill, prefix, suffix }) {
+  const base = skill.name.replace(/-\d+$/, "");
+  return [...linesOf(prefix), ...linesOf(suffix)].flatMap(([name, line]) =>
+    name.replace(/-\d+$/, "") === base ? [line] : [],
+  );
+}
+
+function linesOf(text) {
+  return new Map(Array.from(text.matchAll(/^- ([\w-]+): (.*)$/gm), ([, name, line]) => [name, line]));
+}
+
+function isNamed(text, name) {
+  return new RegExp(`(?:^- |[\\] ])${name}(?=[:,\\n]|$)`, "m").test(text);
+}
+
+function hasCue(line, { marker, topic }) {
+  const at = line?.search(marker) ?? -1;
+  return at !== -1 && line.slice(at).includes(topic);
+}

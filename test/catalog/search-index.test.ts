@@ -1,0 +1,225 @@
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openCatalog } from "../../src/catalog/catalog.ts";
+import { openMatcher } from "../../src/catalog/match.ts";
+import { buildPostings } from "../../src/catalog/postings.ts";
+import { decodeSearchIndex, encodeSearchIndex } from "../../src/catalog/search-index.ts";
+import { attachSearchStore } from "../../src/catalog/search-store.ts";
+import type { Skill } from "../../src/skill/skill.ts";
+import { directorySource } from "../../src/source/directory.ts";
+import { openSearchFile, type SearchStore } from "../../src/source/search-file.ts";
+import { inlineSource } from "../../src/source/source.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { sketch } from "../support/skills.ts";
+import { evaluationSkills } from "./evaluation/measure.ts";
+import { EVALUATION_REQUESTS } from "./evaluation/requests.ts";
+import { UNRELATED_PROMPTS } from "./evaluation/unrelated.ts";
+
+const TEXTS: Record<string, string> = {
+  alpha: skillText("alpha", { description: "Writes invoices.", body: "Ask the zeppelin registry." }),
+  beta: skillText("beta", { description: "Paints walls.", body: "Mix the ultramarine pigment." }),
+  gamma: skillText("gamma", {
+    description: "Cooks soup.",
+    body: "Peel the parsnip.",
+    more: "triggers: { keywords: [broth] }\n",
+  }),
+};
+
+/** A folder with skills whose files are older than the clock's tick, and a store next to it. */
+function scene(texts = TEXTS) {
+  const folder = temporaryFolder();
+  const [skills, cache] = [join(folder, "skills"), join(folder, "cache")];
+  const fileOf = (name: string) => join(skills, name, "SKILL.md");
+  const write = (name: string, text: string, secondsAgo = 60) => {
+    writeFiles(skills, { [`${name}/SKILL.md`]: text });
+    const at = Date.now() / 1000 - secondsAgo;
+    utimesSync(fileOf(name), at, at);
+  };
+  for (const [name, text] of Object.entries(texts)) write(name, text);
+  const store = openSearchFile(cache, "key");
+  const open = async (extra: readonly Skill[] = []) => {
+    const { skills: found } = await openCatalog([directorySource({ path: skills }), inlineSource(extra)]);
+    attachSearchStore(found, store);
+    return found;
+  };
+  const indexFile = () => join(cache, readdirSync(cache)[0] ?? "none");
+  return {
+    folder,
+    skills,
+    cache,
+    store,
+    open,
+    write,
+    fileOf,
+    indexFile,
+    remove: (name: string) => rmSync(dirname(fileOf(name)), { recursive: true }),
+  };
+}
+
+const namesIn = (skills: readonly Skill[], query: string) =>
+  openMatcher(skills)
+    .match(query, { bodies: true })
+    .matches.map(({ skill }) => skill.name);
+
+describe("the search index", () => {
+  it("[A-09] is kept: the first query of the next process reads no instructions", async () => {
+    const { open, remove, store } = scene();
+    expect(namesIn(await open(), "zeppelin")).toEqual(["alpha"]);
+    const again = await open();
+    const kept = store.load();
+    for (const name of Object.keys(TEXTS)) remove(name);
+    expect(namesIn(again, "zeppelin")).toEqual(["alpha"]);
+    expect(namesIn(again, "ultramarine")).toEqual(["beta"]);
+    expect(namesIn(again, "some broth")).toEqual(["gamma"]);
+    expect(store.load()).toEqual(kept);
+  });
+
+  it("[A-09] is updated for the skills that changed, came or went, and only these are read", async () => {
+    const { open, write, remove, store } = scene();
+    namesIn(await open(), "zeppelin");
+    write("beta", skillText("beta", { description: "Paints walls.", body: "Use the vermilion pigment." }), 30);
+    write("delta", skillText("delta", { description: "Plants trees.", body: "Dig near the juniper." }), 30);
+    remove("gamma");
+    const changed = await open();
+    remove("alpha");
+    expect(namesIn(changed, "vermilion")).toEqual(["beta"]);
+    expect(namesIn(changed, "juniper")).toEqual(["delta"]);
+    expect(namesIn(changed, "zeppelin")).toEqual(["alpha"]);
+    expect(namesIn(changed, "ultramarine")).toEqual([]);
+    expect(namesIn(changed, "parsnip")).toEqual([]);
+    expect(store.load()).toBeDefined();
+  });
+
+  it("[A-09] reads a file again that changed within the clock's tick, and one whose queries changed", async () => {
+    const { open, write, skills } = scene();
+    write("alpha", skillText("alpha", { description: "Writes invoices.", body: "Ask the zeppelin registry." }), 0);
+    const first = await open();
+    namesIn(first, "zeppelin");
+    // As long as before, at the same time.
+    const { mtime, size } = statSync(join(skills, "alpha/SKILL.md"));
+    writeFileSync(
+      join(skills, "alpha/SKILL.md"),
+      readFileSync(join(skills, "alpha/SKILL.md"), "utf8").replace("zeppelin", "tangerin"),
+    );
+    utimesSync(join(skills, "alpha/SKILL.md"), mtime, mtime);
+    expect(statSync(join(skills, "alpha/SKILL.md")).size).toBe(size);
+    expect(namesIn(await open(), "tangerin")).toEqual(["alpha"]);
+    const queries = [{ query: "varnish my door", should_trigger: true, split: "train" }];
+    writeFiles(skills, { "beta/evals/triggers.json": JSON.stringify(queries) });
+    expect(namesIn(await open(), "varnish")).toEqual(["beta"]);
+  });
+
+  it("[A-09] keeps skills of a program too, by what they say", async () => {
+    const { open } = scene();
+    const inline = (body: string) => [sketch("inline", { description: "Sews.", body })];
+    expect(namesIn(await open(inline("Use the bobbin.")), "bobbin")).toEqual(["inline"]);
+    expect(namesIn(await open(inline("Use the bobbin.")), "bobbin")).toEqual(["inline"]);
+    const changed = await open(inline("Use the thimble."));
+    expect([namesIn(changed, "bobbin"), namesIn(changed, "thimble")]).toEqual([[], ["inline"]]);
+  });
+
+  it("[A-09] gives the same matches as without it, with and without instructions", async () => {
+    const skills = evaluationSkills(150);
+    const kept: { bytes?: Uint8Array } = {};
+    const store: SearchStore = {
+      key: "k",
+      load: () => kept.bytes,
+      save: (bytes) => {
+        kept.bytes = bytes;
+      },
+      now: () => 0,
+    };
+    const withStore = () => {
+      const list = [...skills];
+      attachSearchStore(list, store);
+      return openMatcher(list);
+    };
+    withStore().match("once", { bodies: true });
+    const [kinds, fresh, loaded] = [[true, false], openMatcher(skills), withStore()];
+    const queries = [...EVALUATION_REQUESTS.map(({ query }) => query), ...UNRELATED_PROMPTS];
+    for (const query of queries) {
+      for (const bodies of kinds) {
+        const [a, b] = [fresh, loaded].map((matcher) => matcher.match(query, { bodies }));
+        expect(b).toEqual(a);
+      }
+    }
+  });
+});
+
+describe("a search index that cannot be used", () => {
+  const DAMAGE: Record<string, (file: string) => void> = {
+    "is empty": (file) => writeFileSync(file, ""),
+    "is cut off": (file) => writeFileSync(file, readFileSync(file).subarray(0, -8)),
+    "has a wrong byte": (file) =>
+      writeFileSync(
+        file,
+        readFileSync(file).map((byte, at) => (at === 700 ? byte ^ 1 : byte)),
+      ),
+    "is not one": (file) => writeFileSync(file, "a".repeat(4096)),
+    "is a folder": (file) => {
+      rmSync(file);
+      mkdirSync(file);
+    },
+    "is a link": (file) => {
+      writeFileSync(`${file}.elsewhere`, readFileSync(file));
+      rmSync(file);
+      symlinkSync(`${file}.elsewhere`, file);
+    },
+    "may be written by others": (file) => chmodSync(file, 0o666),
+    "is for other settings": (file) => {
+      const postings = buildPostings(1, () => ["zeppelin"]);
+      writeFileSync(file, encodeSearchIndex("other", { documents: "[]", cues: "[]", postings }), { mode: 0o600 });
+    },
+    "has other documents than it says": (file) => {
+      const postings = buildPostings(1, () => ["zeppelin"]);
+      writeFileSync(file, encodeSearchIndex("key", { documents: "[]", cues: "[0]", postings }), { mode: 0o600 });
+    },
+    "has documents that cannot be read": (file) => {
+      const postings = buildPostings(1, () => ["zeppelin"]);
+      writeFileSync(file, encodeSearchIndex("key", { documents: "[[", cues: "{}", postings }), { mode: 0o600 });
+    },
+  };
+
+  it.each(Object.entries(DAMAGE))("[A-09] because it %s is built again", async (_, damage) => {
+    const { open, indexFile, store } = scene();
+    namesIn(await open(), "zeppelin");
+    damage(indexFile());
+    expect(namesIn(await open(), "zeppelin")).toEqual(["alpha"]);
+    expect(namesIn(await open(), "ultramarine")).toEqual(["beta"]);
+    if (statSync(indexFile()).isFile())
+      expect(decodeSearchIndex("key", store.load() ?? new Uint8Array())).toBeDefined();
+  });
+
+  it("[A-09] is found out by any wrong byte and any length", () => {
+    const postings = buildPostings(3, (at) => [
+      `name${at}`,
+      "some words of a description",
+      "",
+      "",
+      "and naïve 日本語 body",
+    ]);
+    const whole = encodeSearchIndex("key", { documents: "[1,2,3]", cues: "[0,0,0]", postings });
+    expect(decodeSearchIndex("key", whole)).toEqual({ documents: "[1,2,3]", cues: "[0,0,0]", postings });
+    const unaligned = new Uint8Array(whole.length + 1);
+    unaligned.set(whole, 1);
+    expect(decodeSearchIndex("key", unaligned.subarray(1))?.postings).toEqual(postings);
+    for (let at = 0; at < whole.length; at++) {
+      const wrong = whole.slice();
+      wrong[at] = (wrong[at] ?? 0) ^ 0x40;
+      expect(decodeSearchIndex("key", wrong), `byte ${at}`).toBeUndefined();
+      expect(decodeSearchIndex("key", whole.slice(0, at)), `length ${at}`).toBeUndefined();
+    }
+    expect(decodeSearchIndex("key", Uint8Array.from([...whole, ...new Uint8Array(8)]))).toBeUndefined();
+  });
+});

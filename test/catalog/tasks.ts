@@ -1,0 +1,311 @@
+/** A task, and the skill that it is for: what that does, and the one trigger that its author declares. */
+interface Task {
+  name: string;
+  description: string;
+  trigger: string;
+  task: string;
+}
+
+/** Fifty tasks as people write them. Many name a Python file, and most have "write", "find", "where" or "create" in them. */
+export const TASKS: readonly Task[] = [
+  {
+    name: "pdf-forms",
+    description: "Fills in and flattens PDF forms. Use when a PDF has fields to fill.",
+    trigger: "pdf form",
+    task: "Find the empty fields of this pdf form and fill them from customers.csv, then flatten it.",
+  },
+  {
+    name: "invoice-writer",
+    description: "Writes invoices from time sheets. Use when somebody is to be billed.",
+    trigger: "invoice",
+    task: "Write an invoice for Ann for the twelve hours in march.xlsx, with the usual address.",
+  },
+  {
+    name: "sql-tuning",
+    description: "Explains slow SQL queries and proposes indexes.",
+    trigger: "query plan",
+    task: "The orders page got slow. Find out why from the query plan in plan.txt and create the missing index.",
+  },
+  {
+    name: "terraform-modules",
+    description: "Writes and reviews Terraform modules.",
+    trigger: "terraform",
+    task: "Create a terraform module for the bucket that stores our backups, with versioning on.",
+  },
+  {
+    name: "changelog",
+    description: "Keeps a changelog from merged pull requests.",
+    trigger: "release notes",
+    task: "Write the release notes for 2.4 from the pull requests merged since the last tag.",
+  },
+  {
+    name: "api-mocks",
+    description: "Mocks HTTP services in tests.",
+    trigger: "mock server",
+    task: "tests/test_billing.py calls the real payment service. Create a mock server and point the tests to it.",
+  },
+  {
+    name: "django-migrations",
+    description: "Writes safe Django migrations for large tables.",
+    trigger: "django migration",
+    task: "Write a django migration in shop/migrations/0042_price.py that fills the new column in batches.",
+  },
+  {
+    name: "pytest-fixtures",
+    description: "Structures pytest fixtures and removes slow set-up.",
+    trigger: "pytest fixture",
+    task: "tests/conftest.py takes 40 seconds to import. Find the slow pytest fixture and make it lazy.",
+  },
+  {
+    name: "type-hints",
+    description: "Adds type hints to Python code and fixes mypy reports.",
+    trigger: "mypy",
+    task: "mypy reports 31 errors in src/ledger/book.py. Fix them without ignoring any, and say where the types were wrong.",
+  },
+  {
+    name: "asyncio-debug",
+    description: "Finds deadlocks and leaked tasks in asyncio programs.",
+    trigger: "asyncio",
+    task: "worker.py hangs after an hour. Find the asyncio task that is never awaited.",
+  },
+  {
+    name: "pandas-cleanup",
+    description: "Cleans data frames and replaces loops by vector operations.",
+    trigger: "pandas",
+    task: "The loop in etl/load.py is slow. Rewrite it with pandas and keep the column order.",
+  },
+  {
+    name: "notebook-export",
+    description: "Turns notebooks into modules and reports.",
+    trigger: "jupyter notebook",
+    task: "Create a module from the jupyter notebook analysis.ipynb, and a test in tests/test_analysis.py.",
+  },
+  {
+    name: "packaging",
+    description: "Builds wheels and publishes them to a package index.",
+    trigger: "pyproject",
+    task: "Move setup.py to pyproject and check that the wheel still has the data files.",
+  },
+  {
+    name: "logging-setup",
+    description: "Sets up structured logging.",
+    trigger: "structured logging",
+    task: "Replace the prints in app/main.py by structured logging, and write one line per request.",
+  },
+  {
+    name: "flask-blueprints",
+    description: "Splits Flask applications into blueprints.",
+    trigger: "blueprint",
+    task: "app.py has 3,000 lines. Create a blueprint for the admin pages and move the routes.",
+  },
+  {
+    name: "celery-tasks",
+    description: "Designs retries and queues for Celery.",
+    trigger: "celery",
+    task: "tasks/mail.py sends mails twice. Find out where the celery retry happens and make it idempotent.",
+  },
+  {
+    name: "cli-argparse",
+    description: "Designs command lines with argparse and click.",
+    trigger: "argparse",
+    task: "Rewrite the option parsing of tools/sync.py with argparse, with subcommands and a --dry-run.",
+  },
+  {
+    name: "regex-help",
+    description: "Explains and tests regular expressions.",
+    trigger: "regular expression",
+    task: "Where does the regular expression in lint/rules.py backtrack, and how do I write it without that?",
+  },
+  {
+    name: "numpy-speed",
+    description: "Speeds up numerical code with numpy.",
+    trigger: "numpy",
+    task: "simulate.py takes nine minutes for 1,000 steps. Use numpy broadcasting and show the timings.",
+  },
+  {
+    name: "scraper",
+    description: "Scrapes web pages politely.",
+    trigger: "scrape",
+    task: "Write crawler.py to scrape the opening hours of the libraries, one request a second.",
+  },
+  {
+    name: "docker-images",
+    description: "Makes container images small and safe.",
+    trigger: "dockerfile",
+    task: "Our Dockerfile makes an image of 2 GB. Find what is in it and create a multi-stage one.",
+  },
+  {
+    name: "k8s-rollouts",
+    description: "Debugs Kubernetes rollouts.",
+    trigger: "kubernetes",
+    task: "The kubernetes rollout of the api is stuck. Find out which pod fails and why.",
+  },
+  {
+    name: "helm-charts",
+    description: "Writes Helm charts.",
+    trigger: "helm chart",
+    task: "Create a helm chart for the worker with a value for the number of replicas.",
+  },
+  {
+    name: "github-actions",
+    description: "Writes and speeds up GitHub Actions workflows.",
+    trigger: "github actions",
+    task: "Write github actions that run the tests on Node 22 and 24 and keep the cache.",
+  },
+  {
+    name: "bash-scripts",
+    description: "Writes portable shell scripts.",
+    trigger: "shellcheck",
+    task: "Fix what shellcheck reports in scripts/backup.sh and where it could delete too much.",
+  },
+  {
+    name: "nginx-config",
+    description: "Configures nginx as a reverse proxy.",
+    trigger: "nginx",
+    task: "Where do I set the upload limit in nginx? The api answers 413 for files of 5 MB.",
+  },
+  {
+    name: "tls-certificates",
+    description: "Renews and debugs TLS certificates.",
+    trigger: "certificate",
+    task: "Find out when the certificate of mail.example.org ends, and write a reminder.",
+  },
+  {
+    name: "redis-cache",
+    description: "Designs caches with Redis.",
+    trigger: "redis",
+    task: "Create a redis cache for the product list with a time to live of five minutes.",
+  },
+  {
+    name: "graphql-schema",
+    description: "Designs GraphQL schemas.",
+    trigger: "graphql",
+    task: "Write a graphql mutation that adds a comment, with the errors as a union.",
+  },
+  {
+    name: "openapi",
+    description: "Writes and checks OpenAPI documents.",
+    trigger: "openapi",
+    task: "Create an openapi document from the routes in server/routes.ts and find those without a schema.",
+  },
+  {
+    name: "react-hooks",
+    description: "Debugs React hooks and render loops.",
+    trigger: "usestate",
+    task: "The page renders endlessly after I moved usestate into Cart.tsx. Find the reason.",
+  },
+  {
+    name: "css-layout",
+    description: "Fixes layouts with grid and flexbox.",
+    trigger: "flexbox",
+    task: "The footer overlaps the list on phones. Where is the flexbox wrong in layout.css?",
+  },
+  {
+    name: "accessibility",
+    description: "Checks pages for accessibility.",
+    trigger: "screen reader",
+    task: "Find the buttons that a screen reader cannot name, and write labels for them.",
+  },
+  {
+    name: "i18n",
+    description: "Extracts texts for translation.",
+    trigger: "translations",
+    task: "Create translations for the checkout: extract the German texts from Checkout.vue.",
+  },
+  {
+    name: "svg-icons",
+    description: "Draws and optimizes SVG icons.",
+    trigger: "svg icon",
+    task: "Create an svg icon of a ferry, 24 by 24, in the style of our others.",
+  },
+  {
+    name: "ffmpeg-video",
+    description: "Cuts and converts video with ffmpeg.",
+    trigger: "ffmpeg",
+    task: "Cut the first ten seconds of talk.mp4 with ffmpeg and create a gif.",
+  },
+  {
+    name: "image-resize",
+    description: "Resizes and converts images in bulk.",
+    trigger: "webp",
+    task: "Convert the photos in assets/ to webp, at most 1,200 pixels wide, and find those that are blurred.",
+  },
+  {
+    name: "meeting-minutes",
+    description: "Writes minutes from transcripts.",
+    trigger: "minutes of the meeting",
+    task: "Write the minutes of the meeting from transcript.txt: decisions, who does what, until when.",
+  },
+  {
+    name: "weekly-report",
+    description: "Writes the weekly status report.",
+    trigger: "weekly report",
+    task: "Write my weekly report from the commits and the closed issues, in five points.",
+  },
+  {
+    name: "email-triage",
+    description: "Sorts mail and drafts answers.",
+    trigger: "inbox",
+    task: "Find the three mails in my inbox that wait longest and write short answers.",
+  },
+  {
+    name: "calendar",
+    description: "Finds times for meetings.",
+    trigger: "appointment",
+    task: "Find a time for an appointment with Li and Tom next week, not on Friday.",
+  },
+  {
+    name: "travel",
+    description: "Plans trips by train and plane.",
+    trigger: "itinerary",
+    task: "Create an itinerary from Bern to Oslo by train, with one night in Hamburg.",
+  },
+  {
+    name: "expenses",
+    description: "Adds up expenses and makes claims.",
+    trigger: "expense claim",
+    task: "Write the expense claim for Oslo from the photos in receipts/.",
+  },
+  {
+    name: "spreadsheet",
+    description: "Writes formulas for spreadsheets.",
+    trigger: "spreadsheet",
+    task: "Where is the circular reference in this spreadsheet, and how do I write the sum without it?",
+  },
+  {
+    name: "slides",
+    description: "Makes slide decks.",
+    trigger: "slide deck",
+    task: "Create a slide deck of eight pages on the new price list, from notes.md.",
+  },
+  {
+    name: "brand-voice",
+    description: "Writes in the voice of the company.",
+    trigger: "brand voice",
+    task: "Rewrite this announcement in our brand voice; write it for customers, not for engineers.",
+  },
+  {
+    name: "contract-check",
+    description: "Reads contracts for unusual clauses.",
+    trigger: "contract",
+    task: "Find the clauses in this contract that are worse than in the last one.",
+  },
+  {
+    name: "job-interview",
+    description: "Prepares interviews.",
+    trigger: "interview",
+    task: "Write twelve questions for an interview with a data engineer, and where each leads.",
+  },
+  {
+    name: "recipe",
+    description: "Suggests recipes for what is in the kitchen.",
+    trigger: "recipe",
+    task: "Find a recipe for leeks and potatoes that takes half an hour.",
+  },
+  {
+    name: "unit-converter",
+    description: "Converts units and currencies.",
+    trigger: "fahrenheit",
+    task: "What is 180 degrees celsius in fahrenheit? Write it on the label too.",
+  },
+];
