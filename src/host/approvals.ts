@@ -57,8 +57,11 @@ export function isForRun({ on, isOnce }: Pick<Effect, "on" | "isOnce">, { isAppr
   return isApproved && !isOnce && (on === "workspace" || scope === "run" || scope === "always");
 }
 
-/** Contract: resolves. Ends with the signal. */
-export type Approve = (effect: Effect, options: { signal: AbortSignal }) => Promise<Approval>;
+/**
+ * Asks for an approval. Resolves with `undefined` where it cannot be asked for here: a run then waits in its journal, as without a callback.
+ * Contract: resolves. Ends with the signal.
+ */
+export type Approve = (effect: Effect, options: { signal: AbortSignal }) => Promise<Approval | undefined>;
 
 /** What of an effect is agreed to. */
 export type Agreeable = Pick<Effect, "skill" | "source" | "place" | "tool" | "on" | "where" | "isOnce">;

@@ -1,9 +1,10 @@
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import { byText } from "../shared/text.ts";
-import { dotted, type Leaf, openToml } from "./config-file.ts";
+import { dotted, LARGEST_CONFIG, type Leaf, openToml } from "./config-file.ts";
 import { replaceFile, whileLocked } from "./locked-file.ts";
 import { endOfLine, lineFinder, type Statement, statementsOf } from "./toml-lines.ts";
 
@@ -63,7 +64,7 @@ export function editToml(
 
 function readText(file: string): { text: string; mode?: number } {
   try {
-    return { text: readFileSync(file, "utf8"), mode: statSync(file).mode & 0o777 };
+    return { text: readRegularText(file, { limit: LARGEST_CONFIG }), mode: statSync(file).mode & 0o777 };
   } catch (error) {
     if (codeOf(error) === "ENOENT") return { text: "" };
     const message = `${file} cannot be read: ${reason(error)}`;

@@ -1,5 +1,6 @@
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { codeOf, reason } from "../shared/inside.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import { count, oneLine } from "../shared/text.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import { nearestKey, rowOf } from "./find-key.ts";
@@ -14,8 +15,12 @@ export type Owner = "user" | "workspace";
 export interface Config {
   path: string;
   exists: boolean;
+  /** Of its content, where it is followed. */
+  fingerprint?: string;
   entries: Entry[];
   findings: Finding[];
+  /** The keys whose values are left out, and why: they have the wrong type, or are not for a workspace to set. */
+  rejected: { parts: readonly string[]; finding: Finding }[];
 }
 
 /** A value that may be set, by whom and where. */
@@ -28,31 +33,45 @@ export interface Entry {
   line: number;
 }
 
-const LARGEST_CONFIG = 1024 * 1024;
+export const LARGEST_CONFIG = 1024 * 1024;
 /** Whoever made a workspace can write any number of keys, and each that is meant for another is looked up. */
 const MOST_FINDINGS = 100;
 
 /** Reads one file. Never throws: what is wrong is a finding. */
 export async function readConfig(path: string, owner: Owner): Promise<Config> {
-  const config: Config = { path, exists: false, entries: [], findings: [] };
-  const { findings, entries } = config;
-  let text: string;
+  const { config, text } = readText(path);
+  return text === undefined ? config : parseConfig(config, text, owner, await openToml());
+}
+
+/** Reads one file synchronously, for a caller that has loaded the parser. */
+export function readConfigNow(path: string, owner: Owner, parse: ParseToml): Config {
+  const { config, text } = readText(path);
+  return text === undefined ? config : parseConfig(config, text, owner, parse);
+}
+
+function readText(path: string): { config: Config; text?: string } {
+  const config: Config = { path, exists: false, entries: [], findings: [], rejected: [] };
+  const { findings } = config;
   try {
     const stats = statSync(path);
     config.exists = true;
     if (!stats.isFile() || stats.size > LARGEST_CONFIG) {
       findings.push({ code: "config-syntax", message: "is not a regular file of at most 1 MiB" });
-      return config;
+      return { config };
     }
-    text = readFileSync(path, "utf8");
+    return { config, text: readRegularText(path, { limit: LARGEST_CONFIG }) };
   } catch (error) {
     if (codeOf(error) !== "ENOENT" && codeOf(error) !== "ENOTDIR") {
       config.exists = true;
       findings.push({ code: "config-syntax", message: `cannot be read: ${reason(error)}` });
     }
-    return config;
+    return { config };
   }
-  const read = (await openToml())(text);
+}
+
+function parseConfig(config: Config, text: string, owner: Owner, parse: ParseToml): Config {
+  const { path, entries, findings, rejected } = config;
+  const read = parse(text);
   if ("problem" in read) {
     findings.push(read.problem);
     return config;
@@ -66,8 +85,11 @@ export async function readConfig(path: string, owner: Owner): Promise<Config> {
       continue;
     }
     const judged = judge(parts, value, owner);
-    if ("code" in judged) findings.push({ ...judged, line, column: 1 });
-    else entries.push({ parts, value, row: judged, owner, file: path, line });
+    if ("code" in judged) {
+      const finding = { ...judged, line, column: 1 };
+      findings.push(finding);
+      if (judged.code !== "config-unknown") rejected.push({ parts, finding });
+    } else entries.push({ parts, value, row: judged, owner, file: path, line });
   }
   if (unsaid > 0)
     findings.push({ code: "config-unknown", message: `holds ${count(unsaid, "more key")} that are not known` });
@@ -83,9 +105,11 @@ export async function readConfig(path: string, owner: Owner): Promise<Config> {
 }
 
 export type Leaf = readonly [parts: readonly string[], value: unknown];
+/** Parses TOML into every value with its path of names, or the problem. */
+export type ParseToml = (text: string) => { leaves: Leaf[] } | { problem: Finding };
 
-/** What reads TOML: every value with the names that lead to it, or what is wrong. Loaded only where there is some. */
-export async function openToml(): Promise<(text: string) => { leaves: Leaf[] } | { problem: Finding }> {
+/** Loads the parser, which most starts do without. */
+export async function openToml(): Promise<ParseToml> {
   const { parse, TomlError } = await import("smol-toml");
   return (text) => {
     try {

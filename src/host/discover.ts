@@ -1,5 +1,7 @@
 import { join, resolve } from "node:path";
 import { type Catalog, openCatalog } from "../catalog/catalog.ts";
+import { attachSearchStore } from "../catalog/search-store.ts";
+import { packageVersion } from "../package.ts";
 import { defined } from "../shared/defined.ts";
 import { reason } from "../shared/inside.ts";
 import { nearest, oneLine } from "../shared/text.ts";
@@ -8,6 +10,7 @@ import { declaredVariables } from "../skill/needs.ts";
 import type { Skill } from "../skill/skill.ts";
 import { directorySource } from "../source/directory.ts";
 import { type Location, locations, type Surroundings } from "../source/locations.ts";
+import { openSearchFile, type SearchStore } from "../source/search-file.ts";
 import type { Source } from "../source/source.ts";
 import { type Approvals, openApprovals } from "./approvals.ts";
 import type { Caller } from "./caller.ts";
@@ -15,10 +18,11 @@ import type { Entry } from "./config-file.ts";
 import { type Grants, openGrants } from "./grants.ts";
 import { skilletHome, userHome } from "./home.ts";
 import { type Installs, openInstalls } from "./installs.ts";
+import type { LiveSettings } from "./live-settings.ts";
 import { LOCK_FILE } from "./lock/format.ts";
 import { type Locks, openLocks } from "./lock/locks.ts";
 import { openRuns, type Runs } from "./runs.ts";
-import { type LoadedSettings, loadSettings, type Settings } from "./settings.ts";
+import { type LoadedSettings, loadSettings, type Settings, viewOf } from "./settings.ts";
 import { openStatistics, type Statistics } from "./statistics.ts";
 import { openSystem, type System } from "./system.ts";
 import { openTrust, type Trust } from "./trust.ts";
@@ -34,6 +38,8 @@ export interface DiscoverOptions {
   index?: boolean;
   /** On whose behalf; nobody's in particular when left out. */
   caller?: Caller;
+  /** Follow the configuration files: a change is in effect within a second, also for sessions and runs that began before. Defaults to true. */
+  follow?: boolean;
 }
 
 export interface Discovered {
@@ -50,8 +56,10 @@ export interface Discovered {
   statistics: Statistics;
   system: System;
   caller?: Caller;
-  /** What is wrong with the configuration files. */
+  /** The configuration as it was found, with the diagnostics of its files. */
   configuration: LoadedSettings;
+  /** Returns the configuration in effect. The same object until it, or a diagnostic of its files, changes. */
+  currentConfiguration(): LoadedSettings;
   around: Surroundings;
   locations: readonly Location[];
 }
@@ -59,28 +67,30 @@ export interface Discovered {
 /** Finds every skill in the standard places, those the configuration adds, and the embedding program's own. */
 export async function discover(options: DiscoverOptions = {}): Promise<Discovered> {
   const around = surroundings(options);
-  const configuration = await loadSettings(around);
+  const { settings, current } = await openSettings(around, options.follow !== false);
+  const configuration = current();
   const places = locations(around);
   const indexFolder = options.index === false ? undefined : indexFolderOf(around);
+  const searchStore = options.index === false ? undefined : searchStoreFor(around);
   const installs = openInstalls(around.skilletHome);
   const locks = openLocks(around.skilletHome);
-  const searched = [...places, ...configuration.settings.sources, ...(options.sources ?? [])].flatMap(
-    ({ path }) => path ?? [],
-  );
+  const own = places.filter(({ sameAs }) => sameAs === undefined);
   const shared = {
-    leavesOut: () => installs.copies(searched),
+    leavesOut: () =>
+      installs.copies([...places, ...settings.sources, ...(options.sources ?? [])].flatMap(({ path }) => path ?? [])),
     ...(indexFolder === undefined ? {} : { indexFolder }),
   };
-  const own = places.filter(({ sameAs }) => sameAs === undefined);
+  const standard = own.map((place) => directorySource({ ...place, ...shared }));
+  const open = async (): Promise<Catalog> => {
+    const extra = settings.sources.map((source) => directorySource({ ...source, scope: "user", ...shared }));
+    const catalog = await openCatalog([...standard, ...extra, ...(options.sources ?? [])]);
+    if (searchStore) attachSearchStore(catalog.skills, searchStore);
+    return { ...catalog, reload: open };
+  };
   const locked = [...own.filter(({ scope }) => scope !== "bundled"), ...configuration.settings.sources];
-  const sources = [
-    ...own.map((place) => directorySource({ ...place, ...shared })),
-    ...configuration.settings.sources.map((source) => directorySource({ ...source, scope: "user", ...shared })),
-    ...(options.sources ?? []),
-  ];
   return {
-    catalog: await openCatalog(sources),
-    settings: configuration.settings,
+    catalog: await open(),
+    settings,
     workspace: around.workspace,
     home: around.skilletHome,
     env: around.env,
@@ -88,17 +98,27 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
     grants: openGrants(around.skilletHome, locks),
     approvals: openApprovals(around.skilletHome),
     installs,
-    runs: openRuns(around.skilletHome, configuration.settings.runs),
+    runs: openRuns(
+      around.skilletHome,
+      viewOf(() => settings.runs, ["days", "most"]),
+    ),
     statistics: openStatistics(around.skilletHome),
-    system: openSystem(configuration.settings.sandbox),
+    system: openSystem(viewOf(() => settings.sandbox, ["engine", "level", "program"])),
     ...(options.caller ? { caller: options.caller } : {}),
     configuration: {
       ...configuration,
       diagnostics: [...configuration.diagnostics, ...unreadable(installs), ...unusable(locks, locked)],
     },
+    currentConfiguration: current,
     around,
     locations: places,
   };
+}
+
+async function openSettings(around: Surroundings, follows: boolean): Promise<LiveSettings> {
+  if (follows) return (await import("./live-settings.ts")).followSettings(around); // Only long-running programs need it.
+  const loaded = await loadSettings(around);
+  return { settings: loaded.settings, current: () => loaded };
 }
 
 export function surroundings(options: DiscoverOptions): Surroundings {
@@ -124,6 +144,11 @@ function unusable(locks: Locks, places: readonly { path: string }[]): Diagnostic
 
 function indexFolderOf(around: Surroundings): string {
   return join(around.skilletHome, "cache", "scan");
+}
+
+/** An index for each workspace: another one has other skills. */
+function searchStoreFor({ skilletHome: home, workspace }: Surroundings): SearchStore {
+  return openSearchFile(join(home, "cache", "search"), JSON.stringify([packageVersion(), workspace]));
 }
 
 /** What is configured for a skill that is not there, and variables for one that does not declare them. */

@@ -16,7 +16,10 @@ export interface Owner {
   from?: string;
 }
 
-/** Which copy of a skill its values were given to: that of one source is not that of another. */
+/**
+ * Which copy of a skill its values were given to: that of one source is not that of another. They are given when they are set, if there is one
+ * copy, or when the user chooses; never by being used.
+ */
 export interface Grants {
   /** The copy that has them; nothing while none does. */
   ownerOf(name: string): Owner | undefined;
@@ -30,7 +33,7 @@ export interface Grants {
   problem(): string | undefined;
 }
 
-/** What the user has written down, or what came about by first use. */
+/** What was written down when values were set, or given. */
 export function openGrants(skilletHome: string, locks: Locks = openLocks(skilletHome)): Grants {
   const ownerFrom = (skill: Skill) => ownerOf(skill, locks);
   const ledger = openLedger({
@@ -38,7 +41,7 @@ export function openGrants(skilletHome: string, locks: Locks = openLocks(skillet
     isEntry: isGrant,
     unreadable: {
       code: "grants-unreadable",
-      fix: "mend it, or remove it to start anew: then the first copy that is used gets its values",
+      fix: "fix it, or remove it: then the next run of each skill with values asks which copy gets them",
     },
   });
   return {
@@ -62,6 +65,15 @@ export function openGrants(skilletHome: string, locks: Locks = openLocks(skillet
       return problem === undefined ? undefined : `${ledger.file} cannot be read: ${problem}`;
     },
   };
+}
+
+/**
+ * Whether a copy is given values only by the user. What comes with this package, or with the program that embeds it, is not: that program
+ * reads the configuration itself.
+ */
+export function needsGrant({ origin: { scope, folder, file = "" } }: Skill): boolean {
+  if (scope === "bundled") return !isInside(packageRoot, folder ?? file);
+  return scope !== "integration" && scope !== "inline";
 }
 
 /** Skills in code have no place but their source, and what comes with this package is the same wherever that is put. */

@@ -15,7 +15,7 @@ interface Type {
 
 // What is exactly a host is judged where it is opened: that takes more than a start should load.
 // The bracket by its number: editors read it in the schema, and their engines take it for a class of its own.
-export const ENDPOINT = /^(?:[^\s:/@\x5b\]]+|\[[\da-fA-F:.]+\]):\d{1,5}$/;
+export const ENDPOINT = /^(?:unix:\S.*|(?:[^\s:/@\x5b\]]+|\[[\da-fA-F:.]+\]):\d{1,5})$/;
 
 export const NAMESPACE = /^[a-z][a-z0-9_-]*$/;
 export const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*\.(?:\*|[a-z][a-z0-9_-]*)$/;
@@ -46,7 +46,10 @@ export const TYPES = {
   command: list((item) => item !== "", 'a program and its arguments, ["…"]', 1),
   capabilities: list((item) => CAPABILITY.test(item), 'a list of capabilities, ["gog.email"]; `gog.*` is all of gog'),
   namespace: text((value) => NAMESPACE.test(value), 'a name of small letters, digits, `-` and `_` in quotes, "gog"'),
-  endpoints: list((item) => ENDPOINT.test(item), 'a list of hosts with their ports, ["api.example.com:443"]'),
+  endpoints: list(
+    (item) => ENDPOINT.test(item),
+    'a list of hosts with their ports, or of sockets of the workspace, ["api.example.com:443", "unix:db.sock"]',
+  ),
 } satisfies Record<string, Type>;
 
 /** Whether a workspace's word counts beside what the user said, or what holds where the user said nothing. */

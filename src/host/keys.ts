@@ -53,7 +53,12 @@ export const KEYS: readonly Key[] = [
     ({ skills }, value, [, name, last = ""]) => skillOf(skills, name).variables.set(last, String(value)),
     { isSecret: true },
   ),
-  skillKey("network", "endpoints", "what its sandbox may reach besides, as `host:port`", "network"),
+  skillKey(
+    "network",
+    "endpoints",
+    "what its sandbox may reach besides, as `host:port`, or `unix:PATH` for a socket of the workspace",
+    "network",
+  ),
   skillKey("workspace", "access", "whether its sandbox sees the workspace", "workspace"),
   skillKey(
     "dynamic_commands",
@@ -103,6 +108,7 @@ export const KEYS: readonly Key[] = [
   modelKey("timeout_seconds", "size", "how long one answer may take", "seconds"),
   modelKey("retries", "number", "how often it is asked again after a failure that may pass", "retries"),
   modelKey("max_tokens", "size", "how much it may say at once", "maxTokens"),
+  modelKey("context_window", "size", "how many tokens it can read at once", "contextWindow"),
   priceKey("input", "dollars for a million tokens that a model of this name reads"),
   priceKey("output", "and that it writes"),
   priceKey("cached", "and that its provider had kept; as `input`"),
@@ -149,15 +155,22 @@ export const KEYS: readonly Key[] = [
     workspace: "only less",
     default: DEFAULTS.maxSkills,
   }),
-  disclosureKey("budget", "number", "how many tokens a model is told of skills at most", "budget", {
+  disclosureKey("budget", "number", "how many tokens the instructions that a query brings take at most", "budget", {
     workspace: "only less",
     default: DEFAULTS.budget,
   }),
+  disclosureKey(
+    "listing_budget",
+    "number",
+    "how many tokens the list of skills takes at most; 1 % of the `context_window` of a chat's model where that is known",
+    "listingBudget",
+    { workspace: "only less", default: DEFAULTS.listingBudget },
+  ),
   disclosureKey("asks", "texts", "further queries that ask what there is", "asks", { workspace: "always" }),
   disclosureKey(
     "shortlist",
     "flag",
-    "whether up to five skills that fit by their words are named when none is triggered",
+    "whether up to five skills that fit by their words are named when none is triggered; when left out, after a list of skills, and one that fits beyond doubt elsewhere",
     "shortlist",
     { workspace: "always" },
   ),
@@ -169,7 +182,12 @@ export const KEYS: readonly Key[] = [
   sandboxKey("engine", "engine", "what keeps code apart; `bubblewrap`, and `seatbelt` on macOS"),
   sandboxKey("image", "text", "what a container of docker or podman is made from"),
   sandboxKey("program", "path", "the program that is called as docker or podman; the system's own"),
-  sandboxKey("network", "endpoints", "what every sandbox may reach, as `host:port`", SANDBOX_DEFAULTS.network),
+  sandboxKey(
+    "network",
+    "endpoints",
+    "what every sandbox may reach, as `host:port`, or `unix:PATH` for a socket of the workspace",
+    SANDBOX_DEFAULTS.network,
+  ),
   sandboxKey(
     "python_index",
     "endpoints",

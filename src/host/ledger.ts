@@ -1,8 +1,9 @@
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import type { ErrorCode } from "../codes/codes.ts";
 import { clock } from "../shared/clock.ts";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, reason } from "../shared/inside.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import { isData } from "../skill/data.ts";
 import { replaceFile, whileLocked } from "./locked-file.ts";
 
@@ -69,10 +70,10 @@ interface Content<T> {
 }
 
 function readContent<T>(file: string, isEntry: (entry: unknown) => entry is T): Content<T> {
-  const entries: Record<string, T> = Object.create(null); // A skill may be called `__proto__`.
+  const entries: Record<string, T> = Object.create(null); // A skill may be called `constructor`.
   let text: string;
   try {
-    text = readFileSync(file, "utf8");
+    text = readRegularText(file);
   } catch (error) {
     return codeOf(error) === "ENOENT" ? { entries } : { entries, problem: reason(error) };
   }

@@ -25,21 +25,21 @@ import { codeOf, reason } from "../shared/inside.ts";
  * One process at a time: of two that read before either wrote, the later would undo what the earlier did. Throws a SkillError when the
  * lock cannot be had.
  */
-export function whileLocked<T>(file: string, work: () => T): T {
+export function whileLocked<T>(file: string, work: () => T, { now, pause }: Waiting = WAITING): T {
   makeFolder(dirname(file));
   const lock = `${file}.lock`;
   const token = `${process.pid}.${crypto.randomUUID()}@${encodeURIComponent(hostname())}`;
-  const end = performance.now() + LONGEST_WAIT_MS;
+  const end = now() + LONGEST_WAIT_MS;
   let seen = "";
   let since = 0;
   while (!isTaken(lock, token)) {
-    const now = performance.now();
+    const time = now();
     const held = lookAt(lock);
-    if (now > end) throw stillHeld(lock, held?.tokens ?? []);
+    if (time > end) throw stillHeld(lock, held?.tokens ?? []);
     // By the time that passes here: the clock that stamps the folder may be another one.
-    if (held?.mark !== seen) [seen, since] = [held?.mark ?? "", now];
-    else if (held && now - since > patienceFor(held) && !held.tokens.some(isAlive)) release(lock, held.tokens);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5 + Math.random() * 10);
+    if (held?.mark !== seen) [seen, since] = [held?.mark ?? "", time];
+    else if (held && time - since > patienceFor(held) && !held.tokens.some(isAlive)) release(lock, held.tokens);
+    pause();
   }
   try {
     return work();
@@ -47,6 +47,17 @@ export function whileLocked<T>(file: string, work: () => T): T {
     release(lock, [token]);
   }
 }
+
+/** The clock that a wait for a lock is measured by, in milliseconds, and the pause between two looks at the lock. */
+export interface Waiting {
+  now(): number;
+  pause(): void;
+}
+
+const WAITING: Waiting = {
+  now: () => performance.now(),
+  pause: () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5 + Math.random() * 10),
+};
 
 const LONGEST_WAIT_MS = 10_000;
 const LONGEST_HELD_MS = 2000;
@@ -132,6 +143,8 @@ export function replaceFile(file: string, text: string, mode = 0o600): void {
   let draft: string | undefined;
   try {
     const real = destinationOf(file);
+    const there = statSync(real, { throwIfNoEntry: false });
+    if (there && !there.isFile()) throw new Error("it is not a regular file"); // It may be a device of the system's.
     mkdirSync(dirname(real), { recursive: true });
     const name = `${real}.${crypto.randomUUID()}`;
     const fd = openSync(name, "wx", 0o600);

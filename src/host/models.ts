@@ -8,6 +8,8 @@ export interface Model {
   readonly name: string;
   /** Whether it can be told how hard to think. */
   readonly takesEffort?: boolean;
+  /** How many tokens it can read at once, where that is known: a list of skills takes 1 % of it. */
+  readonly contextWindow?: number;
   /** Contract: resolves with what the model said, or throws a SkillError: `model-unreachable`, `model-refused`, `model-timeout`, `model-broken`. */
   respond(request: ModelRequest): Promise<ModelReply>;
 }
@@ -109,6 +111,8 @@ export interface ModelSettings {
   retries?: number;
   /** How much it may say at once. */
   maxTokens?: number;
+  /** How many tokens it can read at once. */
+  contextWindow?: number;
 }
 
 /** US dollars for a million tokens. */

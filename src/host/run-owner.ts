@@ -1,6 +1,7 @@
-import { readFileSync, rmSync, statSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { hostname } from "node:os";
 import { codeOf } from "../shared/inside.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import { replaceFile, whileLocked } from "./locked-file.ts";
 
 /** The process that is at something: a run, a folder that it writes, a home. */
@@ -49,9 +50,13 @@ function ownerFrom(text: string): Owner | undefined {
   }
 }
 
-/** A pipe in its place would never end. */
+/** A file of skillet's own; empty where there is none. */
 function readFileOrNone(file: string): string {
-  return statSync(file, { throwIfNoEntry: false })?.isFile() ? readOrNone(file) : "";
+  try {
+    return readRegularText(file);
+  } catch {
+    return "";
+  }
 }
 
 function readOrNone(file: string): string {

@@ -13,7 +13,7 @@ import { whileLocked } from "./locked-file.ts";
 import type { Message } from "./models.ts";
 import { claimRun, ownerIn } from "./run-owner.ts";
 import { pendingAsk, type RunState, type RunSummary, summaryOf } from "./run-summary.ts";
-import { isDue, isOver, outOf, RETENTION, type Retention } from "./runs-prune.ts";
+import { confirmedNow, isDue, isOver, outOf, RETENTION, type Retention } from "./runs-prune.ts";
 
 export { RUN_STATES, type RunState, type RunSummary } from "./run-summary.ts";
 export { RETENTION, type Retention } from "./runs-prune.ts";
@@ -41,7 +41,7 @@ export interface Runs {
   /** Calls a run off, also one that another process is at. Throws a SkillError when it has ended. */
   cancel(id: string): void;
   /** Removes what is older or more than is kept, and gives what that was. Contract: nothing that a process is at. */
-  prune(keep: Retention, options?: { isTrial?: boolean }): readonly RunSummary[];
+  prune(keep: Retention, options?: { isTrial?: boolean; isAutomatic?: boolean }): readonly RunSummary[];
 }
 
 const ID = /^[\w.-]{1,100}$/;
@@ -85,8 +85,9 @@ export function openRuns(skilletHome: string, keep: Retention = RETENTION): Runs
       throw error;
     }
   };
-  const prune: Runs["prune"] = (most, { isTrial = false } = {}) => {
-    const old = outOf(summaries(idsIn(folder)), most);
+  const prune: Runs["prune"] = (most, { isTrial = false, isAutomatic = false } = {}) => {
+    const all = summaries(idsIn(folder));
+    const old = isAutomatic ? outOf(all, most, confirmedNow(all)) : outOf(all, most);
     const remove = ({ id }: RunSummary) =>
       whileLocked(ownerOf(id), () => {
         if (ownerIn(ownerOf(id))) return false;
@@ -107,7 +108,7 @@ export function openRuns(skilletHome: string, keep: Retention = RETENTION): Runs
       makeFolder(folder);
       if (isDue(folder)) {
         try {
-          prune(keep);
+          prune(keep, { isAutomatic: true });
         } catch {} // It is no reason not to begin another.
       }
       const at = new Date().toISOString();

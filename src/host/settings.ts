@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { defined } from "../shared/defined.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { expandPath, type Surroundings } from "../source/locations.ts";
 import { CAPABILITY_DEFAULTS, type CapabilitySettings, type ProviderSettings } from "./capability-settings.ts";
-import { type Entry, readConfig } from "./config-file.ts";
+import { type Config, type Entry, type Owner, readConfig } from "./config-file.ts";
 import { RULES } from "./key-types.ts";
 import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
@@ -92,6 +93,7 @@ export interface McpSettings {
 export interface DisclosureSettings {
   maxSkills?: number;
   budget?: number;
+  listingBudget?: number;
   asks?: readonly string[];
   shortlist?: boolean;
 }
@@ -117,9 +119,9 @@ export const NO_SETTINGS: Settings = {
 export interface LoadedSettings {
   settings: Settings;
   diagnostics: readonly Diagnostic[];
-  /** The files that were looked for, user's first. */
-  files: readonly { path: string; exists: boolean }[];
-  /** True when a file could not be read, so that defaults stand in its place. */
+  /** The files that were looked for, user's first. `fingerprint`: of the applied content, if the files are followed. */
+  files: readonly { path: string; exists: boolean; fingerprint?: string }[];
+  /** True when a file could not be read: defaults are used in its place, or its previous content if the files are followed. */
   isBroken: boolean;
   /** What counts, and where it is written. */
   entries: readonly Entry[];
@@ -129,22 +131,58 @@ export interface LoadedSettings {
 
 /** Reads the user's configuration, then the few keys that a workspace may set. Never throws: what is wrong is a diagnostic. */
 export async function loadSettings(around: Surroundings): Promise<LoadedSettings> {
-  const user = await readConfig(userConfig(around), "user");
-  const workspacePath = join(around.workspace, ".skillet", "config.toml");
-  const files = workspacePath === user.path ? [user] : [user, await readConfig(workspacePath, "workspace")];
-  const { entries, overruled } = merge(user.entries, files[1]?.entries ?? []);
+  const files: Config[] = [];
+  for (const { path, owner } of configFiles(around)) files.push(await readConfig(path, owner));
+  return settingsIn(files, around);
+}
+
+/** The configuration files, the user's first. */
+export function configFiles(around: Surroundings): readonly { path: string; owner: Owner }[] {
+  const user = { path: userConfig(around), owner: "user" } as const;
+  const workspace = { path: join(around.workspace, ".skillet", "config.toml"), owner: "workspace" } as const;
+  return workspace.path === user.path ? [user] : [user, workspace];
+}
+
+/** Merges configuration files into settings. Contract: `files` are those of `configFiles`, in their order. */
+export function settingsIn(files: readonly Config[], around: Surroundings): LoadedSettings {
+  const { entries, overruled } = merge(files[0]?.entries ?? [], files[1]?.entries ?? []);
   const settings = settingsFrom(entries, around);
   return {
     settings,
     diagnostics: [
       ...files.flatMap(({ path, findings }) => diagnose(findings, path)),
-      ...missingSources(settings.sources, user.path),
+      ...missingSources(settings.sources, userConfig(around)),
     ],
-    files: files.map(({ path, exists }) => ({ path, exists })),
-    isBroken: files.some(({ findings }) => findings.some(({ code }) => code === "config-syntax")),
+    files: files.map(({ path, exists, fingerprint }) => ({ path, exists, ...defined({ fingerprint }) })),
+    isBroken: files.some(isBroken),
     entries,
     overruled,
   };
+}
+
+/** Whether a file could not be read as TOML. */
+export function isBroken({ findings }: Config): boolean {
+  return findings.some(({ code }) => code === "config-syntax");
+}
+
+/** Returns settings whose properties are read from `now()` at each access. */
+export function changingSettings(now: () => Settings): Settings {
+  const settings = viewOf(now, Object.keys(NO_SETTINGS) as (keyof Settings)[]);
+  REVISIONS.set(settings, now);
+  return settings;
+}
+
+/** Returns an object that identifies the current values of the settings: the key for caches of derived data. */
+export function revisionOf(settings: Settings): Settings {
+  return REVISIONS.get(settings)?.() ?? settings;
+}
+
+const REVISIONS = new WeakMap<Settings, () => Settings>();
+
+/** Returns an object with these properties of another one, read from `now()` at each access. */
+export function viewOf<T extends object, K extends keyof T>(now: () => T, keys: readonly K[]): Pick<T, K> {
+  const properties = keys.map((key) => [key, { enumerable: true, get: () => now()[key] }] as const);
+  return Object.defineProperties({}, Object.fromEntries(properties)) as Pick<T, K>;
 }
 
 /** The user's own configuration file. */

@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, constants, fstatSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { SkillError } from "../shared/error.ts";
@@ -35,7 +35,7 @@ export function openStatisticsFile(file: string, waitMs: number): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    closeSync(openSync(file, "a", 0o600)); // SQLite itself would let everybody read it.
+    makeFile(file);
     database = new (sqlite().DatabaseSync)(file);
     database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA synchronous = NORMAL;`);
     if (versionOf(database) === 0) begin(database, waitMs);
@@ -46,6 +46,17 @@ export function openStatisticsFile(file: string, waitMs: number): DatabaseSync {
   } catch (error) {
     database?.close();
     throw unusable(file, error);
+  }
+}
+
+/** SQLite itself would let everybody read it, and read a device in its place for ever. */
+function makeFile(file: string): void {
+  const { O_RDWR, O_CREAT, O_NONBLOCK = 0 } = constants;
+  const fd = openSync(file, O_RDWR | O_CREAT | O_NONBLOCK, 0o600);
+  try {
+    if (!fstatSync(fd).isFile()) throw new Error("it is not a regular file");
+  } finally {
+    closeSync(fd);
   }
 }
 
@@ -104,11 +115,15 @@ function keepTrying(waitMs: number, work: () => void): void {
   }
 }
 
-/** A year is kept. Only when the oldest is a day over that, so that it is done once a day and not at every start. */
+/**
+ * A year is kept. Only when the oldest is a day over that, so that it is done once a day and not at every start. The clock counts up to the
+ * newest use that is recorded: one that jumps ahead for one command deletes nothing.
+ */
 function dropOld(database: DatabaseSync): void {
-  const oldest = database.prepare("SELECT min(at) AS at FROM uses").get()?.["at"];
-  if (typeof oldest !== "number" || oldest > Date.now() - KEPT_MS - DAY_MS) return;
-  database.prepare("DELETE FROM uses WHERE at < ?").run(Date.now() - KEPT_MS);
+  const { oldest, newest } = database.prepare("SELECT min(at) AS oldest, max(at) AS newest FROM uses").get() ?? {};
+  if (typeof oldest !== "number" || typeof newest !== "number") return;
+  const kept = Math.min(Date.now(), newest) - KEPT_MS;
+  if (oldest <= kept - DAY_MS) database.prepare("DELETE FROM uses WHERE at < ?").run(kept);
 }
 
 type Sqlite = typeof import("node:sqlite");

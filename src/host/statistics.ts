@@ -11,6 +11,8 @@ export interface Statistics {
   take(event: SkillEvent): void;
   /** The skills that were used or loaded, the last one first; at most so many. Empty when nothing is known. */
   recent(most: number): readonly string[];
+  /** The skills that were used or loaded most often, at most so many; those used alike by name. Empty when nothing is known. */
+  mostUsed?(most: number): readonly string[];
   /** Takes note that a run which waited ended so after all. Contract: never throws. */
   settle(run: string, stop: Stop): void;
   /** One row a skill, by name; with `since`, only what happened from then on. Throws a SkillError when it cannot be read. */
@@ -104,6 +106,19 @@ export function openStatistics(skilletHome: string): Statistics {
       if (performance.now() < restUntil) return [];
       try {
         return read([], ({ last }) => firstOf(last, most));
+      } catch {
+        return [];
+      }
+    },
+    mostUsed(most) {
+      if (performance.now() < restUntil) return [];
+      try {
+        return read([], ({ database }) =>
+          database
+            .prepare(MOST_USED)
+            .all(most)
+            .map((row) => String(row["skill"])),
+        );
       } catch {
         return [];
       }
@@ -205,6 +220,7 @@ const INSERT = `
 /** How far back what is recent is looked for. */
 const MOST_LOOKED_AT = 2000;
 const LAST = `SELECT skill FROM uses WHERE kind <> 'refused' ORDER BY at DESC, id DESC LIMIT ${MOST_LOOKED_AT}`;
+const MOST_USED = `SELECT skill FROM (${LAST}) GROUP BY skill ORDER BY count(*) DESC, skill LIMIT ?`;
 
 function firstOf(last: StatementSync, most: number): string[] {
   const names = new Set<string>();

@@ -78,7 +78,15 @@ export function openTrust(
     changesOf(skill, copy) {
       const drift = locks.changesOf(skill, copy);
       if (drift && (drift.length > 0 || isAgreed(skill, locks.stateOf(skill).is))) return [...drift];
-      return needsWord(skill) ? compare(entryOf(skill)?.files ?? {}, marksOf(skill, copy)) : [];
+      if (!needsWord(skill)) return [];
+      const entry = entryOf(skill);
+      const changes = compare(entry?.files ?? {}, marksOf(skill, copy));
+      // An older record lacks files that count by now. They are as they were if all of the skill is, byte for byte.
+      return withOneOwnFile(
+        entry?.digest === copy.digest
+          ? changes.filter(({ path, what }) => path === OWN_FILE || what !== "added")
+          : changes,
+      );
     },
     list: () => Object.entries(ledger.entries()).sort(([a], [b]) => byText(a, b)),
     problem: () => {
@@ -123,9 +131,13 @@ function isTrustedSkill(entry: unknown): entry is TrustedSkill {
   return ["name", "digest", "at"].every((key) => typeof entry[key] === "string");
 }
 
+const OWN_FILE = "SKILL.md";
+/** Its bytes, where code can read them: its mark by itself is of what it asks for. No file can have this path. */
+const WHOLE_OWN_FILE = "SKILL.md/";
+
 /**
- * What of a skill is or steers code: every file but prose, what its manifest asks for, and its instructions, which sub-agents follow with
- * all that it was given.
+ * What of a skill is or steers code: what its manifest asks for, its instructions, which sub-agents follow with all that it was given, and
+ * its files: every one where there is code that could read or load it, else every one but prose.
  */
 function marksOf(skill: Skill, { files }: SkillCopy): Record<string, string> {
   const { manifest } = skill;
@@ -144,11 +156,33 @@ function marksOf(skill: Skill, { files }: SkillCopy): Record<string, string> {
   });
   const { hash } = process.getBuiltinModule("node:crypto"); // Loading it costs a start, and most need no digest.
   const marks: Record<string, string> = Object.create(null); // A file may be called `__proto__`.
+  const isCovered = coverage(skill, files);
   for (const [path, file] of files) {
-    if (isCode(skill, path, file)) marks[path] = `${file.executable ? "x" : "-"}${hash("sha256", file.bytes)}`;
+    if (isCovered(path, file)) marks[path] = `${file.executable ? "x" : "-"}${hash("sha256", file.bytes)}`;
   }
-  marks["SKILL.md"] = hash("sha256", asked);
+  marks[OWN_FILE] = hash("sha256", asked);
+  const own = files.get(OWN_FILE);
+  if (own && hasCode(skill, files)) marks[WHOLE_OWN_FILE] = hash("sha256", own.bytes);
   return marks;
+}
+
+/**
+ * Returns whether a file counts for trust, by what it can do: code loads a file by any name (`require("./notes.md")`), so that with
+ * toolsets or scripts all do.
+ */
+export function coverage(
+  skill: Skill,
+  files: ReadonlyMap<string, CopiedFile>,
+): (path: string, file: CopiedFile) => boolean {
+  return hasCode(skill, files) ? (path) => path !== OWN_FILE : (path, file) => isCode(skill, path, file);
+}
+
+function hasCode({ manifest: { toolsets, scripts } }: Skill, files: ReadonlyMap<string, CopiedFile>): boolean {
+  return (
+    toolsets.length > 0 ||
+    scripts.length > 0 ||
+    [...files].some(([path, { bytes, executable }]) => executable || path.startsWith("scripts/") || isScript(bytes))
+  );
 }
 
 /** Every file but prose. What can be run is none, whatever it is called. */
@@ -160,6 +194,14 @@ export function isCode({ manifest }: Skill, path: string, { bytes, executable }:
 /** What its first line makes one can be declared as a script, whatever it is called. */
 function isScript(bytes: Uint8Array): boolean {
   return /^(?:\xef\xbb\xbf)?#!/.test(String.fromCharCode(...bytes.subarray(0, 5)));
+}
+
+/** The skill's own file has two marks, and is one file. */
+function withOneOwnFile(changes: readonly Change[]): Change[] {
+  const others = changes.filter(({ path }) => path !== OWN_FILE && path !== WHOLE_OWN_FILE);
+  const own = changes.find(({ path }) => path === OWN_FILE);
+  if (others.length === changes.length) return others;
+  return [...others, own ?? ({ path: OWN_FILE, what: "changed" } as const)].sort((a, b) => byText(a.path, b.path));
 }
 
 function compare(before: Readonly<Record<string, string>>, now: Readonly<Record<string, string>>): Change[] {

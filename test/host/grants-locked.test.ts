@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { printLock } from "../../src/host/lock/format.ts";
 import { denials } from "../../src/policy/policy.ts";
-import { claimSecrets } from "../../src/policy/secrets.ts";
+import { requireSecrets } from "../../src/policy/secrets.ts";
 import { change, digestAt } from "../../src/supply/put.ts";
 import { putOf } from "../supply/changing.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
@@ -27,13 +27,14 @@ function remove(scene: Scene): void {
   change({ place: { folder: dirOf(scene), isProject: false, shown: "" }, remove: { x }, skilletHome: scene.home });
 }
 
-/** `x` was added from `A`, and has used its values. */
+/** `x` was added from `A`, and was given its values. */
 async function used(): Promise<Scene> {
   const scene = await discoverIn({ ...KEY, "home/readme": "" });
   add(scene, "https://example.com/a.git", "skills/x");
   const first = await scene.again();
+  first.grants.grant(first.skill("x"));
   expect(codes(first)).toEqual([]);
-  claimSecrets(first.skill("x"), first);
+  requireSecrets(first.skill("x"), first);
   return first;
 }
 
@@ -52,7 +53,7 @@ describe("[Q-03] values of a skill that was added", () => {
       add(scene, source, path);
       const other = await scene.again();
       expect(codes(other)).toEqual(["secret-other-source"]);
-      expect(() => claimSecrets(other.skill("x"), other)).toThrow(
+      expect(() => requireSecrets(other.skill("x"), other)).toThrow(
         expect.objectContaining({ code: "secret-other-source" }),
       );
       const [denial] = denials(other.skill("x"), other, "use");
@@ -62,7 +63,7 @@ describe("[Q-03] values of a skill that was added", () => {
       add(other, "https://example.com/a.git", "skills/x");
       const back = await other.again();
       expect(codes(back)).toEqual([]);
-      claimSecrets(back.skill("x"), back);
+      requireSecrets(back.skill("x"), back);
     },
   );
 
@@ -108,7 +109,8 @@ describe("[Q-03] values of a skill that was added", () => {
     });
     add(scene, "/a");
     const first = await scene.again();
-    claimSecrets(first.skill("x"), first);
+    first.grants.grant(first.skill("x"));
+    requireSecrets(first.skill("x"), first);
     add(scene, "/b");
     const other = await scene.again();
     expect(codes(other)).toContain("secret-other-source");

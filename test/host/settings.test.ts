@@ -6,6 +6,7 @@ import { NO_SETTINGS } from "../../src/host/settings.ts";
 import { denials } from "../../src/policy/policy.ts";
 import type { Skill } from "../../src/skill/skill.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { expectLinearSteps } from "../support/steps.ts";
 
 async function settingsOf(files: Record<string, string>) {
   const root = temporaryFolder(files);
@@ -315,13 +316,24 @@ describe("a workspace's configuration", () => {
   it("[Q-26] cannot hold anybody up with more keys than can be said", async () => {
     const keys = Array.from({ length: 40_000 }, (_, index) => `enabld${index} = true\n`).join("");
     const skills = Array.from({ length: 10_000 }, (_, index) => `[skills.s${index}]\nenabled = true\n`).join("");
-    const start = performance.now();
     const { diagnostics, settings, found } = await settingsOf(workspace(`[skills.a]\n${keys}${skills}`));
     expect(undeclaredSettings(found)).toHaveLength(100);
-    expect(performance.now() - start).toBeLessThan(3000);
     expect(diagnostics).toHaveLength(101);
     expect(diagnostics.at(-1)?.message).toBe("holds 39,900 more keys that are not known");
     expect(settings.skills.size, "what may be set counts all the same").toBe(10_000);
+    const roots = [2500, 5000, 10_000].map((length) => {
+      const lines = (lineOf: (index: number) => string) => Array.from({ length }, (_, index) => lineOf(index)).join("");
+      const text = `${lines((index) => `enabld${index} = true\n`)}${lines((index) => `[skills.s${index}]\nenabled = true\n`)}`;
+      return temporaryFolder(workspace(`[skills.a]\n${text}`));
+    });
+    await expectLinearSteps(
+      ["src/host/discover.ts"],
+      async ({ discover, undeclaredSettings }: typeof import("../../src/host/discover.ts"), root: string) => {
+        const env = { HOME: `${root}/home`, SKILLS_DIR: `${root}/shipped` };
+        undeclaredSettings(await discover({ workspace: `${root}/project`, env, index: false }));
+      },
+      [["keys", roots]],
+    );
   });
 
   it("[Q-26] names a misspelt key that it might set, rather than refusing it", async () => {

@@ -1,15 +1,21 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openCatalog } from "../../src/catalog/catalog.ts";
 import { type CatalogChange, watchCatalog } from "../../src/host/watch.ts";
 import { directorySource } from "../../src/source/directory.ts";
+import type { Source } from "../../src/source/source.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { waitFor } from "../support/wait-for.ts";
 
-async function watched(paths: readonly string[], onChange: (change: CatalogChange) => void = () => {}) {
+async function watched(
+  paths: readonly string[],
+  onChange: (change: CatalogChange) => void = () => {},
+  wrap = (source: Source): Source => source,
+) {
   const changes: CatalogChange[] = [];
   const errors: unknown[] = [];
-  const catalog = await openCatalog(paths.map((path) => directorySource({ path, name: path, scope: "user" })));
+  const catalog = await openCatalog(paths.map((path) => wrap(directorySource({ path, name: path, scope: "user" }))));
   const watcher = await watchCatalog(
     catalog,
     (change) => {
@@ -19,13 +25,8 @@ async function watched(paths: readonly string[], onChange: (change: CatalogChang
     { onError: (error) => errors.push(error) },
   );
   onTestFinished(() => watcher.close());
-  const until = async (isThere: () => boolean) => {
-    for (const start = Date.now(); !isThere(); await new Promise((resolve) => setTimeout(resolve, 20))) {
-      if (Date.now() - start > 5000) throw new Error(`never seen; changes: ${changes.length}`);
-    }
-  };
   const names = () => changes.flatMap(({ added, changed }) => [...added, ...changed]).map(({ name }) => name);
-  return { changes, errors, until, names };
+  return { changes, errors, names };
 }
 
 describe("watchCatalog", () => {
@@ -38,7 +39,7 @@ describe("watchCatalog", () => {
     const watcher = await watched(names.map((name) => join(root, name)));
     for (const name of names) {
       writeFiles(join(root, name), { [`in-${name.length}/SKILL.md`]: skillText(`in-${name.length}`) });
-      await watcher.until(() => watcher.names().includes(`in-${name.length}`));
+      await waitFor(() => watcher.names().includes(`in-${name.length}`));
     }
   });
 
@@ -48,9 +49,7 @@ describe("watchCatalog", () => {
     const busy = setInterval(() => writeFileSync(join(root, "s/a/log.txt"), String(Math.random())), 30);
     onTestFinished(() => clearInterval(busy));
     writeFiles(root, { "s/b/SKILL.md": skillText("b") });
-    const start = Date.now();
-    await watcher.until(() => watcher.names().includes("b"));
-    expect(Date.now() - start).toBeLessThan(1500);
+    await waitFor(() => watcher.names().includes("b"));
   });
 
   it("goes on when the listener throws, and hands the error over", async () => {
@@ -59,20 +58,30 @@ describe("watchCatalog", () => {
       throw new Error("listener");
     });
     writeFiles(root, { "s/b/SKILL.md": skillText("b") });
-    await watcher.until(() => watcher.errors.length === 1);
+    await waitFor(() => watcher.errors.length === 1);
     writeFiles(root, { "s/c/SKILL.md": skillText("c") });
-    await watcher.until(() => watcher.names().includes("c"));
+    await waitFor(() => watcher.names().includes("c"));
   });
 
   it("counts a file beside SKILL.md as a change of the skill, and a missing closing line as being written", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a"), "s/a/notes.md": "one" });
-    const watcher = await watched([join(root, "s")]);
+    const file = join(root, "s/a/SKILL.md");
+    const half = "---\nname: a\n";
+    // Whoever writes the file goes on right after it was read for the first time.
+    const wrap = (source: Source): Source => ({
+      ...source,
+      async load() {
+        const loaded = await source.load();
+        if (readFileSync(file, "utf8") === half) writeFileSync(file, skillText("a", { description: "Whole again." }));
+        return loaded;
+      },
+    });
+    const watcher = await watched([join(root, "s")], () => {}, wrap);
     writeFileSync(join(root, "s/a/notes.md"), "two");
-    await watcher.until(() => watcher.names().includes("a"));
+    await waitFor(() => watcher.names().includes("a"));
     const before = watcher.changes.length;
-    writeFileSync(join(root, "s/a/SKILL.md"), "---\nname: a\n");
-    setTimeout(() => writeFileSync(join(root, "s/a/SKILL.md"), skillText("a", { description: "Whole again." })), 150);
-    await watcher.until(() => watcher.changes.some(({ catalog }) => catalog.find("a")?.description === "Whole again."));
+    writeFileSync(file, half);
+    await waitFor(() => watcher.changes.some(({ catalog }) => catalog.find("a")?.description === "Whole again."));
     expect(watcher.changes.slice(before).flatMap(({ removed }) => removed)).toEqual([]);
   });
 });

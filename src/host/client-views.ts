@@ -1,0 +1,55 @@
+import { dirname } from "node:path";
+import { byText } from "../shared/text.ts";
+import type { Skill } from "../skill/skill.ts";
+import { CLIENT_IDS, type ClientId, clientRow, readersOf } from "../source/client-folders.ts";
+import type { Location } from "../source/locations.ts";
+import type { Discovered } from "./discover.ts";
+
+/** A skill as a client finds it. */
+export interface ClientSkill {
+  name: string;
+  /** The folder of skills that it is in, as `list` names it. */
+  source: string;
+  /** True for a copy that skillet put there. */
+  isCopy: boolean;
+}
+
+/** The skills that one client finds by itself, in its own folders and in those that it shares. */
+export interface ClientView {
+  id: ClientId;
+  title: string;
+  skills: readonly ClientSkill[];
+}
+
+/** Returns for each client of the table which skills it finds when it starts in this workspace. Skills of other packages are not among them. */
+export function clientViews({ catalog, locations, installs }: Discovered): ClientView[] {
+  const views = new Map(CLIENT_IDS.map((id) => [id, new Map<string, ClientSkill>()]));
+  const add = ({ client, scope, name: source }: Location, name: string, isCopy: boolean) => {
+    if (!client) return;
+    for (const id of readersOf(client, scope === "user" ? "user" : "project"))
+      views.get(id)?.set(`${source}\n${name}`, { name, source, isCopy });
+  };
+  const places = new Map<string, Location>();
+  for (const location of locations) {
+    if (location.client && location.sameAs === undefined && location.belongsTo === undefined)
+      places.set(location.name, location);
+  }
+  for (const { name, origin } of copiesIn(catalog)) {
+    const location = places.get(origin.source);
+    if (location) add(location, name, false);
+  }
+  const byPath = new Map([...places.values()].map((location) => [location.path, location]));
+  for (const [folder, { skill }] of Object.entries(installs.entries())) {
+    const location = byPath.get(dirname(folder));
+    if (location) add(location, skill, true);
+  }
+  return CLIENT_IDS.map((id) => ({
+    id,
+    title: clientRow(id).title,
+    skills: [...(views.get(id)?.values() ?? [])].sort((a, b) => byText(a.name, b.name) || byText(a.source, b.source)),
+  }));
+}
+
+function copiesIn({ skills, shadowed }: Discovered["catalog"]): Skill[] {
+  return [...skills, ...shadowed];
+}
