@@ -27,7 +27,7 @@ export type Policy = (skill: Skill, host: Host) => Denial | Denial[] | undefined
 export type Purpose = "load" | "run" | "use";
 
 /** Switched off in the configuration, or bundled and off until switched on. */
-export const isEnabled: Policy = (skill, host) => {
+export function isEnabled(skill: Skill, host: Pick<Host, "settings">): Denial | undefined {
   const enabled = host.settings.skills.get(skill.name)?.enabled;
   if (enabled || (enabled === undefined && !isOffAtFirst(skill))) return undefined;
   return {
@@ -36,7 +36,7 @@ export const isEnabled: Policy = (skill, host) => {
     message: `Skill '${skill.name}' is disabled${enabled === false ? " in the configuration" : " until it is switched on"}`,
     fix: `switch it on${needsMore(skill) ? ", then try again for what else it needs" : ""}: skillet enable ${quoted(skill.name)}`,
   };
-};
+}
 
 /** Whether a skill comes switched off: nobody has missed it who has not switched it on. */
 export function isOffAtFirst(skill: Skill): boolean {

@@ -17,7 +17,7 @@ export interface JudgedCall {
 /** A piece of input. */
 export interface Leaf {
   text: string;
-  /** Names of fields are mostly the tool's own: only a long one says something. */
+  /** The name of a field, which is mostly the tool's own: only an address in it, or a long one, counts. */
   isKey: boolean;
 }
 
@@ -58,7 +58,10 @@ const RULES: readonly Rule[] = [
   ({ tool, input, inside }) => {
     if (isOurs(tool.name)) return NOTHING;
     const { leaves, isCut } = leavesOf(input, tool.inputSchema);
-    return { leaves: leaves.filter(({ text, isKey }) => !isKey && isOutside(text, inside)), isCut };
+    return {
+      leaves: leaves.filter(({ text }) => isOutside(text, inside)).map(({ text }) => ({ text, isKey: false })),
+      isCut,
+    };
   },
 ];
 
@@ -89,7 +92,16 @@ export function leavesOf(value: unknown, schema?: unknown): Leaves {
 }
 
 function* walk(value: unknown, schema: unknown, depth: number): Generator<Leaf | "too deep"> {
-  const { enum: choices, properties, items } = Object(schema) as Record<string, unknown>;
+  const {
+    enum: choices,
+    properties,
+    items,
+    additionalProperties: others,
+    patternProperties: patterns,
+    propertyNames: names,
+  } = Object(schema) as Record<string, unknown>;
+  // Where the schema describes a map, its keys are the caller's values: `{ "ada@example.com": "owner" }`.
+  const hasFreeKeys = [others, patterns, names].some(isData);
   if (Array.isArray(choices) && choices.includes(value)) return;
   if (typeof value === "string" || typeof value === "number") yield { text: String(value), isKey: false };
   if (value === null || typeof value !== "object") return;
@@ -98,8 +110,8 @@ function* walk(value: unknown, schema: unknown, depth: number): Generator<Leaf |
   else {
     for (const [key, item] of Object.entries(value)) {
       const known = isData(properties) && Object.hasOwn(properties, key) ? properties[key] : undefined;
-      if (known === undefined) yield { text: key, isKey: true };
-      yield* walk(item, known, depth + 1);
+      if (known === undefined) yield { text: key, isKey: !hasFreeKeys };
+      yield* walk(item, known ?? others, depth + 1);
     }
   }
 }

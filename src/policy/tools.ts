@@ -1,5 +1,7 @@
 import { BUILT_IN_TOOLS } from "../host/built-in-tools.ts";
 import type { Host } from "../host/host.ts";
+import type { Notice } from "../host/sandbox.ts";
+import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
 import { dottedToolName } from "../skill/tool-alias.ts";
 import { ourToolName } from "../skill/tool-names.ts";
@@ -32,6 +34,17 @@ export function hasTool(entry: string, host: Host, skill: Skill): boolean {
 /** Whether the user took this tool away from everybody. */
 export function isDisabled(name: string, { settings }: Pick<Host, "settings">): boolean {
   return settings.tools.disabled.some((entry) => ourToolName(entry) === name);
+}
+
+/** Returns a notice if the configuration disables this tool or its server. */
+export function toolRevocation(name: string, host: Pick<Host, "settings">): Notice | undefined {
+  const server = host.settings.mcp.get(name.slice(0, Math.max(0, name.indexOf("."))));
+  if (!isDisabled(name, host) && server?.enabled !== false) return undefined;
+  return {
+    code: "tool-blocked",
+    message: `Tool '${inLine(name, 128)}' is disabled in the configuration`,
+    fix: "do without it",
+  };
 }
 
 function isBuiltIn(name: string, host: Host, skill: Skill): boolean {

@@ -2,7 +2,7 @@ import { isOurs, type JudgedCall, type Leaves, leavesOf, originOf, skillsNamed }
 import type { ToolResult } from "../skill/tool.ts";
 import { unlabelled } from "./printed.ts";
 import { RUN, Runs } from "./taint-runs.ts";
-import { addressesIn, namesIn, readings, stands } from "./taint-text.ts";
+import { addressesIn, type LetterText, letterForms, namesIn, readings, stands, standsInLetters } from "./taint-text.ts";
 
 export interface TaintOptions {
   /** What the user said, and what is to be followed: who copies from it follows nobody else. */
@@ -24,6 +24,7 @@ interface Text extends Origin {
   raw: string;
   /** As it is compared, made when something is. */
   forms?: readonly string[];
+  letters?: readonly LetterText[];
 }
 
 /** In characters. Beyond it the oldest goes, and what was in it is not known any more. */
@@ -33,12 +34,14 @@ const MOST_ORIGINS = 5;
 const MOST_PIECES = 500;
 /** Shorter ones stand in any text. */
 const SHORTEST = 3;
+/** Without anything between them fewer letters could be those of other words. */
+const SHORTEST_LETTERS = 6;
 const FORGOTTEN = "earlier output, of which too much was read to keep it";
 const UNSEEN = "more values than are looked at";
 
 /**
- * What a run has read that others wrote. What is given to a call derives from it by its text: as a whole between other words, as an
- * address in it, or with any run of 20 characters; but for what the user said too.
+ * Untrusted text that a run has read. The input of a call derives from it by its text: as a whole between other words, as an address in it
+ * (also by its letters and digits alone), or with any run of 20 characters; but for what the user said too.
  */
 export class Taint {
   readonly #above: Taint | undefined;
@@ -78,23 +81,32 @@ export class Taint {
   originsOfLeaves({ leaves, isCut }: Leaves): string[] {
     if ((leaves.length === 0 && !isCut) || !this.#hasAny()) return [];
     const trusted = [...this.#vouching()];
+    const isNew = (piece: string) =>
+      !trusted.some((text) => (piece.length < RUN ? stands(text, piece, "strictly") : text.includes(piece)));
     const values = leaves.filter(({ isKey }) => !isKey).flatMap(({ text }) => readings(text));
-    const pieces = [...new Set(values.flatMap((value) => [value, ...addressesIn(value)]))].filter(
-      ({ length }) => length >= SHORTEST && length < RUN,
+    // The name of a field is the tool's own, but an address is data wherever it is.
+    const keys = leaves.filter(({ isKey }) => isKey).flatMap(({ text }) => readings(text).flatMap(addressesIn));
+    const addresses = values.flatMap(addressesIn);
+    const pieces = [...new Set([...values.filter(({ length }) => length < RUN), ...addresses, ...keys])].filter(
+      ({ length }) => length >= SHORTEST,
     );
-    const short = pieces
-      .slice(0, MOST_PIECES)
-      .filter((piece) => !trusted.some((text) => stands(text, piece, "strictly")));
+    const looked = pieces.slice(0, MOST_PIECES).filter(isNew);
+    const short = looked.filter(({ length }) => length < RUN);
+    const letters = [...new Set(looked.flatMap((piece) => letterForms(piece).map((form) => form.letters)))].filter(
+      ({ length }) => length >= SHORTEST_LETTERS,
+    );
     const runs = new Runs(leaves.flatMap(({ text }) => readings(text)));
     for (const text of trusted) runs.exclude(text);
     const labels = new Set<string>(isCut || pieces.length > MOST_PIECES ? [UNSEEN] : []);
-    if (this.#isForgetful() && (short.length > 0 || !runs.isEmpty)) labels.add(FORGOTTEN);
+    if (this.#isForgetful() && (looked.length > 0 || !runs.isEmpty)) labels.add(FORGOTTEN);
     for (const text of this.#all()) {
       if (labels.size >= MOST_ORIGINS) break;
       if (labels.has(text.label)) continue;
       text.forms ??= readings(text.raw);
-      if (text.forms.some((form) => short.some((piece) => stands(form, piece)) || runs.isIn(form)))
-        labels.add(text.label);
+      const isCopied =
+        text.forms.some((form) => short.some((piece) => stands(form, piece)) || runs.isIn(form)) ||
+        (letters.length > 0 && hasLetters(text, letters));
+      if (isCopied) labels.add(text.label);
     }
     return [...labels];
   }
@@ -120,6 +132,12 @@ export class Taint {
       yield* forms;
     }
   }
+}
+
+/** Whether an address, path or name is in a text once marks, blanks and escapes are removed from both. */
+function hasLetters(text: Text, pieces: readonly string[]): boolean {
+  text.letters ??= letterForms(text.raw);
+  return text.letters.some((form) => pieces.some((piece) => standsInLetters(form, piece)));
 }
 
 /** Takes in what came of a call. A skill that was chosen freely may be chosen again, also when its answer names it. */

@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { discover } from "../../src/host/discover.ts";
 import { openGrants } from "../../src/host/grants.ts";
 import { denials } from "../../src/policy/policy.ts";
-import { claimSecrets } from "../../src/policy/secrets.ts";
+import { requireSecrets } from "../../src/policy/secrets.ts";
+import { directorySource } from "../../src/source/directory.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { sketch } from "../support/skills.ts";
@@ -15,11 +16,11 @@ const places = { "home/.skillet/skills/research/SKILL.md": research };
 const codes = (...args: Parameters<typeof denials>) => denials(...args).map(({ code }) => code);
 
 describe("values of a skill", () => {
-  it("[Q-03] go to the copy that uses them first, and not to another of its name", async () => {
+  it("[Q-03] stay with the copy that they were given to, and go to no other of its name", async () => {
     const scene = await discoverIn({ ...config, ...places });
     const { root } = scene;
     expect(codes(scene.skill("research"), scene, "use")).toEqual([]);
-    claimSecrets(scene.skill("research"), scene);
+    requireSecrets(scene.skill("research"), scene);
     const file = join(root, "home/.skillet/grants.json");
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(readFileSync(file, "utf8")).not.toContain("sesame");
@@ -42,10 +43,10 @@ describe("values of a skill", () => {
       expect(denial?.message).not.toContain("sesame");
     }
     expect(codes(copy, later, "load"), "its text can be read").toEqual([]);
-    expect(() => claimSecrets(copy, later)).toThrow(expect.objectContaining({ code: "secret-other-source" }));
+    expect(() => requireSecrets(copy, later)).toThrow(expect.objectContaining({ code: "secret-other-source" }));
     later.grants.grant(copy);
     expect(codes(copy, later, "use")).toEqual([]);
-    expect(() => claimSecrets(copy, later)).not.toThrow();
+    expect(() => requireSecrets(copy, later)).not.toThrow();
     const first = later.skill("research@~/.skillet/skills");
     expect(codes(first, later, "use"), "it has them no longer").toEqual(["secret-other-source"]);
   });
@@ -56,7 +57,7 @@ describe("values of a skill", () => {
     scene.grants.grant(sketch("research"));
     expect(codes(scene.skill("plain"), scene, "use")).toEqual([]);
     expect(codes(scene.skill("research"), scene, "use")).toEqual(["missing-variable"]);
-    claimSecrets(scene.skill("research"), scene);
+    requireSecrets(scene.skill("research"), scene);
     expect(scene.grants.ownerOf("research"), "nothing was claimed").toMatchObject({ place: "" });
   });
 
@@ -66,23 +67,72 @@ describe("values of a skill", () => {
       "home/.skillet/config.toml": `[skills.plain]\nworkspace = "${access}"\n`,
       "home/.skillet/skills/plain/SKILL.md": plain,
     });
-    claimSecrets(scene.skill("plain"), scene);
+    requireSecrets(scene.skill("plain"), scene);
     writeFiles(scene.root, { "project/skills/plain/SKILL.md": plain });
     const later = await scene.again();
     const copy = later.skill("plain");
     expect(copy.origin.scope).toBe("workspace");
     later.trust.grant([{ skill: copy, copy: { digest: "sha256:x", files: new Map() } }]);
     expect(codes(copy, later, "use")).toEqual(["secret-other-source"]);
-    expect(() => claimSecrets(copy, later)).toThrow(expect.objectContaining({ code: "secret-other-source" }));
+    expect(() => requireSecrets(copy, later)).toThrow(expect.objectContaining({ code: "secret-other-source" }));
   });
 
   it("[Q-03] are not that a name sees no workspace", async () => {
-    const scene = await discoverIn({
-      "home/.skillet/config.toml": '[skills.plain]\nworkspace = "none"\n',
-      "home/.skillet/skills/plain/SKILL.md": skillText("plain"),
-    });
-    claimSecrets(scene.skill("plain"), scene);
+    const scene = await discoverIn(
+      {
+        "home/.skillet/config.toml": '[skills.plain]\nworkspace = "none"\n',
+        "home/.skillet/skills/plain/SKILL.md": skillText("plain"),
+      },
+      {},
+      { areGiven: false },
+    );
+    requireSecrets(scene.skill("plain"), scene);
     expect(scene.grants.ownerOf("plain")).toBeUndefined();
+  });
+
+  it.each([
+    ["a value", 'KEY = "sesame"', "KEY"],
+    ["a network", 'network = ["127.0.0.1:9"]', "what [skills.x] gives it"],
+    ["a workspace", 'workspace = "read"', "what [skills.x] gives it"],
+    ["commands", "dynamic_commands = true", "what [skills.x] gives it"],
+  ])("[Q-03] that were written by hand are given to no copy by its use: %s", async (_, line, said) => {
+    const scene = await discoverIn(
+      {
+        "home/.skillet/config.toml": `[skills.x]\n${line}\n`,
+        "home/.skillet/skills/x/SKILL.md": skillText("x", { more: "env: [KEY]\ncapabilities: [notes.read]\n" }),
+      },
+      {},
+      { areGiven: false },
+    );
+    const skill = scene.skill("x");
+    const denial = denials(skill, scene, "use").find(({ code }) => code === "secret-not-given");
+    expect(denial).toMatchObject({ kind: "setup", fix: "look at it, then run: skillet trust --secrets x" });
+    expect(denial?.message).toContain(`(${said}) was not given to a copy of it yet`);
+    expect(denial?.message).toContain("~/.skillet/skills/x");
+    expect(codes(skill, scene, "load"), "its text can be read").toEqual([]);
+    expect(() => requireSecrets(skill, scene)).toThrow(expect.objectContaining({ code: "secret-not-given" }));
+    expect(scene.grants.ownerOf("x")).toBeUndefined();
+    scene.grants.grant(skill);
+    expect(codes(skill, scene, "use")).not.toContain("secret-not-given");
+  });
+
+  it("[Q-03] need no record where a program gives them itself, or brings the skill", async () => {
+    const files = {
+      "home/.skillet/config.toml": '[skills.x]\nKEY = "sesame"\n',
+      "home/.skillet/skills/x/SKILL.md": skillText("x", { more: "env: [KEY]\n" }),
+    };
+    const { grants: _grants, ...scene } = await discoverIn(files, {}, { areGiven: false });
+    expect(codes(scene.skill("x"), scene, "use"), "without `grants` the program decides").toEqual([]);
+    const own = temporaryFolder({ "x/SKILL.md": files["home/.skillet/skills/x/SKILL.md"] });
+    const found = await discover({
+      workspace: scene.workspace,
+      env: scene.env,
+      sources: [directorySource({ path: own, name: "program", scope: "inline" })],
+      index: false,
+    });
+    expect(found.catalog.get("x").origin.scope).toBe("inline");
+    expect(codes(found.catalog.get("x"), found, "use")).toEqual([]);
+    expect(codes(found.catalog.get("x@user"), found, "use")).toEqual(["secret-not-given"]);
   });
 
   it("[Q-03] are given to nobody while what was written down cannot be read", async () => {
@@ -91,7 +141,7 @@ describe("values of a skill", () => {
       expect(denials(scene.skill("research"), scene, "use")).toMatchObject([
         { code: "grants-unreadable", kind: "setup", message: expect.stringContaining("grants.json cannot be read") },
       ]);
-      expect(() => claimSecrets(scene.skill("research"), scene)).toThrow(
+      expect(() => requireSecrets(scene.skill("research"), scene)).toThrow(
         expect.objectContaining({ code: "grants-unreadable" }),
       );
       expect(readFileSync(join(scene.root, "home/.skillet/grants.json"), "utf8"), "it is left as it is").toBe(broken);
@@ -130,7 +180,7 @@ describe("values of a skill", () => {
 
   it("[Q-03] of a link are those of the folder that it leads to, whatever the source is called", async () => {
     const scene = await discoverIn({ ...config, ...places });
-    claimSecrets(scene.skill("research"), scene);
+    requireSecrets(scene.skill("research"), scene);
     writeFileSync(
       join(scene.root, "home/.skillet/config.toml"),
       '[skills.research]\nKEY = "sesame"\n[sources.own]\npath = "skills"\n',
