@@ -33,6 +33,7 @@ export async function openConfigured(host: Host, settings: ModelSettings, place:
     seconds: settings.seconds ?? MODEL_DEFAULTS.seconds,
     retries: settings.retries ?? MODEL_DEFAULTS.retries,
     ...(settings.maxTokens === undefined ? {} : { maxTokens: settings.maxTokens }),
+    ...(settings.contextWindow === undefined ? {} : { contextWindow: settings.contextWindow }),
     takesEffort: row.takesEffort,
     address: shownAddress(url),
     ...(from === undefined ? {} : { addressFrom: from }),

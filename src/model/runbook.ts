@@ -103,11 +103,11 @@ function fitted(begin: string, text: string): string {
   return `${begin}${text[cut.length - 1] === " " ? cut : cut.replace(/(\S)\s+\S*…$/u, "$1…")}`;
 }
 
-/** Uses what the message names or a trigger asks for. Words alone are no reason to run something. */
+/** Uses what the message names or a trigger asks for. Words alone and triggers that are too common are no reason to run something. */
 function pick(content: string, message: string, has: (tool: string) => boolean): ModelReply {
   const { skills } = readList(content);
   const named = skills.find(({ name }) => asksByName(message, name));
-  const best = named ?? skills.find(({ why = "" }) => why !== "" && !why.startsWith("words:"));
+  const best = named ?? skills.find(({ why = "" }) => why !== "" && !/^(?:words:|weak )/.test(why));
   if (best && has("use_skill")) return use(best.name, withoutNaming(message, best.name), 1);
   if (nameIn(message) !== undefined && has("list_skills")) return call("list_skills", {}, 1);
   return answer(suggestion(skills));

@@ -11,6 +11,8 @@ export interface SdkOptions extends Asked {
   maxTokens?: number;
   /** Whether it can be told how hard to think; true when left out. */
   takesEffort?: boolean;
+  /** How many tokens it can read at once, where that is known. */
+  contextWindow?: number;
 }
 
 /** A model of the AI SDK. One `respond` is one request: the SDK is offered tools that it cannot call. */
@@ -18,6 +20,7 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
   return {
     name: options.name,
     takesEffort: options.takesEffort !== false,
+    ...(options.contextWindow === undefined ? {} : { contextWindow: options.contextWindow }),
     async respond(request) {
       // Loaded when a model is first asked: most of what a start costs would be this.
       const { streamText, wrapLanguageModel, jsonSchema } = await import("ai");

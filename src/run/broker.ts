@@ -1,7 +1,9 @@
 import type { Broker } from "../capability/broker.ts";
 import type { Effect } from "../host/approvals.ts";
 import type { Host } from "../host/host.ts";
+import type { Notice } from "../host/sandbox.ts";
 import { placeOf } from "../host/trust.ts";
+import { isEnabled } from "../policy/policy.ts";
 import type { Hiding } from "../shared/redact.ts";
 import type { Skill } from "../skill/skill.ts";
 import { emit } from "./loop-options.ts";
@@ -19,6 +21,8 @@ export interface BrokeredRun {
   until(): number;
   signal: AbortSignal;
   taint: Taint;
+  /** Why it may call nothing any more. Defaults to whether its own skill is disabled. */
+  revoked?(): Notice | undefined;
 }
 
 /** Who stands between a run and the capabilities that its skill declares. Nobody where it declares none. */
@@ -41,6 +45,7 @@ export async function brokerFor(given: BrokeredRun): Promise<Broker | undefined>
   };
   const broker = openBroker(capabilities, {
     ...{ run: given.id, skill, place: placeOf(skill), caller, signal, hide, until: given.until },
+    revoked: given.revoked ?? (() => isEnabled(skill, host)),
     step: (name, work) => port.step(name, work),
     done: (name) => port.done(name),
     agree: ask,

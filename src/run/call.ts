@@ -68,7 +68,9 @@ async function make(port: Port, options: LoopOptions, call: ToolCall, at: Place)
   const { run, budget, asked } = options;
   const { place } = at;
   const tool = [...options.tools(), ...(options.unlisted ?? [])].find(({ name }) => name === call.tool);
-  const refused = tool ? await refusalOf(port, options, tool, call, at) : untold(call.tool, options);
+  const refused = tool
+    ? await refusalOf(port, options, tool, call, at)
+    : (revokedCall(options, call) ?? untold(call.tool, options));
   const name = `tool:${place}`;
   if (!tool || refused) return port.step(name, async () => block(port, options, call, at.step, refused));
   const callOptions = optionsFor(port, options, tool, at);
@@ -171,6 +173,8 @@ async function refusalOf(
 ): Promise<ToolResult | undefined> {
   const { gates, agreed, signal } = options;
   const { input, problem } = call;
+  const revoked = revokedCall(options, call);
+  if (revoked) return revoked;
   if (problem !== undefined) return refusal("input-invalid", `Invalid input: ${inLine(problem, 300)}`);
   const blocked = blockOf(gates, tool.name, input);
   if (blocked) return refusal(blocked.code, inLine(`${blocked.message}: ${blocked.fix}`, 512));
@@ -188,6 +192,12 @@ async function refusalOf(
   if (approval.isApproved) return undefined;
   const said = approval.reason ? `. Why not: ${options.hiding.text(approval.reason)}` : "";
   return refusal("not-approved", inLine(`Tool '${tool.name}' was not approved: ${effect.reason}${said}`, 512));
+}
+
+/** Returns the refusal of a tool that was revoked since the run began. */
+function revokedCall({ revoked }: LoopOptions, { tool }: ToolCall): ToolResult | undefined {
+  const why = revoked?.(tool);
+  return why && refusal(why.code, inLine(`${why.message}: ${why.fix}`, 512));
 }
 
 /** A tool that was not offered: it is not for this skill, or there is none. */

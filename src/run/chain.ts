@@ -26,6 +26,8 @@ export interface Chain {
   model?: string;
   /** What its caller has read that others wrote: what it is told may come from there. */
   taint?: Taint;
+  /** Why none of these runs may call anything any more: the skill of one was disabled since. */
+  revoked?(): Notice | undefined;
 }
 
 /** Nobody's but the user's. */
@@ -37,6 +39,7 @@ interface Link {
   budget: Budget;
   asked: string | undefined;
   model: string;
+  revoked(): Notice | undefined;
 }
 
 export function chainTo(chain: Chain, to: Link): Chain {
@@ -48,6 +51,7 @@ export function chainTo(chain: Chain, to: Link): Chain {
     gates: chain.gates,
     budget,
     model: to.model,
+    revoked: to.revoked,
     ...defined({ asked: to.asked ?? chain.asked }),
   };
 }

@@ -1,12 +1,12 @@
 import { dynamicCommands } from "../catalog/content.ts";
 import type { Host } from "../host/host.ts";
 import { denials } from "../policy/policy.ts";
-import { claimSecrets } from "../policy/secrets.ts";
+import { requireSecrets } from "../policy/secrets.ts";
 import { SkillError } from "../shared/error.ts";
 import { openHiding } from "../shared/redact.ts";
 import { fillCommand } from "../skill/shell-values.ts";
-import type { Skill } from "../skill/skill.ts";
-import { copySkill, type SkillCopy } from "../source/digest.ts";
+import { type Skill, withBody } from "../skill/skill.ts";
+import { copySkill, type SkillCopy, withCopy } from "../source/digest.ts";
 import type { Enclosure } from "./enclosure.ts";
 import { allSecrets, ownSecrets } from "./secrets.ts";
 
@@ -46,12 +46,14 @@ export async function printedBy(enclosure: Enclosure | undefined, dynamic: Dynam
 }
 
 /** The same for instructions that are loaded: only where the skill's code may run, and without its values. */
-export async function printedForLoading(dynamic: Dynamic): Promise<string[] | undefined> {
-  const { skill, host } = dynamic;
+export async function printedForLoading(given: Dynamic): Promise<string[] | undefined> {
+  const { host } = given;
+  const skill = withBody(given.skill);
   if (denials(skill, host, "run").length > 0) return undefined;
   const copy = copySkill(skill);
   if ((host.trust?.changesOf(skill, copy) ?? []).length > 0) return undefined;
-  claimSecrets(skill, host);
+  requireSecrets(skill, host);
+  const dynamic = { ...given, skill: withCopy(skill, copy) };
   const enclosure = await enclosureFor(dynamic, copy);
   try {
     return await printedBy(enclosure, dynamic);

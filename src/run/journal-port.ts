@@ -81,6 +81,7 @@ class Driver {
       step: (name, work) => this.#step(prefix, name, work),
       done: (name) => this.#done(prefix + name),
       approval: (name, ask) => this.#approval(prefix + name, ask),
+      ask: (ask) => this.#waits.during(() => wordOn(this.#driven.host, ask)),
       waited: this.#waits.waited,
       emit: (event) => this.#emit(event),
       within: (name) => this.port(`${prefix}${name}/`),
@@ -134,14 +135,19 @@ class Driver {
     // A word is on what was shown. What is done by now needs none.
     const isDone = journal?.stepOf(name.replace(/approval:(?=[^/]*$)/, "tool:")) !== undefined;
     if (known && (isDone || isSame(known.effect, ask.effect))) return { effect: ask.effect, ...known };
-    const word = await this.#waits.during(() => wordOn(this.#driven.host, ask));
+    let isAsked = false;
+    const onAsked = () => {
+      if (!isAsked) ask.onAsked();
+      isAsked = true;
+    };
+    const word = await this.#waits.during(() => wordOn(this.#driven.host, { ...ask, onAsked }));
     if (word || !journal) {
       // What is said once nobody waits for it is no word.
       const isKept = !this.#isLeaving() && !ask.signal.aborted;
       if (word && journal && isKept) this.#kept(() => journal.answer(name, word, ask.effect));
       return { approval: word ?? NOBODY, effect: ask.effect };
     }
-    ask.onAsked();
+    onAsked();
     this.#kept(() => journal.ask(name, ask.effect));
     this.#halt = { effect: ask.effect };
     throw haltedError();

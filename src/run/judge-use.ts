@@ -1,4 +1,5 @@
-import { brokenSkill, type Catalog } from "../catalog/catalog.ts";
+import { brokenSkill, type Catalog, replacedCopy } from "../catalog/catalog.ts";
+import { CODES } from "../codes/findings.ts";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
 import type { ResolvedModel } from "../model/resolve.ts";
@@ -7,7 +8,7 @@ import { inLine } from "../shared/prompt.ts";
 import { openHiding, type Secrets } from "../shared/redact.ts";
 import { nearest } from "../shared/text.ts";
 import { isFor, type Skill, withBody } from "../skill/skill.ts";
-import { copySkill, type SkillCopy } from "../source/digest.ts";
+import { copySkill, type SkillCopy, withCopy } from "../source/digest.ts";
 import { chainDenial } from "./chain.ts";
 import { changed } from "./changed.ts";
 import { readUseInput } from "./input.ts";
@@ -66,7 +67,22 @@ export async function judgeUse(
   const changes = host.trust?.changesOf(skill, copy) ?? [];
   if (changes.length > 0) return refuse([changed(skill, changes)]);
   const { value: input, hasTakenContext = false } = read;
-  return { skill, copy, secrets, hidden, input, hasTakenContext, ...resolved };
+  const warnings = [...resolved.warnings, ...replacedNotice(skill, catalog), ...leftOutNotice(skill)];
+  // From here on only the copy is read: code of the run may put anything in the place of the skill's folder.
+  return { skill: withCopy(skill, copy), copy, secrets, hidden, input, hasTakenContext, ...resolved, warnings };
+}
+
+/** Warns that a nearer copy of the skill does not load. */
+function replacedNotice({ name }: Skill, catalog: Catalog): Notice[] {
+  const { code, file, message, fix = "" } = replacedCopy(catalog, name) ?? {};
+  return code === undefined ? [] : [{ code, message: `${file} ${message}`, fix }];
+}
+
+/** Warns that a file is no part of the copy that the run works with. */
+function leftOutNotice(skill: Skill): Notice[] {
+  const found = skill.files().findings.find(({ code }) => code === "hard-link-outside");
+  if (!found) return [];
+  return [{ code: found.code, message: `Skill '${skill.name}': ${found.message}`, fix: CODES[found.code].fix }];
 }
 
 /** Last, since whoever serves a capability has to be asked. */

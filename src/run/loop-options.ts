@@ -29,6 +29,8 @@ export interface LoopOptions {
   /** Tools that there are, and that are not for this one. */
   withheld: readonly string[];
   gates: readonly Gate[];
+  /** Returns why a tool may no longer be called, where the configuration has changed since the run began. */
+  revoked?(tool: string): Notice | undefined;
   /** The copy of the skill; none in a conversation. */
   owner?: ToolOwner | undefined;
   /** What else tools are called with. */

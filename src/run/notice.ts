@@ -20,7 +20,12 @@ export function asNotice(error: unknown): Notice {
 
 /** Without secrets. */
 export function hide(hiding: Hiding): (notice: Notice) => Notice {
-  return ({ code, message, fix }) => ({ code, message: hiding.text(message), fix: hiding.text(fix) });
+  return ({ code, message, fix, diff }) => ({
+    code,
+    message: hiding.text(message),
+    fix: hiding.text(fix),
+    ...(diff === undefined ? {} : { diff: hiding.text(diff) }),
+  });
 }
 
 const DEEPEST = 200;

@@ -7,10 +7,10 @@ import { scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { ourToolName } from "../skill/tool-names.ts";
 import { homeOf, sandboxOf } from "./enclosure.ts";
-import { endpointsIn } from "./endpoints.ts";
+import { endpointsIn, socketsIn } from "./endpoints.ts";
 import { asNotice } from "./notice.ts";
 import type { Check } from "./plan-use.ts";
-import { chooseAccess, openWorkspace } from "./workspace.ts";
+import { checkWorkspace, chooseAccess } from "./workspace.ts";
 
 /** What keeps the code of a run apart, and what it is let to: the workspace, the network. */
 export async function codeChecks(skill: Skill, host: Host): Promise<{ checks: Check[]; warnings: readonly Notice[] }> {
@@ -23,7 +23,10 @@ export async function codeChecks(skill: Skill, host: Host): Promise<{ checks: Ch
   const checks = [
     kept,
     await check("workspace", () => sayAccess(skill, host, sandbox)),
-    await check("network", () => endpointsIn(open).map(endpointText).join(", ") || "closed: nothing can be reached"),
+    await check(
+      "network",
+      () => [...endpointsIn(open).map(endpointText), ...socketsIn(open)].join(", ") || "closed: nothing can be reached",
+    ),
   ];
   return { checks, warnings: open.length === 0 ? wantsNetwork(skill) : [] };
 }
@@ -42,7 +45,8 @@ function sayAccess(skill: Skill, host: Host, sandbox: Sandbox | undefined): stri
   if (host.hasBuiltInTools === false) return "not seen: no tool that is built in is offered";
   const home = homeOf(host);
   const { access, asksToWrite, notices } = chooseAccess(host, { skill, home, wanted: "own" });
-  const { mounts } = openWorkspace(host, { access, home });
+  const checked = checkWorkspace(host, { access, home });
+  const mounts = checked ? [{ from: checked.folder, to: WORKSPACE_FOLDER, access: "read" as const }] : [];
   const [less] = notices.map(({ message, fix }) => `: ${message.replace(/: the tools of this run .*$/s, "")}; ${fix}`);
   if (access === "none") return `not seen${less ?? ': workspace = "none" holds for it'}`;
   const place = sandbox ? seenPath(sandbox, mounts, WORKSPACE_FOLDER) : WORKSPACE_FOLDER;

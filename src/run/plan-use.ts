@@ -138,7 +138,7 @@ const ROWS: readonly Row[] = [
   },
   {
     name: "variables",
-    codes: ["missing-variable", "variable-refused", "secret-other-source", "grants-unreadable"],
+    codes: ["missing-variable", "variable-refused", "secret-other-source", "secret-not-given", "grants-unreadable"],
     detail: (skill) => declaredVariables(skill).join(", ") || "none",
   },
   {

@@ -32,6 +32,8 @@ export interface Port {
   done<T>(name: string): { value: T } | undefined;
   /** The word, and what it was given on: for a call that was made before, that may be another thing than is asked now. */
   approval(name: string, ask: Ask): Promise<Answered>;
+  /** Asks now, and writes nothing down. Resolves with `undefined` where it cannot be asked for here. */
+  ask(ask: Ask): Promise<Approval | undefined>;
   emit(event: RunEvent): void;
   /** For how many milliseconds somebody was being asked: nobody's time limit is for that. */
   waited(): number;
@@ -51,6 +53,7 @@ export function livePort(host: Pick<Host, "approve" | "approvals">, emit: (event
       approval: (await waits.during(() => wordOn(host, ask))) ?? NOBODY,
       effect: ask.effect,
     }),
+    ask: (ask) => waits.during(() => wordOn(host, ask)),
     waited: waits.waited,
     emit,
     within: () => port,
@@ -59,16 +62,19 @@ export function livePort(host: Pick<Host, "approve" | "approvals">, emit: (event
 }
 
 /** How long was waited for people, with what is waited for now. */
-export function openWaits(): { during<T>(work: () => Promise<T>): Promise<T>; waited(): number } {
+export function openWaits(now = () => performance.now()): {
+  during<T>(work: () => Promise<T>): Promise<T>;
+  waited(): number;
+} {
   let over = 0;
   let since = 0;
   // Commands of a skill may have several asked at once: what is waited for twice at the same time is waited for once.
   let asked = 0;
-  const waited = () => over + (asked === 0 ? 0 : performance.now() - since);
+  const waited = () => over + (asked === 0 ? 0 : now() - since);
   return {
     waited,
     async during(work) {
-      if (asked++ === 0) since = performance.now();
+      if (asked++ === 0) since = now();
       try {
         return await work();
       } finally {
@@ -87,9 +93,9 @@ export async function wordOn(
   if (approvals?.isAlways(effect)) return { isApproved: true, scope: "always" };
   if (!approve) return undefined;
   onAsked();
-  const approval = await untilAborted(given(approve, effect, signal), signal).then((word) =>
-    boundTo(effect, asApproval(word, oneLineOf(hide))),
-  );
+  const word = await untilAborted(given(approve, effect, signal), signal);
+  if (word === undefined) return undefined;
+  const approval = boundTo(effect, asApproval(word, oneLineOf(hide)));
   const kept = keptFor(approvals, effect, approval);
   onGiven(kept);
   return kept;
@@ -112,7 +118,7 @@ function keptFor(approvals: Host["approvals"], effect: Effect, approval: Approva
 }
 
 /** Who cannot ask has got no yes. */
-async function given(approve: Approve, effect: Effect, signal: AbortSignal): Promise<Approval> {
+async function given(approve: Approve, effect: Effect, signal: AbortSignal): Promise<Approval | undefined> {
   try {
     return await approve(effect, { signal });
   } catch (error) {

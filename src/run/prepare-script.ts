@@ -23,6 +23,7 @@ export interface Preparation {
   signal: AbortSignal;
   broker?: EnclosureRequest["broker"];
   waited?: EnclosureRequest["waited"];
+  review?: EnclosureRequest["review"];
 }
 
 export interface PreparedScript {

@@ -4,7 +4,7 @@ import { notify } from "../host/notify.ts";
 import type { Isolation, Notice, Outcome, OutputStream } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { denials } from "../policy/policy.ts";
-import { claimSecrets } from "../policy/secrets.ts";
+import { requireSecrets } from "../policy/secrets.ts";
 import { SkillError } from "../shared/error.ts";
 import { type Hiding, openHiding, type Secrets } from "../shared/redact.ts";
 import { count, grouped, nearest } from "../shared/text.ts";
@@ -21,6 +21,7 @@ import { type CommandLimits, limitsOf } from "./script-limits.ts";
 import { allSecrets, type OwnSecrets, ownSecrets } from "./secrets.ts";
 import { type Run, startRun } from "./start-run.ts";
 import { openTaint } from "./taint.ts";
+import { createReview, type ReviewChanges } from "./workspace/review-changes.ts";
 
 export interface ScriptRequest {
   skill: Skill;
@@ -57,6 +58,7 @@ export interface ScriptResult extends Output {
 /** What the run around a script lends to it. */
 export interface Around {
   broker: Broker | undefined;
+  review: ReviewChanges | undefined;
   waited(): number;
 }
 
@@ -101,7 +103,7 @@ function judge(host: Host, request: ScriptRequest, own: OwnSecrets): Judged | { 
   const copy = copySkill(skill);
   const changes = host.trust?.changesOf(skill, copy) ?? [];
   if (changes.length > 0) return { refusals: [changed(skill, changes)] };
-  claimSecrets(skill, host);
+  requireSecrets(skill, host);
   return { script, copy };
 }
 
@@ -114,8 +116,9 @@ async function execute(
   const { skill, script, secrets, hiding, args = [] } = request;
   const { prepareScript } = await import("./prepare-script.ts"); // Only who runs code loads what keeps it apart.
   const onProgress = (text: string) => emit({ type: "packages-built", text });
-  const { broker, waited } = request.around ?? (await ownBroker(host, skill, hiding, signal));
-  const { enclosure, argv, more } = await prepareScript(host, { ...request, args, onProgress, signal, broker, waited });
+  const { broker, waited, review } = request.around ?? (await ownBroker(host, skill, hiding, signal));
+  const around = { broker, waited, review };
+  const { enclosure, argv, more } = await prepareScript(host, { ...request, args, onProgress, signal, ...around });
   emit({ type: "script-started", skill: skill.name, script: script.path });
   const { notices = [], ...outcome } = await enclosure
     .run(argv, {
@@ -147,7 +150,7 @@ async function ownBroker(host: Host, skill: Skill, hiding: Hiding, signal: Abort
     return end();
   };
   const run = { id: runId(), skill, host, port, hiding, until, signal, taint };
-  return { broker: await brokerFor(run), waited: () => port.waited() };
+  return { broker: await brokerFor(run), waited: () => port.waited(), review: createReview({ ...run, run: run.id }) };
 }
 
 const NOTHING = {

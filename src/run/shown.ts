@@ -19,7 +19,7 @@ export function shownOrigins(labels: readonly string[], hiding: Hiding): string[
   return labels.map((label) => inLine(hiding.text(label), LONGEST_ORIGIN));
 }
 
-/** What a tool was called with, for those who look on: bounded, without secrets. What is left out is said: somebody may be agreeing to it. */
+/** What a tool was called with, for events and logs: bounded, without secrets. What is left out is marked. */
 export function shown(input: unknown, hiding: Hiding, depth = 0): unknown {
   if (typeof input === "string") {
     const text = hiding.text(input);
@@ -41,6 +41,26 @@ export function shown(input: unknown, hiding: Hiding, depth = 0): unknown {
     ...more(entries).map((said) => ["…", said]),
   ]);
 }
+
+/** The complete input of a call, for whoever approves it: nothing is left out, and only secrets are replaced. */
+export function completeInput(input: unknown, hiding: Hiding, depth = 0): unknown {
+  if (typeof input === "string") return hiding.text(input);
+  if (input === null || typeof input !== "object") return shown(input, hiding);
+  if (depth === MOST_NESTED) return hiding.text(JSON.stringify(input));
+  if (Array.isArray(input)) return input.map((item) => completeInput(item, hiding, depth + 1));
+  const complete: Record<string, unknown> = Object.create(null); // A key may be called `__proto__`.
+  for (const [key, value] of Object.entries(input)) {
+    // Two keys may look the same once secrets are replaced: none hides the other.
+    const name = hiding.text(key);
+    let shownKey = name;
+    for (let number = 2; shownKey in complete; number++) shownKey = `${name} (${number})`;
+    complete[shownKey] = completeInput(value, hiding, depth + 1);
+  }
+  return complete;
+}
+
+/** What is nested deeper is given as one text. */
+const MOST_NESTED = 50;
 
 /** The same, with no more than the beginning of each text: where there is no room for all of it, no long one leaves another unseen. */
 export function withShortTexts(value: unknown, longest: number): unknown {

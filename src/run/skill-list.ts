@@ -1,7 +1,11 @@
 import { DEFAULTS } from "../catalog/defaults.ts";
+import { describeSkill, describeWithin } from "../catalog/describe-skill.ts";
 import type { Host } from "../host/host.ts";
 import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
+
+/** How long a shortened description is, in characters, where its cue allows it. */
+const BRIEF = 160;
 
 /** Whole while that fits what a model may be told; then briefly; then as many as fit, and how many more there are. */
 export function listedSkills(
@@ -10,16 +14,16 @@ export function listedSkills(
   search?: string,
 ): unknown[] {
   const room = (settings.disclosure.budget ?? DEFAULTS.budget) * 4;
-  const whole = skills.map(({ name, description, manifest }) => ({
-    name: inLine(name, 64),
-    description: inLine(manifest.whenToUse ? `${description} ${manifest.whenToUse}` : description),
-    version: manifest.version && inLine(manifest.version, 64),
-    tags: manifest.tags.slice(0, 20).map((tag) => inLine(tag, 64)),
+  const whole = skills.map((skill) => ({
+    name: inLine(skill.name, 64),
+    description: describeSkill(skill),
+    version: skill.manifest.version && inLine(skill.manifest.version, 64),
+    tags: skill.manifest.tags.slice(0, 20).map((tag) => inLine(tag, 64)),
   }));
   if (JSON.stringify(whole).length <= room) return whole;
-  const brief = skills.map(({ name, manifest }) => ({
-    name: inLine(name, 64),
-    description: inLine(manifest.briefDescription, 160),
+  const brief = skills.map((skill) => ({
+    name: inLine(skill.name, 64),
+    description: describeWithin(skill, BRIEF),
   }));
   let used = 64;
   const most = brief.findIndex((entry) => {

@@ -1,11 +1,12 @@
 import type { Broker } from "../capability/broker.ts";
+import type { Host } from "../host/host.ts";
 import type { Model } from "../host/models.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { placeOf } from "../host/trust.ts";
 import { EFFORTS } from "../model/sdk.ts";
-import { firstDenial } from "../policy/policy.ts";
-import { claimSecrets } from "../policy/secrets.ts";
-import { isDisabled } from "../policy/tools.ts";
+import { isEnabled, unavailability } from "../policy/policy.ts";
+import { requireSecrets } from "../policy/secrets.ts";
+import { isDisabled, toolRevocation } from "../policy/tools.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
@@ -33,6 +34,7 @@ import { capabilityTools, prefersTools } from "./tools/capability.ts";
 import { runTools } from "./tools/tools.ts";
 import { unmatched } from "./unmatched.ts";
 import { type Begun, type Taken, useWithin } from "./use.ts";
+import { createReview } from "./workspace/review-changes.ts";
 
 /** A skill that may be used, with all that it is used with. */
 export interface Prepared {
@@ -58,7 +60,8 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
   const taint = openTaint({ above: use.chain.taint });
   // From now on, also when it is gone on with: so its time is counted too.
   const until = endOf(prepared.bounds.seconds, port);
-  const broker = await brokerFor({ ...use, skill, hiding, until, taint });
+  const revoked = () => disabledIn(use.chain, skill, use.host);
+  const broker = await brokerFor({ ...use, skill, hiding, until, taint, revoked });
   const { enclosure, warnings } = await enclose(use, prepared, broker, (text) =>
     emit(port, { run: id, skill: skill.name }, { type: "packages-built", text: hiding.text(text) }),
   );
@@ -119,7 +122,8 @@ async function followWith(
   const { skill, hiding, model, secrets, input, bounds } = prepared;
   const { message, context } = request;
   const { budget } = bounds;
-  const next = chainTo(chain, { id, skill, budget, asked: request.model, model: prepared.alias });
+  const revoked = () => disabledIn(chain, skill, host);
+  const next = chainTo(chain, { id, skill, budget, asked: request.model, model: prepared.alias, revoked });
   const others = toolsOf(use, prepared, place, { chain: next, brought, brokered: [] });
   const hasShell = canAskByCommand(chain, skill, { names: others.map(({ name }) => name), own: brought.own });
   const brokered =
@@ -163,6 +167,8 @@ async function followWith(
     ...{ host, port, model, hiding, gates, bounds, taint, start, signal },
     warnings: [...warnings, ...unmatched(skill, there)],
     tools: () => tools,
+    // Completing the run is always allowed.
+    revoked: (tool) => (tool === COMPLETE ? undefined : (revoked() ?? toolRevocation(tool, host))),
     owner: { name: skill.name, source: skill.origin.source, place: placeOf(skill) },
     context: { env: Object.fromEntries(secrets), ...(enclosure ? { sandbox: sandboxFor(enclosure) } : {}) },
     withheld: all.map(({ name }) => name).filter((name) => !names.includes(name)),
@@ -178,6 +184,11 @@ async function followWith(
     isolation: () => enclosure?.isolation(),
     close: () => enclosure?.close() ?? [],
   });
+}
+
+/** Returns why a run may no longer call anything: its skill, or that of a run which started it, was disabled. */
+function disabledIn(chain: Chain, skill: Skill, host: Host): Notice | undefined {
+  return chain.revoked?.() ?? isEnabled(skill, host);
 }
 
 /** What it cannot do without may be there, and yet not for it: its caller has it not, or it forbids it itself. */
@@ -216,17 +227,18 @@ function canAskByCommand(chain: Chain, skill: Skill, offered: Offered): boolean 
 
 /** Where its commands run. A skill that needs none is used without, where there can be none. */
 async function enclose(
-  { host, signal, port }: Begun,
+  { id, host, signal, port }: Begun,
   { skill, copy, secrets, hiding }: Prepared,
   broker: Broker | undefined,
   onProgress: (text: string) => void,
 ): Promise<{ enclosure: Enclosure | undefined; warnings: readonly Notice[] }> {
-  claimSecrets(skill, host); // Right before they are handed over: to tools too, where there are no commands.
+  requireSecrets(skill, host); // Right before they are handed over: to tools too, where there are no commands.
   if (host.hasBuiltInTools === false) return { enclosure: undefined, warnings: [] };
   try {
     const enclosure = await openEnclosure(host, {
       ...{ skill, copy, secrets, hiding, workspace: "own", onProgress, signal, broker },
       waited: () => port.waited(),
+      review: createReview({ run: id, skill, host, port, hiding, signal }),
     });
     return { enclosure, warnings: [] };
   } catch (error) {
@@ -250,7 +262,7 @@ function toolsOf(
   { chain, brought, brokered }: { chain: Chain; brought: Brought; brokered: readonly Tool[] },
 ): Tool[] {
   const most = host.settings.limits.toolOutput;
-  const isForModel = (other: Skill) => isFor("model", other) && firstDenial(other, host)?.kind !== "access";
+  const isForModel = (other: Skill) => isFor("model", other) && unavailability(other, host) === undefined;
   const ours = [
     ...(enclosure ? runTools(enclosure, { skill, host, broker, waited: () => port.waited() }) : []),
     resourceTool(async (name) => (name === undefined || name === skill.name ? skill : otherSkill(skill)), skill),

@@ -6,7 +6,7 @@ import type { Tool, ToolEffect } from "../skill/tool.ts";
 import { isGranted } from "../skill/tool-grant.ts";
 import { wordFor } from "./gate.ts";
 import type { LoopOptions } from "./loop-options.ts";
-import { gistOf, shown, shownOrigins } from "./shown.ts";
+import { completeInput, gistOf, shownOrigins } from "./shown.ts";
 
 /** What was read; nothing, where whoever sits there makes the call. */
 type Read = Pick<LoopOptions, "taint" | "inside">;
@@ -33,7 +33,7 @@ export async function effectToAgree(
   const where = on === "workspace" ? options.workspace : changes?.where;
   const effect: Effect = {
     ...{ run, skill, source, place, tool: tool.name, on },
-    input: shown(input, hiding),
+    input: completeInput(input, hiding),
     what: say(what ?? gistOf(input) ?? tool.description),
     ...(where === undefined ? {} : { where: say(where) }),
     ...(amount === undefined ? {} : { amount: say(amount) }),

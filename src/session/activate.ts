@@ -1,6 +1,6 @@
 import { DEFAULTS } from "../catalog/defaults.ts";
 import { matcherOf } from "../catalog/disclose.ts";
-import type { Match } from "../catalog/match.ts";
+import { isSelected, type Match } from "../catalog/match.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import type { ToolResult } from "../skill/tool.ts";
@@ -30,10 +30,10 @@ export async function activate(state: State, topic: string, options: LoadOptions
 
 /** Who names a topic asks for skills: where none is triggered, those that its words fit at least half as well as the best. */
 function meant(matches: readonly Match[]): readonly Match[] {
-  const triggered = matches.filter(({ level }) => level !== "words");
+  const triggered = matches.filter(isSelected);
   if (triggered.length > 0) return triggered;
   const best = matches[0]?.score ?? 0;
-  return matches.filter(({ score }) => score >= best / 2);
+  return matches.filter(({ score }) => score > 0 && score >= best / 2);
 }
 
 function codeOf(results: readonly { result: ToolResult }[]): string | undefined {

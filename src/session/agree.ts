@@ -38,7 +38,9 @@ export function openAgreement(host: Host, taint: Taint): Agree {
     if (word?.isApproved) return undefined;
     const why = word
       ? (word.reason ?? "it was not approved")
-      : "somebody has to agree to it, and nobody can be asked here";
+      : approve
+        ? "it needs an approval, and its input is too long to be shown in full here"
+        : "somebody has to agree to it, and nobody can be asked here";
     const content = inLine(`Tool '${tool.name}' was not called, since ${effect.reason}: ${hiding.text(why)}`, 512);
     return { content, isError: true, code: word ? "not-approved" : "approval-needed" };
   };

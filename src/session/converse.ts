@@ -1,7 +1,7 @@
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import type { Journal } from "../host/journal.ts";
-import type { Message } from "../host/models.ts";
+import type { Message, Model } from "../host/models.ts";
 import { notify } from "../host/notify.ts";
 import type { NewRun } from "../host/runs.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
@@ -196,18 +196,40 @@ async function answer({
     const { model, warnings } = alias === undefined ? resolved : known(resolved);
     const { shortlist = true } = settings.disclosure;
     await session.ready();
-    const told = session.disclose(message, { shortlist, toolsets: "there" });
+    const listingBudget = settings.disclosure.listingBudget ?? listingBudgetFor(model);
+    const told = session.disclose(message, {
+      ...{ shortlist, toolsets: "there", countInPrefix: true },
+      ...defined({ listingBudget }),
+    });
     const brought = await session.bring(told.shown);
     // In a step: what there is to tell may be another thing by the time that it is gone on with.
-    const { instructions } = await port.step("brief", async () => {
+    const { instructions, context: ofTurn = "" } = await port.step("brief", async () => {
       for (const skill of told.shown) tellLoaded(host, skill);
-      const parts = [BRIEF, told.text, brought.text, session.reminder()];
-      return { instructions: hiding.text(parts.filter((part) => part !== "").join("\n\n")) };
+      const joined = (parts: readonly string[]) => hiding.text(parts.filter((part) => part !== "").join("\n\n"));
+      return {
+        instructions: joined([BRIEF, told.prefix]),
+        context: joined([told.suffix.trimStart(), brought.text, session.reminder()]),
+      };
     });
     const { seconds, iterations, tokens } = boundsOf(settings.limits.mostIterations, host, asked);
     const bounds = { seconds, iterations, budget: { used: 0, most: tokens } };
     const tools = () => session.tools;
-    const agent = { run, skill: "", host, port, model, hiding, tools, instructions, messages, bounds, start };
+    const revoked = (tool: string) => session.revocationOf(tool);
+    const asking = withContext(model, messages.length - 1, ofTurn);
+    const agent = {
+      run,
+      skill: "",
+      host,
+      port,
+      model: asking,
+      hiding,
+      tools,
+      revoked,
+      instructions,
+      messages,
+      bounds,
+      start,
+    };
     return await boundTime(
       seconds,
       signal,
@@ -226,6 +248,30 @@ async function answer({
     return refusedRun({ run, skill: "", host, port, start }, [hide(hiding)(asNotice(error))]);
   }
 }
+
+/** A list of skills takes a hundredth of what the model can read at once, where that is known. */
+function listingBudgetFor({ contextWindow }: Model): number | undefined {
+  return contextWindow === undefined ? undefined : Math.floor(contextWindow / 100);
+}
+
+/**
+ * The model, which reads what a turn brings after the message of that turn. The system prompt and all that was said before stay as they
+ * are, so that a provider's prompt cache holds, and the conversation keeps no instructions that it no longer needs.
+ */
+function withContext(model: Model, turn: number, context: string): Model {
+  if (context === "") return model;
+  const added = (message: Message, index: number): Message =>
+    index === turn && message.role === "user"
+      ? { ...message, text: `${message.text}\n\n${HEADING}\n${context}` }
+      : message;
+  return {
+    ...defined({ takesEffort: model.takesEffort, contextWindow: model.contextWindow }),
+    name: model.name,
+    respond: (request) => model.respond({ ...request, messages: request.messages.map(added) }),
+  };
+}
+
+const HEADING = "[Skills for this message; the user did not write what follows]";
 
 /** In characters: about half of what models can read. */
 const LONGEST = 400_000;

@@ -30,6 +30,7 @@ const MOST = 50;
 /** Checks a skill by its name, a path, or a text: its structure and metadata, or the style of its instructions. */
 export function judge(what: What, request: Judged, catalog: Catalog, { host, refusalOf }: JudgeScene): ToolResult {
   const { skill, path, content, profile } = request;
+  const skillsFolders = catalog.sources.flatMap((source) => source.path ?? []);
   if ([skill, path, content].filter((given) => given !== undefined).length !== 1)
     return refuse("input-invalid", 'Invalid input: give one of "skill", "path" and "content".');
   if (content !== undefined) return report([checkText(content, { profile })], what, profile);
@@ -40,7 +41,7 @@ export function judge(what: What, request: Judged, catalog: Catalog, { host, ref
         "path-outside",
         `"${inLine(path, 200)}" is not in the workspace or a folder of skills, or is not there.`,
       );
-    return reportPath(found, what, profile);
+    return reportPath(found, what, { profile, skillsFolders });
   }
   const named = catalog.find(skill ?? "");
   const refusal = named && refusalOf(named);
@@ -48,16 +49,16 @@ export function judge(what: What, request: Judged, catalog: Catalog, { host, ref
   if (named && named.origin.file === undefined)
     return report([checkText(toSkillMd(named), { profile })], what, profile);
   const file = named ? named.origin.file : brokenSkill(catalog, skill ?? "")?.file;
-  if (file !== undefined) return reportPath(file, what, profile);
+  if (file !== undefined) return reportPath(file, what, { profile, skillsFolders });
   const why = catalog.leftOut?.(skill ?? "");
   return why
     ? refuse(why.code, `${why.message}: ${why.fix}`)
     : refuse("not-found", `Skill '${inLine(skill ?? "", 64)}' not found`);
 }
 
-function reportPath(path: string, what: What, profile: Profile): ToolResult {
-  const { files, diagnostics } = checkPath(path, { profile });
-  if (files.length > 0) return report(files, what, profile);
+function reportPath(path: string, what: What, options: { profile: Profile; skillsFolders: string[] }): ToolResult {
+  const { files, diagnostics } = checkPath(path, options);
+  if (files.length > 0) return report(files, what, options.profile);
   return refuse("not-found", diagnostics.map(({ message }) => message).join("; ") || "There is no skill here.");
 }
 

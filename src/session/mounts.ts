@@ -1,5 +1,6 @@
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
+import { firstDenial } from "../policy/policy.ts";
 import { isTrusted } from "../policy/trust.ts";
 import { asNotice } from "../run/notice.ts";
 import { refusedResult } from "../run/result.ts";
@@ -99,7 +100,7 @@ class Mount {
   #tools: readonly Tool[] = [];
   #refreshing: Promise<void> | undefined;
   #isClosed = false;
-  #wasTrusted = true;
+  #wasStanding = "";
 
   constructor(host: Host, skill: Skill, find: (name: string) => Promise<Skill | undefined>) {
     this.#host = host;
@@ -108,22 +109,30 @@ class Mount {
     this.place = placeIn(skill);
   }
 
+  /** None while the skill is hidden from this caller: it was disabled, for one. */
   get tools(): readonly Tool[] {
-    return this.#tools;
+    return this.#denial() ? [] : this.#tools;
   }
 
   get problems(): readonly Notice[] {
     return this.#problems;
   }
 
-  /** Whether its files, or whether it is trusted, are not what they were. */
+  /** Whether its files, or the reasons to refuse it, have changed. */
   isStale(): boolean {
-    if (this.#opened === undefined || this.#isTrusted() !== this.#wasTrusted) return true;
+    if (this.#opened === undefined || this.#standing() !== this.#wasStanding) return true;
     return this.#stamp !== stampOf(filesOf(this.#skill));
   }
 
-  #isTrusted(): boolean {
-    return isTrusted(this.#skill, this.#host) === undefined;
+  #denial(): Notice | undefined {
+    const denial = firstDenial(this.#skill, this.#host);
+    if (denial?.kind !== "access") return undefined;
+    return { code: denial.code, message: denial.message, fix: denial.fix };
+  }
+
+  /** The code of the first reason to refuse it; empty when there is none. */
+  #standing(): string {
+    return this.#denial()?.code ?? [isTrusted(this.#skill, this.#host) ?? []].flat()[0]?.code ?? "";
   }
 
   /** Contract: never throws. `isAgain`: also what ended is begun anew. */
@@ -141,8 +150,11 @@ class Mount {
       const skill = relisted(await this.#current());
       this.#skill = skill;
       this.#stamp = stampOf(filesOf(skill)); // Before they are read: what changes meanwhile is seen the next time.
-      const isSameStanding = this.#isTrusted() === this.#wasTrusted;
-      this.#wasTrusted = this.#isTrusted();
+      const standing = this.#standing();
+      const isSameStanding = standing === this.#wasStanding;
+      this.#wasStanding = standing;
+      const denial = this.#denial();
+      if (denial) return this.#replace({ ...NOTHING, problems: [denial] }); // Its code ends, until it may be called again.
       const copy = copySkill(skill);
       if (!isOver && isSameStanding && copy.digest === this.#opened?.digest && this.#problems.length === 0) return;
       const { openToolsets } = await import("../run/toolset/open.ts"); // Only who has toolsets loads what they need.

@@ -15,14 +15,15 @@ const CATEGORY = "skills";
 /** What a loaded skill is besides its toolsets: a tool for each of its scripts, and one that hands a task to it. */
 export function ownTools(skill: Skill, state: State): readonly Tool[] {
   const scripts = scriptTools(skill, state);
-  const canBeUsed = state.canUse && isFor("model", skill);
-  const run = canBeUsed && !scripts.some(({ name }) => name === runName(skill)) ? [runTool(skill, state)] : [];
+  const run =
+    isFor("model", skill) && !scripts.some(({ name }) => name === runName(skill)) ? [runTool(skill, state)] : [];
   return [...scripts, ...run];
 }
 
-/** Those of them that nothing speaks against now: somebody may have trusted the skill meanwhile. */
-export function permitted(tools: readonly Tool[], skill: Skill, { host }: State): readonly Tool[] {
-  const stopped = (["run", "use"] as const).filter((purpose) => denials(skill, host, purpose).length > 0);
+/** Those of them that nothing speaks against now: trust, and the configuration, may be others than when the skill was loaded. */
+export function permitted(tools: readonly Tool[], skill: Skill, { host, canUse }: State): readonly Tool[] {
+  const isOff = { run: isDisabled("run_skill_script", host), use: !canUse };
+  const stopped = (["run", "use"] as const).filter((one) => isOff[one] || denials(skill, host, one).length > 0);
   return tools.filter(({ starts }) => !stopped.includes(starts === "script" ? "run" : "use"));
 }
 
@@ -43,7 +44,7 @@ export function joined(toolsets: readonly Tool[], own: readonly Own[]): readonly
 }
 
 function scriptTools(skill: Skill, state: State): Tool[] {
-  const scripts = isDisabled("run_skill_script", state.host) ? [] : scriptsOf(skill);
+  const scripts = scriptsOf(skill);
   const counts = Map.groupBy(scripts.flatMap(callNames), (name) => name);
   return scripts.map((script) => {
     const name = callNames(script).find((name) => counts.get(name)?.length === 1) ?? script.path;

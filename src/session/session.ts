@@ -7,7 +7,7 @@ import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { isDisabled } from "../policy/tools.ts";
 import { callInTime } from "../run/in-time.ts";
-import type { RunResult } from "../run/result.ts";
+import { type RunResult, refusedResult } from "../run/result.ts";
 import type { Run } from "../run/start-run.ts";
 import { noteResult, openTaint } from "../run/taint.ts";
 import { type UseRequest, useSkill } from "../run/use.ts";
@@ -62,7 +62,7 @@ export interface SessionCallOptions extends CallOptions {
 /** What can be said of one query, over the settings. */
 export type TellOptions = Pick<
   DiscloseOptions,
-  "files" | "shortlist" | "budget" | "maxSkills" | "isLoaded" | "toolsets"
+  "files" | "shortlist" | "budget" | "listingBudget" | "countInPrefix" | "maxSkills" | "isLoaded" | "toolsets"
 >;
 
 /** One conversation: what is loaded, what was used recently, the tools now offered. */
@@ -79,6 +79,11 @@ export interface Session {
   readonly active: readonly ActiveSkill[];
   /** The skills that a model may know of, or a person call by name. */
   visible(by?: By): readonly Skill[];
+  /**
+   * The list of those skills within its budget, the same for every query; empty when there are none. `room` is in characters and
+   * defaults to the budget of the settings.
+   */
+  listing(options?: { room?: number }): string;
   /** What to tell the model for this query. */
   disclose(query: string, options?: TellOptions): Disclosure;
   /** Puts a skill's instructions into the conversation. */
@@ -91,6 +96,8 @@ export interface Session {
   unload(name: string): boolean;
   /** One line that says what is loaded, for a conversation that was shortened; empty when nothing is. */
   reminder(): string;
+  /** Returns why a tool is gone that this conversation was given: it, or the skill that provided it, was disabled since. */
+  revocationOf(tool: string): Notice | undefined;
   /** Calls a tool, once somebody agrees to what it changes. Contract: never throws. */
   call(tool: string, input: unknown, options?: SessionCallOptions): Promise<ToolResult>;
   /** Reads the sources again. */
@@ -124,7 +131,7 @@ export interface Bringing {
 export function openSession(opened: Catalog, given: Partial<Host> = {}, options: SessionOptions = {}): Session {
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
   const state = new State(opened, { settings: NO_SETTINGS, ...given }, active, options);
-  const own = sessionTools(state);
+  const ownTools = sessionTools(state);
   const taint = openTaint();
   const agree = openAgreement(state.host, taint);
   const noted = async (tool: Tool, input: unknown, made: Promise<ToolResult>) => {
@@ -134,7 +141,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
   };
   const mounted = active.size > 0 && !options.isReadOnly ? state.mountedNow() : undefined;
   const offered = (mounted: readonly Tool[]) =>
-    firstOfEach([...own, ...state.withOwn(mounted).filter(({ name }) => !isDisabled(name, state.host))]);
+    firstOfEach([...ownTools(), ...state.withOwn(mounted).filter(({ name }) => !isDisabled(name, state.host))]);
   return {
     get catalog() {
       return state.catalog;
@@ -147,12 +154,14 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     },
     isReadOnly: state.isReadOnly,
     isDisabled: (tool) => isDisabled(tool, state.host),
-    visible: (by = "model") => state.catalog.skills.filter((skill) => isFor(by, skill) && state.isVisible(skill)),
+    visible: (by = "model") => state.catalog.skills.filter((skill) => isFor(by, skill) && state.isAvailable(skill)),
+    listing: (listingOptions) => state.listing(listingOptions),
     load: (name, loadOptions) => state.load(name, loadOptions),
     activate: (topic, loadOptions) => activate(state, topic, loadOptions),
     use: (request) => useSkill(state.catalog, state.host, request),
     reload: () => state.reload(),
     unload: (name) => state.unload(name),
+    revocationOf: (tool) => state.revocationOf(tool),
     close: () => state.mounts.close(),
     async ready() {
       await mounted;
@@ -169,13 +178,14 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     },
     disclose: (query, more) => state.disclose(query, more),
     reminder() {
-      const names = [...active.keys()].filter((name) => state.catalog.has(name)).map((name) => inLine(name, 64));
+      const isThere = (name: string) => [state.catalog.find(name) ?? []].flat().some(state.isVisible);
+      const names = [...active.keys()].filter(isThere).map((name) => inLine(name, 64));
       if (names.length === 0) return "";
       return `[Skills loaded in this conversation: ${names.join(", ")}. load_skill with again: true repeats one]`;
     },
     async call(name, input, options = {}) {
       const isNamed = (candidate: Tool) => candidate.name === name || wireName(candidate.name) === name;
-      const ours = own.find(isNamed);
+      const ours = ownTools().find(isNamed);
       if (ours) return noted(ours, input, ours.execute(input, options)); // It has limits of its own.
       const known = offered(state.mounts.listed);
       const tools = known.some(isNamed) ? known : offered(await state.mountedNow());
@@ -187,6 +197,8 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
         const refusal = await agree(tool, input, options);
         return refusal ?? noted(tool, input, callInTime(tool, input, given, toolSeconds));
       }
+      const revoked = state.revocationOf(name);
+      if (revoked) return refusedResult([revoked]);
       const there = tools.map((candidate) => inLine(candidate.name, 128)).join(", ");
       const content = `There is no tool "${inLine(name, 64)}"; there are ${there}.`;
       return { content, isError: true, code: "tool-unknown" };

@@ -1,11 +1,14 @@
-import type { Catalog } from "../catalog/catalog.ts";
+import { listWithin } from "../catalog/budget.ts";
+import { type Catalog, replacedCopy } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
+import { DEFAULTS } from "../catalog/defaults.ts";
 import { type Disclosure, disclose } from "../catalog/disclose.ts";
+import { isInReach } from "../catalog/reach.ts";
 import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
-import { denials, firstDenial } from "../policy/policy.ts";
-import { isDisabled } from "../policy/tools.ts";
+import { denials, firstDenial, unavailability } from "../policy/policy.ts";
+import { isDisabled, toolRevocation } from "../policy/tools.ts";
 import { type Chain, TOP } from "../run/chain.ts";
 import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
@@ -20,9 +23,11 @@ import { inLine } from "../shared/prompt.ts";
 import { safely } from "../skill/safely.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
+import { wireName } from "../skill/wire-name.ts";
+import { isReplaced } from "../source/file-list.ts";
 import { Mounts } from "./mounts.ts";
 import { joined, type Own, ownTools, permitted } from "./own-tools.ts";
-import { openRecent, type Recent } from "./recent.ts";
+import { MOST_RECENT, openRecent, type Recent } from "./recent.ts";
 import { saysTheSame } from "./same-catalog.ts";
 import type { ActiveSkill, By, LoadOptions, SessionCallOptions, SessionOptions, TellOptions } from "./session.ts";
 import { toolLines } from "./tools.ts";
@@ -41,6 +46,7 @@ export class State {
   readonly host: Host;
   readonly #active: Map<string, ActiveSkill>;
   readonly #recent: Recent;
+  #used: readonly string[] | undefined;
   /** Whose instructions the conversation was given, by whomever: a model may read their files then. */
   readonly #given: Set<string>;
   /** What the loaded skills bring. */
@@ -73,7 +79,9 @@ export class State {
   }
 
   readonly isVisible = (skill: Skill): boolean => firstDenial(skill, this.host)?.kind !== "access";
-  readonly isForModel = (skill: Skill): boolean => isFor("model", skill) && this.isVisible(skill);
+  /** Whether the skill is offered: what cannot be used here is not. */
+  readonly isAvailable = (skill: Skill): boolean => unavailability(skill, this.host) === undefined;
+  readonly isForModel = (skill: Skill): boolean => isFor("model", skill) && this.isAvailable(skill);
 
   /** Reads the sources again. A catalog that says the same stays, with all that was made from it. */
   async reload(): Promise<Catalog> {
@@ -82,9 +90,10 @@ export class State {
     return this.catalog;
   }
 
-  /** What was just made is found too: a name that is not there is looked for once more. */
+  /** What was just made is found too: a name that is not there, or has another folder in its place, is looked for once more. */
   async find(name: string, by: By): Promise<Skill | { refusal: ToolResult }> {
-    const skill = this.catalog.find(name) ?? (await this.reload()).find(name);
+    const known = this.catalog.find(name);
+    const skill = known && !isReplaced(known) ? known : (await this.reload()).find(name);
     if (!skill) return { refusal: refusedResult([notFound(name, this.catalog, this.host)]) };
     const refusal = by === "model" ? this.refusalOf(skill) : denialOf(skill, this.host, by);
     return refusal ? { refusal } : skill;
@@ -121,7 +130,9 @@ export class State {
       this.#active.delete(skill.name);
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
       await once("loaded", within, () => tellLoaded(this.host, skill));
-      return { content: [content, ...toolLines(await this.#bringing(skill))].join("\n"), isError: false };
+      const replaced = replacedCopy(this.catalog, skill.name);
+      const notes = replaced ? [`Note for the user: ${inLine(`${replaced.file} ${replaced.message}`, 500)}.`] : [];
+      return { content: [content, ...toolLines(await this.#bringing(skill)), ...notes].join("\n"), isError: false };
     });
   }
 
@@ -160,6 +171,17 @@ export class State {
     const known = this.#own.get(skill) ?? ownTools(skill, this);
     this.#own.set(skill, known);
     return { skill: skill.name, tools: permitted(known, skill, this) };
+  }
+
+  /** Why a tool is gone that the conversation was given: the configuration may have taken it, or its skill, away since. */
+  revocationOf(tool: string): Notice | undefined {
+    const disabled = toolRevocation(tool, this.host);
+    if (disabled) return disabled;
+    const isOf = (name: string) => tool.startsWith(`${name}.`) || tool.startsWith(`${wireName(name)}__`);
+    const [owner] = [...this.#active.keys()].filter(isOf).sort((a, b) => b.length - a.length); // Of `a` and `a.b`, the longer one.
+    const skill = owner === undefined ? undefined : this.catalog.find(owner);
+    const denial = skill && firstDenial(skill, this.host);
+    return denial && { code: denial.code, message: denial.message, fix: denial.fix };
   }
 
   /** Runs a script of a skill, for a model. */
@@ -206,8 +228,10 @@ export class State {
       ...settings.disclosure,
       ...more,
       ...(folderOf ? { folderOf } : {}),
-      isVisible: this.isVisible,
+      isVisible: this.isAvailable,
+      isCallable: this.isVisible,
       recent: this.#recent.names(),
+      usage: this.#usage(),
       canFork: this.canUse,
       search: "search_skills",
     });
@@ -218,6 +242,22 @@ export class State {
       notify(this.host, { type: "skill-matched", skills, tier: told.tier, ...defined({ caller: this.host.caller }) });
     }
     return told;
+  }
+
+  /** The skills that a model may know of, as they are listed for every query. */
+  listing({ room }: { room?: number } = {}): string {
+    const { budget = DEFAULTS.budget, listingBudget = DEFAULTS.listingBudget } = this.host.settings.disclosure;
+    const skills = this.catalog.skills.filter((skill) => this.isForModel(skill) && isInReach(skill));
+    if (skills.length === 0) return "";
+    const most = room ?? Math.min(listingBudget, budget) * 4;
+    return listWithin(skills, { room: most, usage: this.#usage(), search: "search_skills" }).text;
+  }
+
+  /** The most used skills when the conversation began: its prompts keep their beginning, whatever it uses. */
+  #usage(): readonly string[] {
+    const { statistics } = this.host;
+    this.#used ??= statistics?.mostUsed?.(MOST_RECENT) ?? statistics?.recent(MOST_RECENT) ?? [];
+    return this.#used;
   }
 
   /** What was loaded are the instructions as they are now. */

@@ -1,5 +1,6 @@
+import { describeSkill } from "../catalog/describe-skill.ts";
 import { matcherOf } from "../catalog/disclose.ts";
-import { LONGEST_QUERY } from "../catalog/match.ts";
+import { CUT_NOTE } from "../catalog/query.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { isDisabled } from "../policy/tools.ts";
 import { makeRunTool } from "../run/run-tool.ts";
@@ -8,7 +9,6 @@ import { listTool, resourceTool, useTool } from "../run/skill-tools.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
-import { grouped } from "../shared/text.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
@@ -29,9 +29,11 @@ const PROFILE = {
   choices: PROFILES,
 } as const;
 
-/** The tools of a session, one row each. */
-export function sessionTools(state: State): readonly Tool[] {
-  return allTools(state).filter(({ name }) => !isDisabled(name, state.host));
+/** The tools of a session, one row each: those that the configuration leaves to it when they are asked for. */
+export function sessionTools(state: State): () => readonly Tool[] {
+  const tools = allTools(state);
+  const isThere = ({ name }: Tool) => !isDisabled(name, state.host) && (name !== "use_skill" || state.canUse);
+  return () => tools.filter(isThere);
 }
 
 /** What a skill that was just loaded brings, for the model; or why it brings nothing. */
@@ -63,14 +65,13 @@ function allTools(state: State): readonly Tool[] {
         });
         const found: object[] = matches.slice(0, most).map(({ skill, reasons }) => ({
           name: inLine(skill.name, 64),
-          description: inLine(skill.manifest.briefDescription),
+          description: describeSkill(skill),
           why: reasons
             .slice(0, 10)
-            .map(({ kind, text }) => `${kind}: ${inLine(text, 200)}`)
+            .map(({ kind, text, weak }) => `${weak ? "weak " : ""}${kind}: ${inLine(text, 200)}`)
             .join("; "),
         }));
-        if (isCut)
-          found.push({ note: `only the first ${grouped(LONGEST_QUERY)} characters of the query were looked at` });
+        if (isCut) found.push({ note: CUT_NOTE });
         return json(found);
       },
     ),
@@ -88,7 +89,7 @@ function allTools(state: State): readonly Tool[] {
       ({ skill, arguments: given, again }, call, within) =>
         state.load(skill, { call, ...defined({ arguments: given, again, signal: call.signal }) }, within),
     ),
-    ...(state.canUse ? [useTool((request, within, options) => state.use(request, within, options))] : []),
+    useTool((request, within, options) => state.use(request, within, options)),
     withoutSecrets(
       resourceTool((name = "") => state.find(name, "model")),
       state,

@@ -24,7 +24,7 @@ export function hostWith(models: Record<string, ModelSettings>, host: Partial<Ho
 }
 
 /** A model as it is configured, at a server that follows the script. */
-export async function modelAt(way: Way, script: readonly Turn[], settings: ModelSettings = {}) {
+export async function modelAt(way: Way, script: readonly Turn[] | Turn, settings: ModelSettings = {}) {
   const { url, requests } = await modelServer(way, script, { model: settings.model ?? MODEL });
   const configured = { provider: WAYS[way], model: MODEL, baseUrl: url, apiKey: API_KEY, ...settings };
   const { model } = await resolveModel(hostWith({ default: configured }), undefined);

@@ -241,9 +241,7 @@ describe("a model that nobody configured", () => {
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
       onTestFinished(() => void server.close());
       const env = { OLLAMA_HOST: `127.0.0.1:${(server.address() as AddressInfo).port}` };
-      const start = performance.now();
       expect(await nameOf(hostWith({}, { env }))).toBe("runbook");
-      expect(performance.now() - start).toBeLessThan(1500);
     }
   });
 

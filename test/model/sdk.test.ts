@@ -6,7 +6,7 @@ import type { Message } from "../../src/host/models.ts";
 import { resolveModel } from "../../src/model/resolve.ts";
 import { EFFORTS } from "../../src/model/sdk.ts";
 import { API_KEY, MODEL } from "../support/model-server.ts";
-import { allowed } from "../support/slowness.ts";
+import { withGrowingLimit } from "../support/wait-for.ts";
 import { ALL_WAYS, asking, failure, hostWith, modelAt, user, WAYS, WEATHER } from "./asking.ts";
 
 const SOON = { "retry-after-ms": "10" };
@@ -210,19 +210,25 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
   });
 
   it("ends when it takes too long", async () => {
-    const { model } = await modelAt(way, [() => ({ hangs: true })], { seconds: 0.2 });
-    const start = performance.now();
-    const error = await failure(model, asking());
+    const { error } = await withGrowingLimit(
+      async (seconds) => {
+        const { model, requests } = await modelAt(way, () => ({ hangs: true }), { seconds });
+        return { error: await failure(model, asking()), requests };
+      },
+      ({ requests }) => requests.length > 0,
+    );
     expect(error).toMatchObject({ code: "model-timeout", fix: expect.stringContaining("timeout_seconds") });
-    expect(performance.now() - start).toBeLessThan(2000);
   });
 
   it("ends with the caller's own reason when the caller ends it, before and while it is asked", async () => {
-    const { model } = await modelAt(way, [() => ({ hangs: true })]);
-    const reason = new Error("enough");
-    expect(await failure(model, asking({ signal: AbortSignal.abort(reason) }))).toBe(reason);
     const controller = new AbortController();
-    setTimeout(() => controller.abort(reason), 100);
+    const reason = new Error("enough");
+    const hangs = () => {
+      setImmediate(() => controller.abort(reason));
+      return { hangs: true } as const;
+    };
+    const { model } = await modelAt(way, [hangs]);
+    expect(await failure(model, asking({ signal: AbortSignal.abort(reason) }))).toBe(reason);
     expect(await failure(model, asking({ signal: controller.signal }))).toBe(reason);
   });
 
@@ -262,7 +268,7 @@ describe.each(ALL_WAYS)("a model that is asked by way of %s", (way) => {
     await failure(model, asking());
     await failure(model, asking());
     await model.respond(asking({ effort: "high" }));
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise(setImmediate); // Warnings are emitted in the next tick.
     expect(printed).toEqual([]);
   });
 });
@@ -364,12 +370,10 @@ describe("a model", () => {
     const settings = { provider: WAYS[way], model: MODEL, baseUrl: "http://127.0.0.1:6000/v1", apiKey: API_KEY };
     const { model } = await resolveModel(hostWith({ default: settings }), undefined);
     const request = asking();
-    const start = performance.now();
     const error = await failure(model, request);
     expect(error).toMatchObject({ code: "model-unreachable", message: expect.stringContaining("127.0.0.1:6000") });
     expect(error.fix).toBe("correct base_url of [models.default] in config.toml");
     expect(request.retries).toEqual([]);
-    expect(performance.now() - start).toBeLessThan(1500);
   });
 
   it("is not asked again at an address that cannot be parsed", async () => {
@@ -421,19 +425,5 @@ describe("a model", () => {
   it("knows which words there are for how hard to think", () => {
     expect(EFFORTS.has("high")).toBe(true);
     expect(EFFORTS.has("ultra")).toBe(false);
-  });
-
-  it("costs little beside the network", async () => {
-    const turns = Array.from({ length: 60 }, () => () => "It is sunny in Oslo today, and warm.");
-    const { model } = await modelAt("openai", turns);
-    const times: number[] = [];
-    for (const _ of turns) {
-      const start = performance.now();
-      await model.respond(asking());
-      times.push(performance.now() - start);
-    }
-    const median = times.sort((a, b) => a - b)[30] ?? 0;
-    // With the loopback server: 5 ms when nothing else runs; other tests do.
-    expect(median).toBeLessThan(allowed(25, median));
   });
 });

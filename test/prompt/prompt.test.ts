@@ -1,15 +1,19 @@
-import { join } from "node:path";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { VisibilityExpansionRequired } from "../../src/prompt/open-sections.ts";
 import { type Prompt, promptTemplate } from "../../src/prompt/prompt.ts";
 import { markdown } from "../../src/prompt/section.ts";
 import { skill } from "../../src/prompt/skill.ts";
-import { skillRef } from "../../src/prompt/skill-ref.ts";
 import { skillsSection } from "../../src/prompt/skills-section.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
+import { expectLinearSteps } from "../support/steps.ts";
 import { refusal } from "./refusal.ts";
+
+type Modules = typeof import("../../src/prompt/prompt.ts") &
+  typeof import("../../src/prompt/skill.ts") &
+  typeof import("../../src/prompt/skill-ref.ts") &
+  typeof import("../../src/prompt/skills-section.ts");
 
 const lint = Tool.define("lint_code", { description: "Lints.", parameters: z.object({}), execute: () => "clean" });
 const task = markdown({ title: "Task", key: "task", template: "Review it." });
@@ -210,34 +214,29 @@ to view full workflow and access tools: lint_code.]`);
     expect(refusal(() => template.bind(...(args as []))).message).toContain(said);
   });
 
-  it("renders 200 skills in a moment, in code and on the disk", () => {
-    const skills = Array.from({ length: 200 }, (_, index) =>
-      skill({
-        name: `s${index}`,
-        description: "d",
-        title: "T",
-        template: "Do $what.\n".repeat(100),
-        tools: index % 2 ? [] : [toolOf(index)],
-      }),
-    );
-    const prompt = promptTemplate({ ns: "n", key: "k", sections: [skillsSection({ skills })] }).bind({
-      what: "it",
-    } as never);
+  it("renders skills in steps that grow with their number, in code and on the disk", async () => {
     const names = Array.from({ length: 200 }, (_, index) => `r${index}`);
     const root = temporaryFolder(Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])));
-    const section = skillsSection({ skillRefs: names.map((name) => skillRef(join(root, name))) });
-    const onDisk = promptTemplate({ ns: "n", key: "k", sections: [section] }).bind();
-    for (const one of [prompt, onDisk]) {
-      const times = Array.from({ length: 20 }, () => {
-        const start = performance.now();
-        one.render();
-        return performance.now() - start;
-      });
-      expect(Math.min(...times)).toBeLessThan(50);
-    }
+    const [, [, , onDisk = 0] = []] = await expectLinearSteps(
+      ["prompt", "skill", "skill-ref", "skills-section"].map((name) => `src/prompt/${name}.ts`),
+      ({ promptTemplate, skill, skillRef, skillsSection }: Modules, [root, length]) => {
+        const numbers = Array.from({ length }, (_, index) => index);
+        const template = "Do $what.\n".repeat(100);
+        const section =
+          root === ""
+            ? skillsSection({
+                skills: numbers.map((index) => skill({ name: `s${index}`, description: "d", title: "T", template })),
+              })
+            : skillsSection({ skillRefs: numbers.map((index) => skillRef(`${root}/r${index}`)) });
+        promptTemplate({ ns: "n", key: "k", sections: [section] })
+          .bind({ what: "it" } as never)
+          .render();
+      },
+      [
+        ["skills in code", [50, 100, 200].map((length) => ["", length] as const)],
+        ["skills on the disk", [50, 100, 200].map((length) => [root, length] as const)],
+      ],
+    );
+    expect(onDisk / 200, "steps for each skill").toBeLessThan(20_000);
   });
 });
-
-function toolOf(index: number): Tool {
-  return { ...lint, name: `tool_${index}` };
-}

@@ -101,7 +101,7 @@ describe("a reference to a skill's folder", () => {
     "a name that leaves its folder": ["invalid_frontmatter", text('---\nname: "../x"\ndescription: d\n---\nx\n')],
     "a name that is reserved": [
       "invalid_frontmatter",
-      text("---\nname: constructor\ndescription: d\n---\nx\n"),
+      text("---\nname: defaults\ndescription: d\n---\nx\n"),
       /reserved/,
     ],
     "no description": ["invalid_frontmatter", text("---\nname: a\n---\nx\n"), /description/],

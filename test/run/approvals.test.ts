@@ -1,10 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { Approval } from "../../src/host/approvals.ts";
 import { resumeRun } from "../../src/run/resume.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { asking, eventsOf, type Parts, useScene } from "../support/use.ts";
+import { withGrowingLimit } from "../support/wait-for.ts";
 
 const INPUT = { type: "object", properties: { to: { type: "string" } }, required: ["to"] };
 
@@ -156,7 +158,7 @@ describe("what somebody has to agree to", () => {
     const journal = readFileSync(join(found.runs.folder, `${result.run}.jsonl`), "utf8");
     expect(journal).toContain("mail [SOME_KEY]");
     expect(journal).not.toContain("hunter2");
-  }, 20_000);
+  });
 
   it("may be anything where a tool cannot say what it does", async () => {
     const sent: string[] = [];
@@ -179,10 +181,18 @@ describe("what somebody has to agree to", () => {
   });
 
   it("takes its time: what somebody thinks about does not count for a run's limit", async () => {
-    const { use } = await scene([send("Ada")]);
-    const approve = () => new Promise<Approval>((resolve) => setTimeout(resolve, 3000, { isApproved: true }));
-    const host = { approve, tools: [mail().tool], hasBuiltInTools: false };
-    expect((await use({ skill: "x", seconds: 2.5 }, host)).result.stop).toBe("answer");
+    const run = async (seconds: number) => {
+      const { use } = await scene([send("Ada")], {
+        turns: ({ results }) => (results.length > 0 ? "done" : [send("Ada")]),
+      });
+      const approve = async (): Promise<Approval> => {
+        await sleep(seconds * 1100); // Longer than the run has.
+        return { isApproved: true };
+      };
+      const { result } = await use({ skill: "x", seconds }, { approve, tools: [mail().tool], hasBuiltInTools: false });
+      return result.stop;
+    };
+    expect(await withGrowingLimit(run, (stop) => stop === "answer", { from: 2, most: 8 })).toBe("answer");
   });
 
   it("is no when whoever asks fails", async () => {

@@ -11,9 +11,11 @@ import { runScript } from "../../src/run/script.ts";
 import { useSkill } from "../../src/run/use.ts";
 import { copySkill } from "../../src/source/digest.ts";
 import { memoryNotes } from "../support/broker.ts";
+import { giveValues } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
 import type { Turn } from "../support/model-server.ts";
 import { eventsOf, type Parts, useScene } from "../support/use.ts";
+import { withGrowingLimit } from "../support/wait-for.ts";
 
 const NOTES = "capabilities: [notes.notes]\n";
 const GIVEN = '[skills.x]\ncapabilities = ["notes.notes"]\n';
@@ -146,15 +148,19 @@ describe("a skill with capabilities", () => {
   });
 
   it("does not lose its time while somebody thinks", async () => {
-    const { use, host, seen } = await scene([bash(`${INVOKE} add --input '{"title": "slow"}'`)], {
-      config: `${GIVEN}[scripts]\ntimeout_seconds = 4\n[limits]\ntool_timeout_seconds = 4\n`,
-    });
-    const approve = async () => {
-      await sleep(5000);
-      return { isApproved: true };
+    const run = async (seconds: number) => {
+      const { use, host, seen } = await scene([bash(`${INVOKE} add --input '{"title": "slow"}'`)], {
+        config: `${GIVEN}[scripts]\ntimeout_seconds = ${seconds}\n[limits]\ntool_timeout_seconds = ${seconds}\n`,
+      });
+      const approve = async () => {
+        await sleep(seconds * 1100); // Longer than all else has.
+        return { isApproved: true };
+      };
+      await use({ skill: "x" }, { ...host, approve });
+      return seen[0] ?? "";
     };
-    await use({ skill: "x" }, { ...host, approve });
-    expect(seen[0]).toContain("status: ok");
+    const answered = await withGrowingLimit(run, (result) => result.includes("status: ok"), { from: 3, most: 12 });
+    expect(answered).toContain("status: ok");
   });
 
   it("[S-24] may prefer tools to a shell: each operation is one, held to the same", async () => {
@@ -216,14 +222,17 @@ describe("a skill with capabilities", () => {
 
   it("can be stopped while its provider is asked whether it is ready", async () => {
     const { found, host, notes } = await scene([], { turns: [] });
-    const provider = { ...notes.provider, health: () => new Promise<never>(() => {}) };
+    const isAsked = Promise.withResolvers<void>();
+    const health = () => {
+      isAsked.resolve();
+      return new Promise<never>(() => {});
+    };
+    const provider = { ...notes.provider, health };
     const capabilities = openCapabilities({ ...found, providers: [{ ...provider, seconds: 60 }] });
     const run = useSkill(found.catalog, { ...found, ...host, capabilities }, { skill: "x" });
-    await sleep(100);
-    const start = performance.now();
+    await isAsked.promise;
     run.abort();
     expect(await run).toMatchObject({ stop: "aborted", isError: true });
-    expect(performance.now() - start).toBeLessThan(2000);
   });
 
   it("[Q-22] has its secrets in nothing that is written down, though it sends them away and they come back", async () => {
@@ -409,6 +418,9 @@ describe("what is not given", () => {
     const { found, use, host } = made;
     const user = `x@${found.catalog.get("x").origin.source === "skills" ? "~/.skillet/skills" : "skills"}`;
     found.trust.grant([{ skill: found.catalog.get("x"), copy: copySkill(found.catalog.get("x")) }]);
+    for (const skill of [user, "x"])
+      expect((await use({ skill }, host)).result).toMatchObject({ refusals: [{ code: "secret-not-given" }] });
+    found.grants.grant(found.catalog.get(user));
     expect((await use({ skill: user }, host)).result).toMatchObject({ stop: "answer" });
     expect((await use({ skill: "x" }, host)).result).toMatchObject({
       stop: "refused",
@@ -459,6 +471,7 @@ describe("whoever serves a capability", () => {
     chmodSync(join(made.found.root, "bin/gogcli"), 0o755);
     appendFileSync(join(made.found.home, "config.toml"), config(file));
     const found = await made.found.again();
+    giveValues(found);
     const PATH = `${join(made.found.root, "bin")}:${process.env["PATH"]}`;
     const capabilities: Capabilities = openCapabilities({ ...found, env: { ...found.env, PATH } });
     const { useSkill } = await import("../../src/run/use.ts");

@@ -192,9 +192,9 @@ describe("a turn of a conversation that waits", () => {
         },
       },
       turns: [
-        ({ instructions }) => {
-          expect(instructions).toContain("x: [It brought these tools: x__peel]");
-          expect(instructions).not.toContain("Not in force");
+        ({ context }) => {
+          expect(context).toContain("x: [It brought these tools: x__peel]");
+          expect(context).not.toContain("Not in force");
           return [{ tool: "x__peel", input: { input: "it" } }];
         },
         ({ results }) => (results[0]?.content.includes("peeled it") ? "Peeled." : "not"),

@@ -204,18 +204,6 @@ describe("a toolset", () => {
     expect((await call("one")).content, "what runs stays what was judged").toContain("before");
   });
 
-  it("takes less than a millisecond a call", async () => {
-    const { call } = await opened(ownSkill({ "toolsets/index.ts": toolsetOf({ one: 'return "1"' }) }));
-    await call("one");
-    const times: number[] = [];
-    for (let index = 0; index < 200; index++) {
-      const start = performance.now();
-      await call("one");
-      times.push(performance.now() - start);
-    }
-    expect(times.sort((a, b) => a - b)[50], "of a machine that may be busy").toBeLessThan(1);
-  });
-
   it("[Q-04] never runs in a workspace that nobody trusts, and runs what was trusted until it changes", async () => {
     const marks = join((await opened(MY_SKILL, { skill: "my-skill" })).scene.root, "ran");
     const toolset = toolsetOf(

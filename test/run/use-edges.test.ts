@@ -36,10 +36,8 @@ describe("a use that is interrupted", () => {
   it("[Q-24] does not wait for a model that does not listen", async () => {
     const deaf: Model = { name: "deaf", respond: () => new Promise(() => {}) };
     const { found } = await useScene({ skills: { x: {} }, turns: [] });
-    const start = performance.now();
     const result = await useSkill(found.catalog, { ...found, models: { default: deaf } }, { skill: "x", seconds: 0.3 });
     expect(result).toMatchObject({ stop: "timeout", isError: true });
-    expect(performance.now() - start).toBeLessThan(4000);
   });
 
   it("is aborted, not refused, when it was aborted before it began", async () => {

@@ -9,6 +9,7 @@ import { useSkill, useWithin } from "../../src/run/use.ts";
 import { converse } from "../../src/session/converse.ts";
 import { openSession } from "../../src/session/session.ts";
 import { eventsOf, useScene } from "../support/use.ts";
+import { withGrowingLimit } from "../support/wait-for.ts";
 
 const SECRET = "sk-very-secret-value-1";
 const done = { calls: [], usage: NO_USAGE, finish: "stop" } as const;
@@ -25,9 +26,12 @@ describe("what was being said", () => {
 
   it("[W-21] comes back at a time limit", async () => {
     const { use } = await useScene({ skills: { x: {} }, turns: [] });
-    const { result, events } = await use({ skill: "x", seconds: 1 }, { models: { default: half } });
+    const { result, events } = await withGrowingLimit(
+      (seconds) => use({ skill: "x", seconds }, { models: { default: half } }),
+      (used) => eventsOf(used.events, "text-said").length > 0,
+    );
     expect(result).toMatchObject({ stop: "timeout" });
-    expect(result.content).toMatch(/^Half of the answer\n\n\[The limit of 1 second was reached/);
+    expect(result.content).toMatch(/^Half of the answer\n\n\[The limit of [\d.]+ seconds? was reached/);
     expect(
       eventsOf(events, "text-said")
         .map(({ text }) => text)
@@ -85,8 +89,10 @@ describe("tools that are switched off", () => {
       ],
     });
     const session = openSession(found.catalog, found);
-    expect((await converse(session, found).send("go")).content).toMatch(/^There is no tool "use_skill"/);
-    expect(await session.call("use_skill", { skill: "x" })).toMatchObject({ code: "tool-unknown" });
+    expect((await converse(session, found).send("go")).content).toContain(
+      "Tool 'use_skill' is disabled in the configuration",
+    );
+    expect(await session.call("use_skill", { skill: "x" })).toMatchObject({ code: "tool-blocked" });
   });
 
   it("have as much time as the operator says, however much that is", async () => {
@@ -114,14 +120,18 @@ describe("commands in instructions that are loaded", () => {
     expect(content).toContain("Env: SOME_KEY=[SOME_KEY]");
   });
 
-  it("[Q-03] claim what is configured for the skill's name", async () => {
+  it("[Q-03] are not run for a copy that was not given what is configured for its name", async () => {
     const { found } = await useScene({
-      skills: { x: { body: "Now: !`true`\n" } },
+      skills: { x: { body: "Now: !`echo ran-$((1 + 1))`\n" } },
       config: '[skills.x]\ndynamic_commands = true\nnetwork = ["127.0.0.1:9"]\n',
       turns: [],
+      areGiven: false,
     });
-    await openSession(found.catalog, found).load("x");
-    expect(found.grants.ownerOf("x")).toBeDefined();
+    const load = async () => (await openSession(found.catalog, found).call("load_skill", { skill: "x" })).content;
+    expect(await load()).not.toContain("ran-2");
+    expect(found.grants.ownerOf("x")).toBeUndefined();
+    found.grants.grant(found.skill("x"));
+    expect(await load()).toContain("ran-2");
   });
 });
 
@@ -179,14 +189,16 @@ describe("a use that does not begin", () => {
     }
   });
 
-  it("[Q-03] has claimed nothing", async () => {
+  it("[Q-03] is refused where its values were given to no copy, and is given them by no use", async () => {
     const { found } = await useScene({
       skills: { x: { more: "env: [SOME_KEY]\n" } },
       config: `[skills.x]\nSOME_KEY = "${SECRET}"\n`,
       turns: [],
+      areGiven: false,
     });
-    const result = await useSkill(found.catalog, found, { skill: "x", signal: AbortSignal.abort() });
-    expect(result.stop).toBe("aborted");
+    const result = await useSkill(found.catalog, found, { skill: "x" });
+    expect(result).toMatchObject({ stop: "refused", refusals: [{ code: "secret-not-given" }] });
+    expect(JSON.stringify(result)).not.toContain(SECRET);
     expect(found.grants.ownerOf("x")).toBeUndefined();
   });
 

@@ -257,7 +257,7 @@ describe("what a loaded skill brings, where it brings all it has", () => {
     });
     await session.load("x");
     expect(names(session)).toEqual(["x.run"]);
-    expect((await session.call("x.count", {})).code).toBe("tool-unknown");
+    expect((await session.call("x.count", {})).code).toBe("tool-blocked");
   });
 
   it("is no script and no sub-agent where the tool that runs them is switched off", async () => {

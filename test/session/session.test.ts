@@ -50,7 +50,7 @@ describe("list_skills", () => {
   });
 
   it("[S-10] leaves out what is disabled, which can be neither seen nor loaded", async () => {
-    const session = await sessionOf({ on: {}, off: { keywords: ["go"], body: "Off." } }, switchedOff("off"));
+    const session = await sessionOf({ on: {}, off: { keywords: ["ferry"], body: "Off." } }, switchedOff("off"));
     expect(data(await session.call("list_skills", {}))).toMatchObject([{ name: "on" }]);
     expect(data(await session.call("search_skills", { query: "off go" }))).toEqual([]);
     for (const query of ["go", "/off", "use the off skill", "list skills"]) {
@@ -193,7 +193,9 @@ describe("load_skill", () => {
       iterations: 1,
     });
     expect(asked.map(({ task }) => task.message)).toEqual(["x"]);
-    expect(session.disclose("use the fork skill").text).toBe("[Skill fork runs on its own: load_skill runs it]");
+    expect(session.disclose("use the fork skill").suffix.trim()).toBe(
+      "[Skill fork runs on its own: load_skill runs it]",
+    );
     expect(session.active).toEqual([]);
   });
 
@@ -408,7 +410,7 @@ describe("search_skills", () => {
     expect(await search("nothing of this")).toEqual([]);
     expect(await search(`inbox ${"x ".repeat(20_000)}`)).toMatchObject([
       { name: "mail" },
-      { note: "only the first 20,000 characters of the query were looked at" },
+      { note: "only the first 16,000 and the last 4,000 characters of the query were looked at" },
     ]);
   });
 });
@@ -521,24 +523,28 @@ describe("a session", () => {
   });
 
   it("[T-03] remembers what was used, and puts it first among equals", async () => {
-    const session = await sessionOf({ a: { keywords: ["go"] }, b: { keywords: ["go"] }, c: { keywords: ["other"] } });
-    expect(session.disclose("go").shown.map(({ name }) => name)).toEqual(["a", "b"]);
+    const session = await sessionOf({
+      a: { keywords: ["ferry"] },
+      b: { keywords: ["ferry"] },
+      c: { keywords: ["other"] },
+    });
+    expect(session.disclose("ferry").shown.map(({ name }) => name)).toEqual(["a", "b"]);
     await session.load("b");
-    const { shown, noted } = session.disclose("go", { maxSkills: 1 });
+    const { shown, noted } = session.disclose("ferry", { maxSkills: 1 });
     expect([shown, noted].map((list) => list.map(({ name }) => name))).toEqual([["a"], ["b"]]);
     session.unload("b@inline");
     await session.load("b");
     session.unload("b");
-    expect(session.disclose("go", { maxSkills: 1 }).shown.map(({ name }) => name)).toEqual(["b"]);
+    expect(session.disclose("ferry", { maxSkills: 1 }).shown.map(({ name }) => name)).toEqual(["b"]);
   });
 
   it("goes by the settings for what is told", async () => {
     const disclosure = { maxSkills: 1, asks: ["zeig her"], shortlist: true, budget: 5000 };
     const session = await sessionOf(
-      { a: { keywords: ["go"] }, b: { keywords: ["go"] } },
+      { a: { keywords: ["ferry"] }, b: { keywords: ["ferry"] } },
       { settings: { ...NO_SETTINGS, disclosure } },
     );
-    expect(session.disclose("go").shown).toHaveLength(1);
+    expect(session.disclose("ferry").shown).toHaveLength(1);
     expect(session.disclose("Zeig her!").tier).toBe("registry");
   });
 });

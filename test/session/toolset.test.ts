@@ -176,7 +176,7 @@ describe("a session with a skill that brings tools", () => {
     });
     await session.load("x");
     expect(names(session)).not.toContain("x.one");
-    expect((await session.call("x.one", {})).code).toBe("tool-unknown");
+    expect((await session.call("x.one", {})).code).toBe("tool-blocked");
   });
 
   it("gives them no values of variables, and ends them with the session", async () => {

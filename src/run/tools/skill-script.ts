@@ -28,7 +28,7 @@ export function skillScriptTool({ host, enclosure, broker, waited = () => 0 }: T
         { skill, script, ...defined({ args, stdin, signal }) },
         ({ isolation, warnings }) =>
           enclosure.note({ isolation, planted: warnings.filter(({ code }) => code === "workspace-protected") }),
-        { broker, waited },
+        { broker, waited, review: enclosure.review },
       ),
   );
 }

@@ -1,4 +1,5 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { hash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { createRequire, isBuiltin, registerHooks, stripTypeScriptTypes } from "node:module";
 import { dirname, extname, join, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -17,27 +18,38 @@ const OURS: Readonly<Record<string, string>> = {
   "skillet/sandbox": "../../sandbox/index",
 };
 
-/** Says to this thread where a toolset's imports lead: to its own files, to ours, and to packages where these may be had. */
-export function hookImports({ root, folder, hasPackages }: Pick<Start, "root" | "folder" | "hasPackages">): void {
-  const fileIn = (url: string | undefined) => {
-    const path = url?.startsWith("file:") ? fileURLToPath(url) : undefined;
-    return path !== undefined && isInside(root, path) ? path : undefined;
-  };
+type Judged = Pick<Start, "root" | "digests" | "folder" | "hasPackages">;
+
+/**
+ * Says to this thread where a toolset's imports lead: to the files of its judged copy, byte for byte, to ours, and to packages where these
+ * may be had. The same holds for `require` and `createRequire`, whatever a file is called.
+ */
+export function hookImports({ root, digests, folder, hasPackages }: Judged): void {
+  const copy = openCopy({ root, digests });
+  const outside = openOutside(hasPackages);
   registerHooks({
     resolve(specifier, context, next) {
-      const importer = fileIn(context.parentURL);
-      if (importer === undefined || isBuiltin(specifier)) return next(specifier, context);
+      if (isBuiltin(specifier)) return next(specifier, context);
+      const importer = copy.fileAt(context.parentURL);
+      if (importer === undefined) {
+        const found = next(specifier, context);
+        if (copy.fileAt(found.url) === undefined && !outside.admit(found.url, specifier, context.parentURL))
+          throw refused(specifier, shownParent(context.parentURL), root);
+        return found;
+      }
       const ours = Object.hasOwn(OURS, specifier) ? OURS[specifier] : undefined;
       if (ours !== undefined) {
         return { url: new URL(`${ours}${OWN_ENDING}`, import.meta.url).href, shortCircuit: true };
       }
       const from = (parentURL: string) =>
-        context.conditions.includes("require") // There `next` knows no other parent.
-          ? { url: pathToFileURL(createRequire(parentURL).resolve(specifier)).href, shortCircuit: true }
-          : next(specifier, { ...context, parentURL });
+        outside.note(
+          context.conditions.includes("require") // There `next` knows no other parent.
+            ? { url: pathToFileURL(createRequire(parentURL).resolve(specifier)).href, shortCircuit: true }
+            : next(specifier, { ...context, parentURL }),
+        );
       if (/^zod(?:\/|$)/.test(specifier)) return from(import.meta.url);
       if (/^(?:\.{0,2}\/|file:)/.test(specifier)) {
-        return { url: pathToFileURL(ownFile(specifier, importer, root)).href, shortCircuit: true };
+        return { url: pathToFileURL(ownFile(specifier, importer, copy)).href, shortCircuit: true };
       }
       if (!hasPackages || /^[a-z][a-z0-9+.-]*:/i.test(specifier)) throw refused(specifier, importer, root);
       try {
@@ -49,32 +61,107 @@ export function hookImports({ root, folder, hasPackages }: Pick<Start, "root" | 
       }
     },
     load(url, context, next) {
-      const path = fileIn(url);
-      const format = path === undefined ? undefined : FORMATS[extname(path)]?.(path, root);
-      if (path === undefined || format === undefined) return next(url, context);
-      if (format === "commonjs") return next(url, { ...context, format }); // Node's own way: its `require` asks here too.
-      const text = readFileSync(path, "utf8");
+      const path = copy.fileAt(url);
+      if (path === undefined) {
+        if (!outside.has(url)) throw refused(url, undefined, root);
+        return next(url, context);
+      }
+      const bytes = copy.bytesOf(path);
+      const format = FORMATS[extname(path)]?.(path, copy);
+      if (format === undefined) throw notCode(path, root);
+      if (format === "native") return next(url, context);
+      // Of a module that is imported Node itself takes `require`, which asks here again.
+      if (format === "commonjs" && !context.conditions.includes("require")) return next(url, { ...context, format });
+      const text = bytes.toString("utf8");
       return { format, source: /ts$/.test(path) ? withoutTypes(text, url) : text, shortCircuit: true };
     },
   });
 }
 
-/** By ending, whatever a package.json above the copy may say. */
-const FORMATS: Readonly<Record<string, (path: string, root: string) => "module" | "commonjs">> = {
+interface Copy {
+  root: string;
+  /** The path that an address leads to, when that is in the copy. */
+  fileAt(url: string | undefined): string | undefined;
+  has(path: string): boolean;
+  /** Throws a SkillError when it is not a file of the copy, or not as it was judged. */
+  bytesOf(path: string): Buffer;
+}
+
+function openCopy({ root, digests }: Pick<Start, "root" | "digests">): Copy {
+  return {
+    root,
+    fileAt(url) {
+      const path = url?.startsWith("file:") ? fileURLToPath(url) : undefined;
+      return path !== undefined && isInside(root, path) ? path : undefined;
+    },
+    has: (path) => digests.has(relative(root, path)),
+    bytesOf(path) {
+      const expected = digests.get(relative(root, path));
+      const bytes = expected === undefined ? undefined : readFileSync(path);
+      if (bytes && hash("sha256", bytes) === expected) return bytes;
+      throw new SkillError("toolset-import", {
+        message: `${relative(root, path)} is not as it was when the skill was judged`,
+        fix: "look at the skill, and start again",
+      });
+    },
+  };
+}
+
+const OUR_CODE = join(import.meta.dirname, "../..");
+
+/** What may be loaded from outside of the copy: all where packages may be had, else our own code and the packages that it imports. */
+function openOutside(hasPackages: boolean) {
+  const known = new Set<string>();
+  const isOurs = (url: string) => url.startsWith("file:") && isInside(OUR_CODE, fileURLToPath(url));
+  const has = (url: string) => hasPackages || !url.startsWith("file:") || isOurs(url) || known.has(url);
+  const note = <Found extends { url: string }>(found: Found): Found => {
+    known.add(found.url);
+    return found;
+  };
+  return {
+    has,
+    note,
+    /** Whether a module outside may import it: a package by its name, or a file of the same package. */
+    admit(url: string, specifier: string, parent: string | undefined): boolean {
+      if (has(url)) return true;
+      if (parent === undefined || !has(parent) || !parent.startsWith("file:")) return false;
+      const isPath = /^(?:\.{0,2}\/|file:)/.test(specifier);
+      if (isPath && !isInside(packageAround(fileURLToPath(parent)), fileURLToPath(url))) return false;
+      known.add(url);
+      return true;
+    },
+  };
+}
+
+function packageAround(path: string): string {
+  return /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? dirname(path);
+}
+
+function shownParent(url: string | undefined): string | undefined {
+  return url?.startsWith("file:") ? fileURLToPath(url) : undefined;
+}
+
+type Format = "module" | "commonjs" | "json" | "native";
+
+/** By ending, whatever a package.json above the copy may say. No other ending is code, also where Node would load it as such. */
+const FORMATS: Readonly<Record<string, (path: string, copy: Copy) => Format>> = {
   ".ts": () => "module",
   ".mts": () => "module",
   ".mjs": () => "module",
   ".cjs": () => "commonjs",
-  ".js": (path, root) => packageType(dirname(path), root) ?? looksLike(readFileSync(path, "utf8")),
+  ".js": (path, copy) => packageType(dirname(path), copy) ?? looksLike(copy.bytesOf(path).toString("utf8")),
+  ".json": () => "json",
+  ".node": () => "native",
+  ".wasm": () => "native",
 };
 
-function packageType(at: string, root: string): "module" | "commonjs" | undefined {
-  if (!isInside(root, at)) return undefined;
+function packageType(at: string, copy: Copy): "module" | "commonjs" | undefined {
+  if (!isInside(copy.root, at)) return undefined;
   try {
-    const { type } = JSON.parse(readFileSync(join(at, "package.json"), "utf8"));
+    const { type } = JSON.parse(copy.bytesOf(join(at, "package.json")).toString("utf8"));
     return type === "module" || type === "commonjs" ? type : undefined;
   } catch {
-    return at === root ? undefined : packageType(dirname(at), root);
+    return at === copy.root ? undefined : packageType(dirname(at), copy);
   }
 }
 
@@ -95,11 +182,11 @@ function withoutTypes(text: string, sourceUrl: string): string {
 }
 
 /** `./helper` and `./helper.js` may mean helper.ts, as compilers have it. */
-function ownFile(specifier: string, importer: string, root: string): string {
+function ownFile(specifier: string, importer: string, { root, has }: Copy): string {
   const wanted = specifier.startsWith("file:") ? fileURLToPath(specifier) : resolve(dirname(importer), specifier);
   if (!isInside(root, wanted)) throw refused(specifier, importer, root);
   const written = wanted.replace(/\.([mc]?)js$/, ".$1ts");
-  const found = [...ENDINGS.map((ending) => wanted + ending), written].find(isFile);
+  const found = [...ENDINGS.map((ending) => wanted + ending), written].find(has);
   if (found !== undefined) return found;
   throw new SkillError("toolset-broken", {
     message: `${relative(root, importer)} imports "${specifier}", which is not in the skill's folder`,
@@ -107,14 +194,18 @@ function ownFile(specifier: string, importer: string, root: string): string {
   });
 }
 
-function isFile(path: string): boolean {
-  return existsSync(path) && statSync(path).isFile();
+function notCode(path: string, root: string): SkillError {
+  return new SkillError("toolset-import", {
+    message: `${relative(root, path)} is imported, and its ending is not one of a module`,
+    fix: `name it as one: ${Object.keys(FORMATS).join(", ")}`,
+  });
 }
 
-function refused(specifier: string, importer: string, root: string): SkillError {
+function refused(specifier: string, importer: string | undefined, root: string): SkillError {
   const isPackage = !/^[./]|:/.test(specifier);
+  const by = importer === undefined ? "it" : isInside(root, importer) ? relative(root, importer) : importer;
   return new SkillError("toolset-import", {
-    message: `${relative(root, importer)} imports "${specifier}", ${isPackage ? "a package, which is no part of what was trusted" : "which is outside of the skill's folder"}`,
+    message: `${by} imports "${specifier}", ${isPackage ? "a package, which is no part of what was trusted" : "which is outside of the skill's folder"}`,
     fix: isPackage
       ? "import only the skill's own files, node: modules, zod, skillet and @agent/tools; or put the skill into your own folder, ~/.skillet/skills"
       : "import the skill's own files, by a path that begins with ./",

@@ -8,6 +8,8 @@ import type { ToolEffect, ToolOutcome, ToolOwner, ToolResult } from "../../skill
 export interface Start {
   /** The copy of the skill that was judged. */
   root: string;
+  /** By path below that, the SHA-256 of each of its files: no other is imported. */
+  digests: ReadonlyMap<string, string>;
   /** The skill's own folder: what messages show, and where packages are found. */
   folder: string;
   /** Whether packages that stand beside the skill may be imported: they are no part of what was trusted. */

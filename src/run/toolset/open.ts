@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { realpathSync } from "node:fs";
 import type { Host } from "../../host/host.ts";
 import type { Notice } from "../../host/sandbox.ts";
@@ -55,6 +56,7 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
     if ("problems" in judged) return none(judged.problems);
     const start = startOf(host, skill, {
       root: realpathSync(storedAsJudged(copy, storeFolder(homeOf(host)))),
+      digests: new Map([...copy.files].map(([path, { bytes }]) => [path, hash("sha256", bytes)])),
       toolsets: judged.toolsets,
     });
     const hiding = request.hiding ?? openHiding(allSecrets(new Map(), host));
@@ -113,10 +115,15 @@ function toolsetOf(written: string, skill: Skill, { files }: SkillCopy): { file:
   });
 }
 
-function startOf(host: Host, skill: Skill, { root, toolsets }: Pick<Start, "root" | "toolsets">): Start {
+function startOf(
+  host: Host,
+  skill: Skill,
+  { root, digests, toolsets }: Pick<Start, "root" | "digests" | "toolsets">,
+): Start {
   const owner = { name: skill.name, source: skill.origin.source, place: placeOf(skill) };
   return {
     root,
+    digests,
     folder: skill.origin.folder ?? root,
     hasPackages: (host.trust?.standingOf(skill) ?? "own") === "own",
     toolsets,
