@@ -6,7 +6,7 @@ const ACCEPT = "application/json, text/event-stream";
 
 /** A server of skillet's over HTTP, once it listens. */
 export async function openHttp(home, options = {}) {
-  const args = [skillet, "serve", "--http", "127.0.0.1:0", "--json"];
+  const args = [skillet, "serve", "--http", "127.0.0.1:0", "--no-token", "--json"];
   const server = startServer({ args, ...home, ...options });
   const line = await server.firstLine;
   if (line === "") throw new Error("skillet serve --http did not listen");

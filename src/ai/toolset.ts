@@ -1,8 +1,7 @@
 import { type JSONSchema7, jsonSchema, type ModelMessage, type Tool, tool } from "ai";
-import { listWithin } from "../catalog/budget.ts";
 import { type Catalog, openCatalog } from "../catalog/catalog.ts";
-import { DEFAULTS } from "../catalog/defaults.ts";
 import { promptListing } from "../catalog/listing.ts";
+import { isInReach } from "../catalog/reach.ts";
 import type { Host } from "../host/host.ts";
 import { openSession, type Session } from "../session/session.ts";
 import { type CallOptions, makeTool, type Tool as SessionTool, type ToolResult } from "../skill/tool.ts";
@@ -37,6 +36,11 @@ export interface SkillToolset {
   readonly instructions: string;
   /** Instead of `instructions`, what to tell the model for this query: nothing, how many skills there are, a list, or full instructions. */
   instructionsFor(query: string): string;
+  /**
+   * The same in two parts: `instructions` are the same for every query, so that a provider's prompt cache holds, and `prompt` is the
+   * query with what is for it alone.
+   */
+  promptFor(query: string): { instructions: string; prompt: string };
   session: Session;
 }
 
@@ -55,20 +59,22 @@ export async function skillToolset(from: readonly string[] | Session, host: Part
     },
     // A getter: the skills as they are now, also after a reload.
     get instructions() {
-      const skills = session.visible();
-      const listing = promptListing(skills);
-      if (listing.length <= ROOM) return listing === "" ? "" : `${HEADING}\n\n${listing}`;
-      const { text } = listWithin(skills, { room: ROOM, first: () => [], search: "search_skills" });
-      return `${HEADING}\n\n${text}`;
+      const listing = session.listing();
+      if (listing === "") return "";
+      const whole = promptListing(session.visible().filter((skill) => isInReach(skill)));
+      return `${HEADING}\n\n${listing.endsWith(`\n${whole}`) ? whole : listing}`;
     },
     // What is loaded stands in the messages of one call, which the next need not have: so it is told again.
     instructionsFor: (query) => session.disclose(query, { isLoaded: () => false }).text,
+    promptFor(query) {
+      const { prefix, suffix } = session.disclose(query, { isLoaded: () => false, countInPrefix: true });
+      const context = suffix.trimStart();
+      return { instructions: prefix, prompt: context === "" ? query : `${query}\n\n${context}` };
+    },
     session,
   };
 }
 
-/** How long a list of skills may be, in characters. */
-const ROOM = DEFAULTS.budget * 4;
 const HEADING =
   "Skills hold instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.";
 

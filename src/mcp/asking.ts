@@ -7,10 +7,8 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import type { Approval, Approve, Effect } from "../host/approvals.ts";
-import { withShortTexts } from "../run/shown.ts";
 import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
-import { grouped } from "../shared/text.ts";
 import { type Data, isData } from "../skill/data.ts";
 import type { Envelope } from "./transform.ts";
 
@@ -129,6 +127,7 @@ function begin(start: Start, waiting: ServerContext, canBeAsked: boolean): Held 
       const { promise, resolve } = Promise.withResolvers<Approval>();
       signal.addEventListener("abort", () => resolve(ENDED), { once: true });
       if (signal.aborted) return ENDED;
+      if (!fitsForm(effect)) return undefined; // What cannot be shown in full is not approved here.
       one.asked.resolve({ effect, answer: resolve });
       return promise;
     });
@@ -172,9 +171,7 @@ function canAsk(mcp: McpServer, { mcpReq }: ServerContext): boolean {
 /** All that somebody has to know who is to agree. */
 function questionOn(effect: Effect): ElicitRequestFormParams {
   const { skill, tool, what, where, amount, isReversible, on, input, from, isOnce } = effect;
-  const all = JSON.stringify(input) ?? "";
-  const shown = all.length > LONGEST ? JSON.stringify(withShortTexts(input, BEGINNING)) : all;
-  const unseen = all.length - Math.min(shown.length, LONGEST);
+  const shown = JSON.stringify(input) ?? "";
   const rows: [string, string | undefined][] = [
     ["what", what],
     ["from", from?.join("; ")],
@@ -184,7 +181,6 @@ function questionOn(effect: Effect): ElicitRequestFormParams {
     ["asked by", skill === "" ? undefined : `the skill ${skill}`],
     ["because", from ? undefined : effect.reason],
     ["input", shown === "{}" ? undefined : shown],
-    ["not shown", unseen > 0 ? `${grouped(unseen)} more characters of the input` : undefined],
   ];
   const lines = rows.flatMap(([label, says]) => (says ? [`${label}: ${inLine(says, LONGEST)}`] : []));
   const yes = on === "workspace" && !isOnce ? "yes, for this run" : "yes, this once";
@@ -203,9 +199,13 @@ function questionOn(effect: Effect): ElicitRequestFormParams {
   };
 }
 
-/** Of an input. Of a longer one the beginning of each text is shown. */
-const LONGEST = 2000;
-const BEGINNING = 200;
+/** Of an input. A longer one cannot be approved in a form. */
+const LONGEST = 8000;
+
+/** Whether a form can show all of the input. */
+function fitsForm({ input }: Effect): boolean {
+  return inLine(JSON.stringify(input) ?? "", Number.MAX_SAFE_INTEGER).length <= LONGEST;
+}
 
 const SAYS: Record<Effect["on"], string> = {
   workspace: "would change files of the workspace",

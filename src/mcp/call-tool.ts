@@ -1,3 +1,4 @@
+import { refusedResult } from "../run/result.ts";
 import type { Session } from "../session/session.ts";
 import { skillTool as tool } from "../session/skill-tool.ts";
 import { defined } from "../shared/defined.ts";
@@ -51,6 +52,8 @@ async function call(
   const brought = session.tools.filter(({ owner }) => owner !== undefined);
   const called = brought.find((one) => isNamed(one, tool)) ?? brought.find(({ name }) => name === `${skill}.${tool}`);
   if (called) return session.call(called.name, input, options);
+  const revoked = session.revocationOf(tool) ?? session.revocationOf(`${skill}.${tool}`);
+  if (revoked) return refusedResult([revoked]);
   const then = whatThen(session, brought, { tool, skill });
   return {
     content: `There is no tool "${inLine(tool, 128)}" that a skill brought: ${then}`,

@@ -9,8 +9,8 @@ export interface GuardOptions {
   /** Where the server listens: a name or an address. */
   host: string;
   port: number;
-  /** What every request has to bring, as `Authorization: Bearer …`. */
-  token?: string | undefined;
+  /** What every request has to bring, as `Authorization: Bearer …`. `false`: nothing, which only the loopback interface allows. */
+  token: string | false;
   /** Names that the server has besides those of the loopback interface and that it is bound to. */
   allowedHosts?: readonly string[] | undefined;
   /** Origins of pages that may call it besides its own: `https://app.example.com` exactly, or a host name for every scheme and port. */
@@ -40,7 +40,7 @@ export const METHODS = "GET, POST, DELETE, OPTIONS";
 export function openGuard(options: GuardOptions): Guard {
   const hosts = hostNames(options);
   const isAllowedOrigin = originsOf(options);
-  const secret = options.token === undefined ? undefined : digest(options.token);
+  const secret = options.token === false ? undefined : digest(options.token);
   const refuse = openRefusing(options);
   return {
     refuse({ method, headers }) {
@@ -60,11 +60,17 @@ export function openGuard(options: GuardOptions): Guard {
 
 /** Throws when the server would be open to others without a token, or nobody could send the token. */
 export function checkToken({ host, token }: Pick<GuardOptions, "host" | "token">): void {
-  if (token === undefined) {
+  if (token === false) {
     if (isLoopback(host)) return;
     throw new SkillError("usage", {
       message: `Others than this machine reach ${host || "all interfaces"}, and there is no token`,
-      fix: "give a token: --token env:SKILLET_TOKEN (in code: token), or listen on 127.0.0.1",
+      fix: "leave out --no-token (in code: give a token), or listen on 127.0.0.1",
+    });
+  }
+  if (typeof token !== "string") {
+    throw new SkillError("usage", {
+      message: "There is no token",
+      fix: "give one of 16 or more random characters, or false to let every program of this machine call",
     });
   }
   if (/^[\x21-\x7e]+$/.test(token)) return;
@@ -112,7 +118,8 @@ const REASONS = {
   },
   token: {
     status: 401,
-    message: "This server answers nobody without its token: send the token as Authorization: Bearer …",
+    message:
+      "This server needs its token, as Authorization: Bearer … To update a client's entry, run: skillet mcp-config --for CLIENT --url ADDRESS --write",
     headers: { "www-authenticate": "Bearer" },
     what: ({ authorization }) => (authorization ? "with a wrong token" : "without the token"),
   },

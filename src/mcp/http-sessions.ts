@@ -21,8 +21,8 @@ export interface SessionsOptions {
 /** Clients of the revisions up to 2025-11-25: each has a server of its own from `initialize` on, until it ends or is forgotten. */
 export interface Sessions {
   readonly size: number;
-  /** Answers a request; its body was read already. */
-  serve(request: Request, body: unknown): Promise<Response>;
+  /** Answers a request; its body was read already. `identity`: who calls. */
+  serve(request: Request, body: unknown, identity: string): Promise<Response>;
   /** Contract: every stream has ended when it returns; the promise waits for the servers. */
   close(): Promise<void>;
 }
@@ -34,9 +34,9 @@ export function openSessions(factory: McpServerFactory, options: SessionsOptions
     get size() {
       return all.open.size;
     },
-    async serve(request, body) {
+    async serve(request, body, identity) {
       const id = request.headers.get("mcp-session-id");
-      if (id === null) return isInitialize(body) ? start(all, request, body) : refusal(400, NO_SESSION);
+      if (id === null) return isInitialize(body) ? start(all, request, body, identity) : refusal(400, NO_SESSION);
       const session = all.open.get(id);
       return session ? exchange(session, request, body) : refusal(404, UNKNOWN_SESSION, {}, SESSION_NOT_FOUND);
     },
@@ -69,6 +69,7 @@ interface All {
 }
 
 interface Session {
+  identity: string;
   transport: Transport;
   /** Requests and streams under way. */
   underWay: number;
@@ -86,13 +87,13 @@ interface Session {
   end(): void;
 }
 
-async function start(all: All, request: Request, body: unknown): Promise<Response> {
+async function start(all: All, request: Request, body: unknown, identity: string): Promise<Response> {
   if (all.isClosed) return refusal(503, CLOSING);
-  if (!makeRoom(all)) return refusal(503, FULL, { "retry-after": "10" });
+  if (!makeRoom(all, identity)) return refusal(503, FULL, { "retry-after": "10" });
   all.opening++;
   let session: Session | undefined;
   try {
-    session = await connect(all, request);
+    session = await connect(all, request, identity);
     const answer = await exchange(session, request, body);
     // What looked like `initialize` was refused, or nobody waits for the answer any more: nobody knows of this server.
     if (session.transport.sessionId === undefined || request.signal.aborted) session.end();
@@ -106,10 +107,17 @@ async function start(all: All, request: Request, body: unknown): Promise<Respons
   }
 }
 
-/** Ends the session that has been idle for longest, where there are too many. */
-function makeRoom(all: All): boolean {
+/**
+ * Makes room for one more session, where there are too many: ends the one that has been idle for longest, of the caller's own, or of the identity
+ * that has the most if that is more than the caller has. So a flood ends only sessions of whoever sends it.
+ */
+function makeRoom(all: All, identity: string): boolean {
   if (all.open.size + all.opening < all.options.maxSessions) return true;
-  const [oldest] = [...all.open.values()].filter(isIdle).sort((one, other) => one.lastUsed - other.lastUsed);
+  const byIdentity = Map.groupBy(all.open.values(), (session) => session.identity);
+  const countOf = (one: string) => byIdentity.get(one)?.length ?? 0;
+  const largest = [...byIdentity.keys()].reduce((most, one) => (countOf(one) > countOf(most) ? one : most), identity);
+  const sessions = byIdentity.get(largest) ?? [];
+  const [oldest] = sessions.filter(isIdle).sort((one, other) => one.lastUsed - other.lastUsed);
   oldest?.end();
   return oldest !== undefined;
 }
@@ -123,7 +131,7 @@ function isIdle({ underWay, abandoned }: Session): boolean {
   return underWay === 0 && abandoned.size === 0;
 }
 
-async function connect(all: All, request: Request): Promise<Session> {
+async function connect(all: All, request: Request, identity: string): Promise<Session> {
   const { report, keepAliveMs } = all.options;
   const product = await all.factory({ era: "legacy", requestInfo: request });
   const transport = new Transport({
@@ -135,6 +143,7 @@ async function connect(all: All, request: Request): Promise<Session> {
     },
   });
   const session: Session = {
+    identity,
     transport,
     underWay: 0,
     batched: new Set(),

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -20,8 +21,11 @@ export interface HttpOptions {
   host?: string;
   /** Any free one when left out. */
   port?: number;
-  /** What every request has to bring, as `Authorization: Bearer …`. Required where others than this machine reach it. */
-  token?: string;
+  /**
+   * What every request has to bring, as `Authorization: Bearer …`. `false`: nothing, so that every user and program of this machine may call; only
+   * on the loopback interface.
+   */
+  token: string | false;
   /** Names that the server has besides those of the loopback interface and that it is bound to. */
   allowedHosts?: readonly string[];
   /** Origins of pages that may call it besides its own: a page of another program on this machine is a stranger's. */
@@ -47,7 +51,7 @@ export interface HttpServing {
 }
 
 /** Serves MCP by Streamable HTTP at `/mcp`, to clients of all revisions: the older ones have sessions, 2026-07-28 has none. */
-export async function serveHttp(factory: McpServerFactory, options: HttpOptions = {}): Promise<HttpServing> {
+export async function serveHttp(factory: McpServerFactory, options: HttpOptions): Promise<HttpServing> {
   const host = (options.host ?? "127.0.0.1").replace(/^\[(.*)\]$/, "$1");
   const { maxSessions = 1000, idleSeconds = 30 * 60, maxBody = 4 * 1024 * 1024 } = options;
   checkToken({ ...options, host });
@@ -132,7 +136,7 @@ async function answerTo(
   if (incoming.url?.split("?")[0] !== PATH) return refusal(404, `There is nothing here. MCP is at ${PATH}.`);
   if (serving.isClosing) return refusal(503, "This server is closing.");
   if (incoming.method === "GET" || incoming.method === "DELETE") {
-    return route(serving, toRequest(incoming, response, serving.url), undefined);
+    return route(serving, toRequest(incoming, response, serving.url), undefined, identityOf(incoming));
   }
   if (incoming.method === "OPTIONS") return new Response(null, { status: 204, headers: { allow: METHODS } });
   if (incoming.method !== "POST") return refusal(405, `Only ${METHODS}.`, { allow: METHODS });
@@ -143,12 +147,18 @@ async function answerTo(
   if ("isGone" in body) return undefined;
   if ("refused" in body) return body.refused;
   if (Array.isArray(body.value) && body.value.length > MOST_AT_ONCE) return refusal(400, TOO_MANY, {}, -32600);
-  return route(serving, toRequest(incoming, response, serving.url), body.value);
+  return route(serving, toRequest(incoming, response, serving.url), body.value, identityOf(incoming));
 }
 
-async function route({ sessions, modern }: Serving, request: Request, body: unknown): Promise<Response> {
+/** Who calls, as far as it is known: the token, which the guard has checked, and the address. */
+function identityOf({ headers, socket }: IncomingMessage): string {
+  return hash("sha256", `${headers.authorization ?? ""} ${socket.remoteAddress ?? ""}`);
+}
+
+async function route(serving: Serving, request: Request, body: unknown, identity: string): Promise<Response> {
+  const { sessions, modern } = serving;
   const isLegacy = body === undefined ? !namesModern(request) : await isLegacyRequest(request, body);
-  if (isLegacy) return sessions.serve(request, body);
+  if (isLegacy) return sessions.serve(request, body, identity);
   return modern.fetch(request, body === undefined ? {} : { parsedBody: body });
 }
 

@@ -5,7 +5,6 @@ import type {
   ServerContext,
   StandardSchemaWithJSON,
 } from "@modelcontextprotocol/server";
-import type { Session } from "../session/session.ts";
 import { inLine } from "../shared/prompt.ts";
 import type { Data } from "../skill/data.ts";
 import type { Tool } from "../skill/tool.ts";
@@ -16,8 +15,8 @@ import { type Envelope, type ListedTool, listedTool } from "./transform.ts";
 export type Call = (tool: string, input: unknown, context: ServerContext) => Promise<Envelope | InputRequiredResult>;
 
 export interface Mounting {
-  /** Lists what the loaded skills bring now, and nothing else of theirs. The client is told where that changed. Contract: whether tools came that nothing else calls. */
-  sync(): boolean;
+  /** Lists what the loaded skills bring, of what a session offers now, and nothing else of theirs. The client is told where that changed. Contract: whether tools came that nothing else calls. */
+  sync(offered: readonly Tool[]): boolean;
 }
 
 interface Mounted {
@@ -28,21 +27,21 @@ interface Mounted {
 }
 
 export interface MountingOptions {
-  /** The names of the tools that stay. */
-  own: ReadonlySet<string>;
+  /** The server's own tools, by name. */
+  own: ReadonlyMap<string, unknown>;
   call: Call;
   onNotice?(text: string): void;
 }
 
 /** Keeps the tools that loaded skills bring on the server's list. */
-export function openMounting(mcp: McpServer, session: Session, { own, call, onNotice }: MountingOptions): Mounting {
+export function openMounting(mcp: McpServer, { own, call, onNotice }: MountingOptions): Mounting {
   const mounted = new Map<string, Mounted>();
   /** Names that tools of somebody else's have on this server. */
   const taken = new Set<string>();
   return {
-    sync() {
-      const tools = session.tools.filter(({ owner }) => owner !== undefined);
-      const { toWire } = wireNames([...own, ...tools.map(({ name }) => name)]);
+    sync(offered) {
+      const tools = offered.filter(({ owner }) => owner !== undefined);
+      const { toWire } = wireNames([...own.keys(), ...tools.map(({ name }) => name)]);
       const wanted = new Map(tools.map((tool) => [toWire(tool.name), tool]));
       for (const [wire, { registered, id, said }] of mounted) {
         const tool = wanted.get(wire);

@@ -1,18 +1,17 @@
 import { isUtf8 } from "node:buffer";
-import { basename, extname } from "node:path";
+import { extname } from "node:path";
 import { findHidden, spellHidden } from "../shared/hidden.ts";
-import { readInside } from "../shared/inside.ts";
 import { count } from "../shared/text.ts";
 import { isPrivate, type Skill, type SkillFile } from "../skill/skill.ts";
-import { listFiles } from "../source/file-list.ts";
-import { FileSkill, LARGEST_RESOURCE } from "../source/file-skill.ts";
+import { listSkillFiles, readSkillFile } from "../source/file-list.ts";
+import { FileSkill } from "../source/file-skill.ts";
 import { SKILL_FILE } from "./publish-uri.ts";
 
 /** The files beside SKILL.md as they are now: a skill's own list is that of when somebody first asked. */
 export function filesNow(skill: Skill): readonly SkillFile[] {
   const { folder, file } = skill.origin;
   const isInFolder = skill instanceof FileSkill && folder !== undefined && file !== undefined;
-  const files = isInFolder ? listFiles(folder, basename(file)).files : (attempt(() => skill.files().files) ?? []);
+  const files = isInFolder ? listSkillFiles(skill.origin).files : (attempt(() => skill.files().files) ?? []);
   return files.filter(({ path }) => path !== SKILL_FILE && !isPrivate(path));
 }
 
@@ -58,7 +57,7 @@ export function mimeTypeOf(path: string): string | undefined {
 
 function rawBytes(skill: Skill, path: string): Uint8Array | undefined {
   if (skill instanceof FileSkill) {
-    const result = readInside(skill.origin.folder ?? "", path, LARGEST_RESOURCE);
+    const result = readSkillFile(skill.origin, path);
     return "bytes" in result ? result.bytes : undefined;
   }
   return attempt(() => skill.read(path));

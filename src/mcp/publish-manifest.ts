@@ -9,6 +9,7 @@ import { renderDocument } from "../skill/render.ts";
 import { readSimpleYaml } from "../skill/simple-yaml.ts";
 import type { Skill } from "../skill/skill.ts";
 import { readText } from "../source/file.ts";
+import { withOwnFile } from "../source/file-list.ts";
 import { FileSkill } from "../source/file-skill.ts";
 import { attempt, withoutHidden } from "./publish-file.ts";
 import { differsByReader } from "./publish-readers.ts";
@@ -26,9 +27,9 @@ export interface PublishedManifest {
  */
 export async function publishManifest(skill: Skill, name: string): Promise<PublishedManifest | undefined> {
   if (!(skill instanceof FileSkill)) return attempt(() => render(name, { skill, ...partsInCode(skill) }));
-  const { form, file } = skill.origin;
-  const read = readText(file);
-  if ("finding" in read) return undefined;
+  const { form } = skill.origin;
+  const read = withOwnFile(skill.origin, readText);
+  if (!read || "finding" in read) return undefined;
   const document = form === "yaml" ? parseYaml(read.text) : parseMarkdown(read.text);
   const frontmatter = form === "yaml" ? undefined : await standardFrontmatter(read, document, name);
   const { description, isUsable } = readSkill(document, { form, stem: skill.name, profile: "load" });

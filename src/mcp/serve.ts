@@ -2,13 +2,14 @@ import type { McpServer } from "@modelcontextprotocol/server";
 import { type Catalog, notFound } from "../catalog/catalog.ts";
 import { narrowCatalog } from "../catalog/narrow.ts";
 import type { Host } from "../host/host.ts";
+import { revisionOf, type Settings } from "../host/settings.ts";
 import { openSession } from "../session/session.ts";
 import { openSharedCatalog } from "../session/shared-catalog.ts";
 import { SkillError } from "../shared/error.ts";
 import { count } from "../shared/text.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import { openAsking } from "./asking.ts";
-import { type McpOptions, type OpenServer, openServer } from "./server.ts";
+import { type Listing, type McpOptions, type OpenServer, openServer } from "./server.ts";
 import { openStanding } from "./standing.ts";
 
 export interface ServeOptions extends Omit<McpOptions, "isStateless"> {
@@ -82,7 +83,14 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   const live = new Set<OpenServer>();
   const refused = new Set<string>();
   const stateless = openAsking();
-  const instructions = new WeakMap<Catalog, string>();
+  /** By revision of the settings, which decide what is visible. */
+  const known = new WeakMap<Settings, WeakMap<Catalog, Listing>>();
+  const listings = () => {
+    const revision = revisionOf(host.settings);
+    const now = known.get(revision) ?? new WeakMap<Catalog, Listing>();
+    known.set(revision, now);
+    return now;
+  };
   return {
     get catalog() {
       return catalog;
@@ -106,7 +114,7 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
         if (isError) refused.add(name);
       }
       const asking = isStateless ? stateless : openAsking();
-      const server = openServer(session, { ...rest, isStateless }, { asking, instructions, note });
+      const server = openServer(session, { ...rest, isStateless }, { asking, listings, note });
       live.add(server);
       const release = () => {
         live.delete(server);

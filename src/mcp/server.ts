@@ -1,7 +1,7 @@
-import { McpServer } from "@modelcontextprotocol/server";
+import { McpServer, type RegisteredTool, type ServerContext } from "@modelcontextprotocol/server";
 import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
-import { listWithin } from "../catalog/budget.ts";
 import type { Catalog } from "../catalog/catalog.ts";
+import { isInReach } from "../catalog/reach.ts";
 import { packageVersion } from "../package.ts";
 import type { Session, SessionCallOptions } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
@@ -12,7 +12,7 @@ import { sayInvalidParams } from "./params.ts";
 import { servePrompts } from "./prompts.ts";
 import { publishedNames } from "./publish-name.ts";
 import { skillSource } from "./skills.ts";
-import { clientTools, noted, ROWS, without } from "./tools.ts";
+import { clientTools, noted, ROWS, type Row, without } from "./tools.ts";
 import { type Envelope, envelope, metaOf, objectSchema } from "./transform.ts";
 
 export interface McpOptions {
@@ -34,8 +34,8 @@ export interface McpOptions {
 /** For servers that only last for a request: what is asked of one is answered to another. */
 interface Shared {
   asking?: Asking;
-  /** What was said of a catalog. Contract: all who share it have one host, since what is visible is the host's to say. */
-  instructions?: WeakMap<Catalog, string>;
+  /** Returns the listings of catalogs by the current settings. Contract: all servers that share them have one host, which decides what is visible. */
+  listings?(): WeakMap<Catalog, Listing>;
   /** What a model should know besides of what is served. */
   note?(): string | undefined;
 }
@@ -60,6 +60,13 @@ export function createMcpServer(session: Session, options: McpOptions = {}): Mcp
   return mcp;
 }
 
+/** The skills that a client may know of. */
+export interface Listing {
+  instructions: string;
+  /** The names of all that a model or a person may call. */
+  names: string;
+}
+
 export interface OpenServer {
   mcp: McpServer;
   /** Looks again at what there is, and tells the client what changed. */
@@ -69,7 +76,7 @@ export interface OpenServer {
 }
 
 export function openServer(session: Session, options: McpOptions, shared: Shared = {}): OpenServer {
-  const { asking = openAsking(), instructions = new WeakMap(), note = () => undefined } = shared;
+  const { asking = openAsking(), listings = () => new WeakMap(), note = () => undefined } = shared;
   const hasPrompts = options.prompts !== false;
   const mcp = new McpServer(
     { title: "Skills", ...infoOf(options) },
@@ -79,26 +86,26 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
         resources: { listChanged: true },
         ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
       },
-      instructions: [options.instructions ?? [], instructionsOf(session, instructions), note() ?? []]
+      instructions: [options.instructions ?? [], listingOf(session, listings()).instructions, note() ?? []]
         .flat()
         .join("\n\n"),
       // Loading a skill with ten tools is one change.
       debouncedNotificationMethods: LISTS.map((what) => `notifications/${what}/list_changed`),
     },
   );
-  sayInvalidParams(mcp);
+  sayInvalidParams(mcp, (tool) => session.revocationOf(tool));
   const clients = clientTools(session, options);
-  const tools = ownTools(session, clients, options);
   const listening = new Set<() => void>();
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
-    const own = clients.find((tool) => tool.name === name);
-    const given = ROWS[name] ? byOwnName(input, session) : input;
+    const own = clients.find((tool) => tool.name === name && !session.isDisabled(name));
+    const row = Object.hasOwn(ROWS, name) ? ROWS[name] : undefined;
+    const given = row ? byOwnName(input, session) : input;
     const result = await (own
       ? own.execute(given, callOptions)
       : session.call(name, name === "load_skill" ? { ...Object(given), again: true } : given, callOptions));
     // Clients fetch the list anew when they hear of a change, and give their model what they have when the answer comes.
-    if (mounting.sync() && mcp.isConnected() && !options.isStateless) await heard(listening, callOptions.signal);
-    const { output } = ROWS[name] ?? {};
+    if (sync() && mcp.isConnected() && !options.isStateless) await heard(listening, callOptions.signal);
+    const { output } = row ?? {};
     return envelope(output?.ifEmpty === undefined ? result : noted(result, output.ifEmpty, note()), output?.of);
   };
   const underWay = new Set<Promise<unknown>>();
@@ -109,23 +116,41 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
       return work.finally(() => underWay.delete(work));
     });
   const { onNotice } = options;
-  const mounting = openMounting(mcp, session, {
-    own: new Set(tools.map(({ name }) => name)),
-    call,
-    ...defined({ onNotice }),
-  });
+  const registered = new Map<string, RegisteredTool>();
+  let isOpen = false;
+  const mounting = openMounting(mcp, { own: registered, call, ...defined({ onNotice }) });
   const onListed = () => {
     for (const done of listening) done();
   };
-  for (const tool of tools) registerOwn(mcp, tool, (input, context) => call(tool.name, input, context), onListed);
+  /** Registers the tools that are available now, and removes all others. Contract: as that of `Mounting`. */
+  const sync = () => {
+    const offered = session.tools;
+    const tools = ownTools(session, [...offered, ...clients], options);
+    for (const [name, tool] of registered) {
+      if (tools.some((there) => there.name === name)) continue;
+      tool.remove();
+      registered.delete(name);
+    }
+    for (const tool of tools.filter(({ name }) => !registered.has(name))) {
+      const run = (input: unknown, context: ServerContext) => call(tool.name, input, context);
+      try {
+        registered.set(tool.name, registerOwn(mcp, tool, run, onListed));
+      } catch (error) {
+        if (!isOpen) throw error;
+        // Enabled again, but the embedding program has registered a tool of this name meanwhile.
+      }
+    }
+    return mounting.sync(offered);
+  };
+  sync();
+  isOpen = true;
   new SkillsExtension({
     source: skillSource(session, defined({ onNotice })),
     onWarning: ({ path, message }) => onNotice?.(`${path}: ${message}`),
   }).attach(mcp);
-  if (hasPrompts) servePrompts(mcp, session, () => void mounting.sync());
-  mounting.sync();
+  if (hasPrompts) servePrompts(mcp, session, () => void sync());
   // What the client was told of, not what the session has: a call may have looked again before.
-  let told = session.catalog;
+  let told = { catalog: session.catalog, names: listingOf(session, listings()).names };
   return {
     mcp,
     async settled() {
@@ -134,9 +159,11 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
     async refresh() {
       await session.reload();
       await session.ready();
-      mounting.sync();
-      if (session.catalog === told || !mcp.isConnected()) return;
-      told = session.catalog;
+      sync();
+      const { catalog } = session;
+      const { names } = listingOf(session, listings());
+      if ((catalog === told.catalog && names === told.names) || !mcp.isConnected()) return;
+      told = { catalog, names };
       mcp.sendResourceListChanged();
       if (hasPrompts) mcp.sendPromptListChanged();
     },
@@ -164,8 +191,7 @@ function heard(listening: Set<() => void>, signal: AbortSignal | undefined): Pro
 const LISTS = ["tools", "prompts", "resources"];
 
 /** The session's tools and those that only a client needs, in the order of the table. */
-function ownTools(session: Session, clients: readonly Tool[], { authoring = false }: McpOptions): Tool[] {
-  const there = [...session.tools, ...clients];
+function ownTools(session: Session, there: readonly Tool[], { authoring = false }: McpOptions): Tool[] {
   return Object.entries(ROWS).flatMap(([name, { isForAuthors }]) => {
     const tool = there.find((candidate) => candidate.name === name);
     return tool && (authoring || !isForAuthors) && !session.isDisabled(name) ? [tool] : [];
@@ -184,10 +210,14 @@ function infoOf({ name, version }: McpOptions): { name: string; version: string 
   return { name: name ?? "skillet", version: version ?? (name === undefined ? packageVersion() : "0.0.0") };
 }
 
-function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register>[3], onListed: () => void): void {
-  const row = ROWS[tool.name];
-  if (!row) return;
-  const { title, annotations, output, isAtHand, lacks } = row;
+/** Contract: the tool has a row. */
+function registerOwn(
+  mcp: McpServer,
+  tool: Tool,
+  run: Parameters<typeof register>[3],
+  onListed: () => void,
+): RegisteredTool {
+  const { title, annotations, output, isAtHand, lacks } = ROWS[tool.name] as Row;
   const { description, inputSchema } = tool;
   const listed = {
     title,
@@ -196,7 +226,7 @@ function registerOwn(mcp: McpServer, tool: Tool, run: Parameters<typeof register
     annotations,
     _meta: metaOf({ ...tool, isAtHand }),
   };
-  register(mcp, tool.name, { ...listed, ...(output ? { outputSchema: output.schema } : {}) }, run, onListed);
+  return register(mcp, tool.name, { ...listed, ...(output ? { outputSchema: output.schema } : {}) }, run, onListed);
 }
 
 /** For who asked for it, and waits now. */
@@ -220,13 +250,15 @@ const BRINGING =
   " A loaded skill may bring tools, named skill__tool; where your list of tools does not show them, call them with call_skill_tool.";
 
 /** Of a thousand skills it takes a while to say. */
-function instructionsOf(session: Session, known: WeakMap<Catalog, string>): string {
-  const said = known.get(session.catalog);
-  if (said !== undefined) return said;
-  const skills = session.visible();
-  const { text } = listWithin(skills, { room: ROOM, first: () => [], search: "search_skills" });
+function listingOf(session: Session, known: WeakMap<Catalog, Listing>): Listing {
+  const before = known.get(session.catalog);
+  if (before) return before;
+  const skills = session.visible().filter((skill) => isInReach(skill));
+  const text = session.listing({ room: ROOM });
   const heading = session.isReadOnly ? HEADING : HEADING + BRINGING;
-  const told = skills.length === 0 ? heading : `${heading}\n\n${text}`;
-  known.set(session.catalog, told);
-  return told;
+  const instructions = skills.length === 0 ? heading : `${heading}\n\n${text}`;
+  const names = [...skills, ...session.visible("user")].map(({ name }) => name).join("\n");
+  const listing = { instructions, names };
+  known.set(session.catalog, listing);
+  return listing;
 }

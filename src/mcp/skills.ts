@@ -6,6 +6,7 @@ import { reveal } from "../shared/hidden.ts";
 import { byText, oneLine } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { statOf } from "../source/file.ts";
+import { isReplaced } from "../source/file-list.ts";
 import { manifestSize, publish, servedFiles } from "./publish.ts";
 import { fileBytes, isText, mimeTypeOf } from "./publish-file.ts";
 import { publishManifest, standardDescription } from "./publish-manifest.ts";
@@ -95,7 +96,7 @@ function servedBy(session: Session): Served[] {
 async function find(session: Session, name: string): Promise<Skill | undefined> {
   if (!isStandardName(name)) return undefined;
   const known = publishedNames(session.catalog).get(name);
-  if (!known || isGone(known) || !session.catalog.has(known.name)) await session.reload();
+  if (!known || isGone(known) || isReplaced(known) || !session.catalog.has(known.name)) await session.reload();
   const skill = publishedNames(session.catalog).get(name);
   return skill && session.visible().includes(skill) ? skill : undefined;
 }

@@ -71,14 +71,20 @@ export async function sendResponse(answer: Response, incoming: IncomingMessage, 
 
 const PARSE_ERROR = -32700;
 const LINGER_MS = 500;
+const LINGER_BYTES = 1024 * 1024;
 const STUCK_MS = 60_000;
 
 /**
- * An answer to a request whose body nobody wants: what still comes is thrown away for a moment, since a socket that is closed under
- * a client that writes loses the answer too, and then the client is hung up on.
+ * An answer to a request whose body nobody wants: a little of what still comes is thrown away for a moment, since a socket that is closed
+ * under a client that writes loses the answer too. Then nothing more is read, and the client is hung up on.
  */
 function letGo(incoming: IncomingMessage) {
+  let left = LINGER_BYTES;
   incoming.on("error", () => {});
+  incoming.on("data", (chunk: Buffer) => {
+    left -= chunk.length;
+    if (left < 0) incoming.pause();
+  });
   incoming.resume();
   setTimeout(() => incoming.complete || incoming.socket.destroy(), LINGER_MS).unref();
 }

@@ -1,6 +1,5 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { evaluateWithClaude } from "../../src/claude/index.ts";
 import { loadClaudeSdk } from "../../src/claude/sdk.ts";
@@ -83,7 +82,8 @@ describe.skipIf(!hasClaude)("how an evaluation ends", () => {
     expect(seen.at(-1)).toMatchObject({ type: "run-ended", stop: "aborted" });
     expect(isEnded).toBe(true);
     expect(readdirSync(parent)).toEqual([]);
-    await wait(500); // What is gone stays gone: nobody is left who writes.
+    // What is gone stays gone: nobody is left who writes.
+    expect(processesIn(parent)).toEqual([]);
     expect(readdirSync(parent)).toEqual([]);
   });
 
@@ -233,3 +233,14 @@ function programPackage(): string {
 }
 
 async function* nothing(): AsyncGenerator<never> {}
+
+/** The processes that were told of a folder by a variable: its home is in there. */
+function processesIn(folder: string): string[] {
+  return readdirSync("/proc").filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, "utf8").includes(folder);
+    } catch {
+      return false; // It has ended.
+    }
+  });
+}

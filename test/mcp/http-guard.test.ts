@@ -32,7 +32,9 @@ describe("the token", () => {
 
   it("is what the answer says to send", async () => {
     const { url } = await serve({ token: TOKEN });
-    expect((await ask(url, {})).body).toContain("send the token as Authorization: Bearer …");
+    const { body } = await ask(url, {});
+    expect(body).toContain("This server needs its token, as Authorization: Bearer …");
+    expect(body).toContain("skillet mcp-config --for CLIENT --url ADDRESS --write");
   });
 
   it.each(["legacy", { pin: "2026-07-28" }] as const)("lets a client in that has it (%o)", async (mode) => {
@@ -59,11 +61,11 @@ describe("the token", () => {
   it.each(["0.0.0.0", "::", "", "192.0.2.7", "example.com", "128.0.0.1", "127.evil.com"])(
     "is required to listen on %o",
     async (host) => {
-      const refused = serveHttp(newServer, { host });
+      const refused = serveHttp(newServer, { host, token: false });
       await expect(refused).rejects.toMatchObject({
         code: "usage",
         message: expect.stringContaining("there is no token"),
-        fix: "give a token: --token env:SKILLET_TOKEN (in code: token), or listen on 127.0.0.1",
+        fix: "leave out --no-token (in code: give a token), or listen on 127.0.0.1",
       });
     },
   );
@@ -119,7 +121,7 @@ describe("the Host header", () => {
   });
 
   it("listens on IPv6 too, with and without brackets", async ({ skip }) => {
-    const serving = await serveHttp(newServer, { host: "[::1]" }).catch(() => undefined);
+    const serving = await serveHttp(newServer, { host: "[::1]", token: false }).catch(() => undefined);
     if (!serving) return skip("this machine has no IPv6");
     onTestFinished(() => serving.close());
     expect(serving.url).toMatch(/^http:\/\/\[::1\]:\d+\/mcp$/);
@@ -274,6 +276,7 @@ describe("who is refused", () => {
     const guard = openGuard({
       host: "127.0.0.1",
       port: 1,
+      token: false,
       onNotice: (text) => void notices.push(text),
       now: () => now,
     });
@@ -286,7 +289,7 @@ describe("who is refused", () => {
   });
 
   it("is no reason to fail where nobody listens", async () => {
-    const serving = await serveHttp(newServer);
+    const serving = await serveHttp(newServer, { token: false });
     onTestFinished(() => serving.close());
     expect((await ask(serving.url, { host: "evil.example" })).status).toBe(403);
   });
@@ -299,7 +302,7 @@ const INITIALIZE = JSON.stringify({
   params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "c", version: "1" } },
 });
 
-async function serve(options: HttpOptions = {}) {
+async function serve(options: Partial<HttpOptions> = {}) {
   let made = 0;
   const notices: string[] = [];
   const onNotice = (notice: string) => void notices.push(notice);
@@ -308,7 +311,7 @@ async function serve(options: HttpOptions = {}) {
       made++;
       return newServer();
     },
-    { onNotice, ...options },
+    { onNotice, token: false, ...options },
   );
   onTestFinished(() => serving.close());
   return { url: serving.url, made: () => made, notices };
@@ -321,12 +324,16 @@ function newServer() {
 }
 
 /** What a guard says to a request with the token; 200 when nothing. */
-function status(options: Omit<GuardOptions, "port">, headers: { host: string; origin?: string }, port = 7400): number {
+function status(
+  options: Omit<Partial<GuardOptions>, "port"> & { host: string },
+  headers: { host: string; origin?: string },
+  port = 7400,
+): number {
   const all = { authorization: `Bearer ${TOKEN}`, ...headers };
-  return openGuard({ ...options, port }).refuse({ method: "POST", headers: all })?.status ?? 200;
+  return openGuard({ token: false, ...options, port }).refuse({ method: "POST", headers: all })?.status ?? 200;
 }
 
-function isAllowed({ port, ...options }: GuardOptions, origin: string): boolean {
+function isAllowed({ port, ...options }: Omit<GuardOptions, "token"> & { token?: string }, origin: string): boolean {
   return status(options, { host: "localhost", origin }, port) === 200;
 }
 

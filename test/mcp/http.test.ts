@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { createServer, type IncomingMessage, request as sendRequest } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
-import { setTimeout as sleep } from "node:timers/promises";
 import { Client, type ClientOptions, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import {
   type CallToolResult,
@@ -10,13 +10,13 @@ import {
   Server,
   type WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { type HttpOptions, serveHttp } from "../../src/mcp/http.ts";
 import { sendResponse } from "../../src/mcp/web.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 type Era = "legacy" | "modern";
 const ERAS: readonly Era[] = ["legacy", "modern"];
-const LONG = { timeout: 15_000, interval: 20 };
 
 describe("clients", () => {
   it.each(ERAS)("answers a %s client, with progress on the way", async (era) => {
@@ -36,11 +36,11 @@ describe("clients", () => {
       listChanged: { tools: { autoRefresh: false, onChanged, debounceMs: 0 } },
     });
     // The stream that carries it opens after the client connected.
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       if (era === "modern") serving.notify.toolsChanged();
       else await called(client, "grow");
       expect(heard).toBeGreaterThan(0);
-    }, LONG);
+    });
     expect(serving.sessions).toBe(era === "legacy" ? 1 : 0);
     expect(factory.eras).toContain(era);
   });
@@ -71,12 +71,12 @@ describe("clients", () => {
     const { url, factory, notices } = await serve({ idleSeconds: 1.5 });
     const session = await initialized(url);
     const call = await open(url, session, callOf("wait", 7));
-    await vi.waitFor(() => expect(factory.waiting).toBe(1), LONG);
+    await waitFor(() => expect(factory.waiting).toBe(1));
     const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } };
     expect((await ask(url, { headers: session, body: cancelled })).status).toBe(202);
     expect(await text(call)).toBe("");
-    await vi.waitFor(() => expect(factory.aborted).toBe(1), LONG);
-    await vi.waitFor(() => expect(factory.closed).toHaveLength(1), LONG);
+    await waitFor(() => expect(factory.aborted).toBe(1));
+    await waitFor(() => expect(factory.closed).toHaveLength(1));
     expect(notices).toEqual([]);
   });
 
@@ -84,10 +84,10 @@ describe("clients", () => {
     const { url, factory } = await serve();
     const session = await initialized(url, "2025-03-26");
     const call = await open(url, session, [callOf("wait", 1), callOf("hold", 2)]);
-    await vi.waitFor(() => expect(factory.waiting).toBe(1), LONG);
+    await waitFor(() => expect(factory.waiting).toBe(1));
     const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } };
     await ask(url, { headers: session, body: cancelled });
-    await vi.waitFor(() => expect(factory.aborted).toBe(1), LONG);
+    await waitFor(() => expect(factory.aborted).toBe(1));
     factory.release();
     expect(await text(call)).toContain("held");
   });
@@ -143,7 +143,7 @@ describe("sessions", () => {
     const { url, serving, factory } = await serve();
     expect((await ask(url, { headers: { accept: "application/json" }, body: INITIALIZE })).status).toBe(406);
     expect((await ask(url, { body: [INITIALIZE, callOf("who")] })).status).toBe(400);
-    await vi.waitFor(() => expect(factory.closed).toHaveLength(2), LONG);
+    await waitFor(() => expect(factory.closed).toHaveLength(2));
     expect(serving.sessions).toBe(0);
   });
 
@@ -152,12 +152,14 @@ describe("sessions", () => {
     const kept = await initialized(url);
     const stream = await open(url, kept);
     await initialized(url);
-    await vi.waitFor(() => expect(factory.closed).toEqual(["legacy 2"]), LONG);
-    await sleep(1500);
+    await waitFor(() => expect(factory.closed).toEqual(["legacy 2"]));
+    // One that has been idle for less than the kept one has had its stream.
+    await initialized(url);
+    await waitFor(() => expect(factory.closed).toEqual(["legacy 2", "legacy 3"]));
     expect(serving.sessions).toBe(1);
     expect((await ask(url, { headers: kept, body: callOf("who") })).status).toBe(200);
     stream.destroy();
-    await vi.waitFor(() => expect(factory.closed).toEqual(["legacy 2", "legacy 1"]), LONG);
+    await waitFor(() => expect(factory.closed).toEqual(["legacy 2", "legacy 3", "legacy 1"]));
   });
 
   it("makes room by ending the one that has been idle for longest, and refuses a new one if none is", async () => {
@@ -166,13 +168,25 @@ describe("sessions", () => {
     const second = await initialized(url);
     await ask(url, { headers: first, body: callOf("who") });
     const third = await initialized(url);
-    await vi.waitFor(() => expect(factory.closed).toEqual(["legacy 2"]), LONG);
+    await waitFor(() => expect(factory.closed).toEqual(["legacy 2"]));
     expect((await ask(url, { headers: second, body: callOf("who") })).status).toBe(404);
     await open(url, first);
     await open(url, third);
     const refused = await ask(url, { body: INITIALIZE });
     expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "10"]);
     expect(serving.sessions).toBe(2);
+  });
+
+  it("[Q-30] ends no session of another caller in a flood of new ones", async () => {
+    const { url, serving } = await serve({ maxSessions: 5 });
+    const other = { localAddress: "127.0.0.2" };
+    const quiet = await initialized(url, "2025-11-25", other);
+    for (let count = 0; count < 20; count++) await initialized(url);
+    expect(serving.sessions).toBe(5);
+    expect((await ask(url, { ...other, headers: quiet, body: callOf("who") })).status).toBe(200);
+    const another = await initialized(url, "2025-11-25", { localAddress: "127.0.0.3" });
+    expect((await ask(url, { ...other, headers: quiet, body: callOf("who") })).status).toBe(200);
+    expect((await ask(url, { headers: another, body: callOf("who") })).status).toBe(200);
   });
 
   it("counts those that are still being made", async () => {
@@ -192,16 +206,18 @@ describe("sessions", () => {
   it("keeps none of which the client never heard, since it hung up meanwhile", async () => {
     const factory = newFactory();
     const { promise, resolve: goOn } = Promise.withResolvers<void>();
+    let asked: Request | undefined;
     const { url, serving } = await serve({}, async (context) => {
+      asked = context.requestInfo;
       await promise;
       return factory.make(context);
     });
     const request = started(url, { body: INITIALIZE });
-    await sleep(100);
+    await waitFor(() => expect(asked).toBeDefined());
     request.destroy();
-    await sleep(100);
+    await waitFor(() => expect(asked?.signal.aborted).toBe(true));
     goOn();
-    await vi.waitFor(() => expect(factory.closed).toEqual(["legacy 1"]), LONG);
+    await waitFor(() => expect(factory.closed).toEqual(["legacy 1"]));
     expect(serving.sessions).toBe(0);
   });
 
@@ -220,9 +236,9 @@ describe("a client that hangs up in the middle of a call", () => {
   it("has the call of the newer revision aborted at once", async () => {
     const { url, factory } = await serve();
     const call = started(url, modernCall("wait"));
-    await vi.waitFor(() => expect(factory.waiting).toBe(1), LONG);
+    await waitFor(() => expect(factory.waiting).toBe(1));
     call.destroy();
-    await vi.waitFor(() => expect(factory.aborted).toBe(1), LONG);
+    await waitFor(() => expect(factory.aborted).toBe(1));
   });
 
   it("has its call aborted when it does not come back", async () => {
@@ -230,10 +246,10 @@ describe("a client that hangs up in the middle of a call", () => {
     const session = await initialized(url);
     const stream = await open(url, session);
     const call = await open(url, session, callOf("wait"));
-    await vi.waitFor(() => expect(factory.waiting).toBe(1), LONG);
+    await waitFor(() => expect(factory.waiting).toBe(1));
     call.destroy();
     stream.destroy();
-    await vi.waitFor(() => expect(factory.aborted).toBe(1), LONG);
+    await waitFor(() => expect(factory.aborted).toBe(1));
     expect(serving.sessions).toBe(1);
     expect((await ask(url, { headers: session, body: callOf("who") })).status).toBe(200);
   });
@@ -243,12 +259,16 @@ describe("a client that hangs up in the middle of a call", () => {
     const session = await initialized(url);
     const stream = await open(url, session);
     const call = await open(url, session, callOf("wait"));
-    await vi.waitFor(() => expect(factory.waiting).toBe(1), LONG);
+    await waitFor(() => expect(factory.waiting).toBe(1));
     call.destroy();
-    await sleep(2500);
-    expect(factory.aborted).toBe(0);
+    // Another client, which hangs up later and has no other stream, is given up.
+    const other = await open(url, await initialized(url), callOf("wait"));
+    await waitFor(() => expect(factory.waiting).toBe(2));
+    other.destroy();
+    await waitFor(() => expect(factory.aborted).toBeGreaterThan(0));
+    expect(factory.abortedIn).toEqual(["legacy 2"]);
     stream.destroy();
-    await vi.waitFor(() => expect(factory.aborted).toBe(1), LONG);
+    await waitFor(() => expect(factory.abortedIn).toEqual(["legacy 2", "legacy 1"]));
   });
 
   it("does so with a whole client that dies", async () => {
@@ -256,9 +276,9 @@ describe("a client that hangs up in the middle of a call", () => {
     for (const era of ERAS) {
       const client = await connected(url, era);
       client.callTool({ name: "wait" }).catch(() => {});
-      await vi.waitFor(() => expect(factory.waiting).toBe(1), LONG);
+      await waitFor(() => expect(factory.waiting).toBe(1));
       await client.close();
-      await vi.waitFor(() => expect(factory.waiting).toBe(0), LONG);
+      await waitFor(() => expect(factory.waiting).toBe(0));
     }
     expect(factory.aborted).toBe(2);
   });
@@ -333,7 +353,7 @@ describe("bad requests", () => {
     const session = await initialized(url);
     await expect(ask(url, { headers: session })).rejects.toThrow();
     expect(serving.sessions).toBe(1);
-    await vi.waitFor(() => expect(factory.closed).toEqual(["legacy 1"]), LONG);
+    await waitFor(() => expect(factory.closed).toEqual(["legacy 1"]));
   });
 
   it("answers what nobody can look at, and goes on", async () => {
@@ -369,7 +389,7 @@ describe("bad requests", () => {
     const { url, notices } = await serve({}, failing);
     const session = await initialized(url);
     await ask(url, { method: "DELETE", headers: session });
-    await vi.waitFor(() => expect(notices).toContain("no error at all"), LONG);
+    await waitFor(() => expect(notices).toContain("no error at all"));
     expect((await ask(url, { body: INITIALIZE })).status).toBe(200);
   });
 
@@ -428,6 +448,24 @@ describe("bad requests", () => {
     expect(await heard(socket)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
   });
 
+  it("[Q-24] takes little of a body without end once its answer is due, however fast it comes", async () => {
+    const { url } = await serve({ maxBody: 1000 });
+    const socket = dial(url);
+    const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`;
+    const pump = () => {
+      while (socket.writable && socket.write(chunk));
+    };
+    socket.on("drain", pump);
+    const answer = heard(socket);
+    socket.write(
+      `POST /mcp HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`,
+    );
+    pump();
+    expect(await answer).toMatch(/^HTTP\/1\.1 413 /);
+    // What was read, and what the buffers of two sockets hold.
+    expect(socket.bytesWritten - socket.writableLength).toBeLessThan(24 * 1024 * 1024);
+  });
+
   it("takes a body of exactly the limit", async () => {
     const { url } = await serve({ maxBody: 1000 });
     const body = JSON.stringify(INITIALIZE);
@@ -438,9 +476,7 @@ describe("bad requests", () => {
   it("forgets a client that hangs up in the middle of a body", async () => {
     const { url, notices, factory } = await serve();
     const socket = dial(url);
-    const head = `POST /mcp HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n`;
-    socket.write(`${head}{"jsonrpc":`);
-    await sleep(100);
+    await half(socket, url, '{"jsonrpc":');
     socket.destroy();
     expect((await ask(url, { body: INITIALIZE })).status).toBe(200);
     expect(notices).toEqual([]);
@@ -451,7 +487,8 @@ describe("bad requests", () => {
     const { url } = await serve();
     const session = await initialized(url);
     const stream = await open(url, session, callOf("large"));
-    await sleep(200);
+    // The rest of it is held back by then.
+    await waitFor(() => stream.readableLength >= stream.readableHighWaterMark);
     expect((await text(stream)).length).toBeGreaterThan(20 * 1024 * 1024);
   });
 
@@ -460,7 +497,7 @@ describe("bad requests", () => {
     let isCancelled = false;
     const endless = new ReadableStream({
       async pull(controller) {
-        await sleep(1);
+        await new Promise((resolve) => setImmediate(resolve));
         made++;
         controller.enqueue(new Uint8Array(1024 * 1024));
       },
@@ -472,17 +509,21 @@ describe("bad requests", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void server.close().closeAllConnections());
     const answer = await begun(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, {});
-    await sleep(500);
+    let [before, looks] = [0, 0];
+    await waitFor(() => {
+      looks = made === before ? looks + 1 : 0;
+      before = made;
+      return looks === 5 || made >= 50;
+    });
     expect(made).toBeLessThan(50);
-    const before = made;
     answer.destroy();
-    await vi.waitFor(() => expect(isCancelled).toBe(true), LONG);
+    await waitFor(() => expect(isCancelled).toBe(true));
     expect(made).toBeLessThan(before + 50);
   });
 });
 
 describe("the end", () => {
-  it("is within a second, with streams of all sorts open, and leaves nothing running", async () => {
+  it("does not wait for calls and streams of any sort, and leaves nothing running", async () => {
     const program = `
       import { Server } from ${JSON.stringify(import.meta.resolve("@modelcontextprotocol/server"))};
       import { Client, StreamableHTTPClientTransport } from ${JSON.stringify(import.meta.resolve("@modelcontextprotocol/client"))};
@@ -493,7 +534,7 @@ describe("the end", () => {
         server.setRequestHandler("tools/list", () => ({ tools: [] }));
         server.setRequestHandler("tools/call", () => { waiting++; return new Promise(() => {}); });
         return server;
-      });
+      }, { token: false });
       const listChanged = { tools: { autoRefresh: false, onChanged() {} } };
       const ended = [];
       for (const mode of ["legacy", { pin: "2026-07-28" }]) {
@@ -504,10 +545,9 @@ describe("the end", () => {
         ended.push([client, cut]);
         client.callTool({ name: "x" }, { signal: cut.signal }).catch(() => {});
       }
-      while (waiting < 2) await new Promise((resolve) => setTimeout(resolve, 10));
-      const from = performance.now();
+      while (waiting < 2) await new Promise((resolve) => setImmediate(resolve));
       await Promise.all([serving.close(), serving.close()]);
-      process.stdout.write(String(Math.round(performance.now() - from)));
+      process.stdout.write("closed with " + waiting + " calls under way");
       // What a client waits for is its own.
       for (const [client, cut] of ended) { cut.abort(); await client.close().catch(() => {}); }
     `;
@@ -515,22 +555,16 @@ describe("the end", () => {
     onTestFinished(() => void child.kill("SIGKILL"));
     const [printed, failure] = await Promise.all([text(child.stdout), text(child.stderr)]);
     expect(failure).toBe("");
-    expect(Number(printed)).toBeLessThan(1000);
-  }, 60_000);
+    expect(printed).toBe("closed with 2 calls under way");
+  });
 
   it("does not wait for a server that does not close, and closes each once", async () => {
     const { url, serving, factory } = await serve({ idleSeconds: 600 });
     const session = await initialized(url);
     const stream = await open(url, session);
-    const socket = dial(url);
-    socket.write(
-      `POST /mcp HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Length: 9\r\nContent-Type: application/json\r\n\r\n{`,
-    );
-    await sleep(50);
+    await half(dial(url), url, "{");
     factory.isStuck = true;
-    const from = performance.now();
     await serving.close();
-    expect(performance.now() - from).toBeLessThan(2000);
     expect(await text(stream)).toBe("");
     expect(factory.closed).toEqual(["legacy 1"]);
     await expect(ask(url, { body: INITIALIZE })).rejects.toThrow("ECONNREFUSED");
@@ -539,7 +573,7 @@ describe("the end", () => {
   it("says which port is taken", async () => {
     const { url } = await serve();
     const port = Number(new URL(url).port);
-    const refused = serveHttp(() => new Server({ name: "t", version: "1" }), { port });
+    const refused = serveHttp(() => new Server({ name: "t", version: "1" }), { port, token: false });
     await expect(refused).rejects.toMatchObject({
       code: "usage",
       message: `127.0.0.1:${port} is in use already`,
@@ -565,7 +599,7 @@ describe("the end", () => {
     const program = `
       const { serveHttp } = await import(${module});
       if (process.getuid?.() === 0) process.setuid(65534);
-      const serving = await serveHttp(() => {}, { port: 1 }).catch(({ message, fix }) => {
+      const serving = await serveHttp(() => {}, { port: 1, token: false }).catch(({ message, fix }) => {
         process.stdout.write(message + "; " + fix);
       });
       await serving?.close();
@@ -575,7 +609,7 @@ describe("the end", () => {
     expect(failure).toBe("");
     if (printed === "") return skip("everybody may listen on every port here");
     expect(printed).toBe("This user may not listen on 127.0.0.1:1; choose a port above 1023: --http 127.0.0.1:7400");
-  }, 60_000);
+  });
 });
 
 const MODERN = "2026-07-28";
@@ -588,11 +622,11 @@ const INITIALIZE = {
   params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: IDENTITY },
 };
 
-async function serve(options: HttpOptions = {}, make?: McpServerFactory) {
+async function serve(options: Partial<HttpOptions> = {}, make?: McpServerFactory) {
   const factory = newFactory();
   const notices: string[] = [];
   const onNotice = (notice: string) => void notices.push(notice);
-  const serving = await serveHttp(make ?? factory.make, { onNotice, ...options });
+  const serving = await serveHttp(make ?? factory.make, { onNotice, token: false, ...options });
   onTestFinished(() => serving.close());
   return { serving, url: serving.url, factory, notices };
 }
@@ -605,6 +639,8 @@ function newFactory() {
     closed: [] as string[],
     waiting: 0,
     aborted: 0,
+    /** The names of the servers whose calls were aborted. */
+    abortedIn: [] as string[],
     isStuck: false,
     /** Lets the calls of `hold` end. */
     release: () => {},
@@ -633,6 +669,7 @@ function newFactory() {
             mcpReq.signal.addEventListener("abort", () => {
               factory.waiting--;
               factory.aborted++;
+              factory.abortedIn.push(name);
             }),
           );
         }
@@ -702,13 +739,14 @@ function modernCall(name: string) {
 }
 
 /** Starts a session by hand: its headers. */
-async function initialized(url: string, protocolVersion = "2025-11-25") {
-  const answer = await ask(url, { body: { ...INITIALIZE, params: { ...INITIALIZE.params, protocolVersion } } });
+async function initialized(url: string, protocolVersion = "2025-11-25", from: Pick<Question, "localAddress"> = {}) {
+  const body = { ...INITIALIZE, params: { ...INITIALIZE.params, protocolVersion } };
+  const answer = await ask(url, { ...from, body });
   const headers = {
     "mcp-session-id": String(answer.headers["mcp-session-id"]),
     "mcp-protocol-version": protocolVersion,
   };
-  await ask(url, { headers, body: { jsonrpc: "2.0", method: "notifications/initialized" } });
+  await ask(url, { ...from, headers, body: { jsonrpc: "2.0", method: "notifications/initialized" } });
   return headers;
 }
 
@@ -716,16 +754,19 @@ interface Question {
   method?: string;
   path?: string;
   headers?: Record<string, string>;
+  /** Where it is sent from, on the loopback interface. */
+  localAddress?: string;
   body?: unknown;
 }
 
 /** A request of which nothing is waited for. */
-function started(url: string, { method, path = "/mcp", headers = {}, body }: Question) {
+function started(url: string, { method, path = "/mcp", headers = {}, localAddress, body }: Question) {
   const bytes = body === undefined || typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
   const request = sendRequest(new URL(path, url), {
     method: method ?? (bytes === undefined ? "GET" : "POST"),
     headers: { accept: BOTH, ...(bytes === undefined ? {} : { "content-type": "application/json" }), ...headers },
     agent: false,
+    ...(localAddress === undefined ? {} : { localAddress }),
   });
   request.on("error", () => {});
   onTestFinished(() => void request.destroy());
@@ -757,6 +798,16 @@ function dial(url: string): Socket {
   socket.on("error", () => {});
   onTestFinished(() => void socket.destroy());
   return socket;
+}
+
+/** Sends a request with the beginning of its body. Resolves when the server, which is asked for it, reads that body. */
+async function half(socket: Socket, url: string, body: string): Promise<void> {
+  socket.write(
+    `POST /mcp HTTP/1.1\r\nHost: ${new URL(url).host}\r\nContent-Type: application/json\r\nContent-Length: 500\r\nExpect: 100-continue\r\n\r\n`,
+  );
+  const [answer] = await once(socket, "data");
+  expect(String(answer)).toMatch(/^HTTP\/1\.1 100 /);
+  await new Promise((sent) => socket.write(body, sent));
 }
 
 /** Sends a head, and no body: all that comes back. */

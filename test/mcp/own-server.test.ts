@@ -1,7 +1,7 @@
 import { Client } from "@modelcontextprotocol/client";
 import { InMemoryTransport } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createMcpServer } from "../../src/mcp/server.ts";
 import { openSession } from "../../src/session/session.ts";
 import { discoverIn } from "../support/discover.ts";
@@ -9,6 +9,7 @@ import { skillText } from "../support/folder.ts";
 import { clientOf, negotiation } from "../support/mcp-client.ts";
 import { catalogOf } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 describe("a server in a program", () => {
   it("[S-36] says to each caller what is for it, also where they share a catalog", async () => {
@@ -66,6 +67,6 @@ describe("a server in a program", () => {
     expect("inputRequests" in result).toBe(!isStateless);
     await client.close();
     await handle.close();
-    await vi.waitFor(() => expect(events.at(-1)).toMatch(/^run-(ended|waiting)$/), { timeout: 5000 });
+    await waitFor(() => expect(events.at(-1)).toMatch(/^run-(ended|waiting)$/));
   });
 });

@@ -1,12 +1,13 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Serving } from "../../src/mcp/serve.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { connectTo, ERAS, type Era, type McpClient, servingOf } from "../support/mcp-client.ts";
 import { catalogOf, sketch } from "../support/skills.ts";
 import { useScene } from "../support/use.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const HOME = "home/.skillet/skills";
 const INVALID = -32602;
@@ -111,7 +112,7 @@ describe.each(ERAS)("the prompts of a client of %s", (era) => {
   it("load what they give: its tools are there, and the client is told", async () => {
     const client = await connected({ x: {} }, era, { [`${HOME}/x/scripts/count.sh`]: "#!/bin/sh\necho 1\n" });
     expect(await textOf(client, "x")).toContain("[It brought these tools: x__count, x__run]");
-    await vi.waitFor(() => expect(client.changes()).toBe(1), { timeout: 5000 });
+    await waitFor(() => expect(client.changes()).toBe(1));
     expect(await client.tools()).toEqual(expect.arrayContaining(["x__count", "x__run"]));
     expect(await textOf(client, "x"), "each time").toContain("Do it.");
   });
@@ -294,24 +295,25 @@ describe.each(ERAS)("a list of prompts that changes, for a client of %s", (era) 
     });
     const add = (name: string) => writeFiles(scene.root, files({ [name]: {} }));
     const remove = (name: string) => rmSync(join(scene.root, HOME, name), { recursive: true });
-    const told = (number: number) => vi.waitFor(() => expect(changes).toBe(number), { timeout: 5000 });
+    const told = (number: number) => waitFor(() => expect(changes).toBe(number));
     return { serving, client, add, remove, told, changes: () => changes };
   }
 
-  async function settled(serving: Serving): Promise<void> {
+  /** Looks again at what is served. What the client is told of it comes before the answer to a later request. */
+  async function settled(serving: Serving, client: Awaited<ReturnType<typeof following>>["client"]): Promise<void> {
     await serving.refresh();
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await prompts(client);
   }
 
   it("is told when a skill came or went, and not when nothing did", async () => {
     const { serving, client, add, remove, told, changes } = await following();
-    await settled(serving);
+    await settled(serving, client);
     expect(changes()).toBe(0);
     add("second");
     await serving.refresh();
     await told(1);
     expect((await prompts(client)).has("second")).toBe(true);
-    await settled(serving);
+    await settled(serving, client);
     expect(changes()).toBe(1);
     remove("first");
     await serving.refresh();
@@ -331,7 +333,7 @@ describe.each(ERAS)("a list of prompts that changes, for a client of %s", (era) 
   it("has what was made a moment ago, without being told", async () => {
     const { client, add } = await following();
     // Where reading takes long, it is read only now and then.
-    const soon = (look: () => Promise<void>) => vi.waitFor(look, { timeout: 5000 });
+    const soon = (look: () => Promise<void>) => waitFor(look);
     add("second");
     await soon(async () => expect(await textOf(client, "second")).toContain("# second"));
     add("third");

@@ -1,16 +1,19 @@
+import { createHook } from "node:async_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { InMemoryTransport } from "@modelcontextprotocol/server";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { matcherOf } from "../../src/catalog/disclose.ts";
 import type { Serving } from "../../src/mcp/serve.ts";
 import { copySkill } from "../../src/source/digest.ts";
+import { cuedSkills } from "../catalog/cued-skills.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
-import { clientOf, connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
-import { catalogOf } from "../support/skills.ts";
+import { clientOf, connectTo, ERAS, type McpClient, servingOf } from "../support/mcp-client.ts";
+import { catalogOf, sketch } from "../support/skills.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { useScene } from "../support/use.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const HOME = "home/.skillet/skills";
 const TOOLSET = 'toolsets:\n  - "toolsets/index:Tools"\n';
@@ -19,6 +22,21 @@ const MAIL = {
   [`${HOME}/mail/toolsets/index.ts`]: toolsetOf({ send: 'return "mail of " + args.input;' }),
   [`${HOME}/mail/scripts/my count.sh`]: '#!/bin/sh\necho "counted $1"\n',
 };
+
+/** How long an answer waits for the client to list the tools that came with it. */
+const HEARD_MS = 50;
+
+/** The times, in milliseconds, of all timers that are set during some work. */
+async function timersIn(work: () => Promise<unknown>): Promise<number[]> {
+  const times: number[] = [];
+  const hook = createHook({
+    init(_, type, __, resource) {
+      if (type === "Timeout") times.push((resource as { _idleTimeout: number })._idleTimeout);
+    },
+  }).enable();
+  await work().finally(() => hook.disable());
+  return times;
+}
 
 /** A client of a server that is there for one request, as over HTTP without sessions. */
 async function forOneRequest(serving: Serving) {
@@ -40,7 +58,7 @@ describe("what is served to many", () => {
     await clients[3]?.close();
     writeFiles(scene.root, { [`${HOME}/post/SKILL.md`]: skillText("post") });
     await serving.refresh();
-    await vi.waitFor(() => expect([...told.keys()].sort()).toEqual([0, 1, 2]), { timeout: 5000 });
+    await waitFor(() => expect([...told.keys()].sort()).toEqual([0, 1, 2]));
     for (const client of clients.slice(0, 3)) expect((await client.call("list_skills")).text).toContain("post");
     expect(serving.catalog.has("post")).toBe(true);
     expect([...told.values()]).toEqual([1, 1, 1]);
@@ -51,7 +69,7 @@ describe("what is served to many", () => {
     const serving = servingOf(scene);
     const [one, two] = [await connectTo(serving), await connectTo(serving)];
     await one.call("load_skill", { skill: "mail" });
-    await vi.waitFor(() => expect(one.changes()).toBe(1), { timeout: 5000 });
+    await waitFor(() => expect(one.changes()).toBe(1));
     writeFiles(scene.root, { [`${HOME}/mail/SKILL.md`]: "no skill any more" });
     await serving.refresh();
     expect((await one.tools()).filter((name) => name === "mail__run")).toEqual([]);
@@ -75,14 +93,11 @@ describe("what is served to many", () => {
     expect(matcherOf(await serving.catalog.reload())).toBe(matcher);
     writeFiles(scene.root, { [`${HOME}/post/SKILL.md`]: skillText("post") });
     // Where reading takes long, it is read only now and then.
-    const both = await vi.waitFor(
-      async () => {
-        const read = await Promise.all([catalog.reload(), serving.catalog.reload()]);
-        expect(read[0]).not.toBe(catalog);
-        return read;
-      },
-      { timeout: 5000 },
-    );
+    const both = await waitFor(async () => {
+      const read = await Promise.all([catalog.reload(), serving.catalog.reload()]);
+      expect(read[0]).not.toBe(catalog);
+      return read;
+    });
     expect(both[1]).toBe(both[0]);
     await serving.refresh();
     expect(serving.catalog).toBe(both[0]);
@@ -113,13 +128,10 @@ describe("what is served to many", () => {
       await ours.close();
     };
     for (let number = 0; number < 200; number++) await openAndClose(number % 2 === 0);
-    await vi.waitFor(
-      () => {
-        collect();
-        expect(servers.filter((server) => server.deref() !== undefined).length).toBeLessThan(5);
-      },
-      { timeout: 10_000, interval: 100 },
-    );
+    await waitFor(() => {
+      collect();
+      expect(servers.filter((server) => server.deref() !== undefined).length).toBeLessThan(5);
+    });
     await serving.refresh();
   });
 
@@ -134,7 +146,31 @@ describe("what is served to many", () => {
       const instructions = client.getInstructions() ?? "";
       expect(instructions.length).toBeLessThanOrEqual(2000);
       expect(instructions).toContain("[1000 skills available]");
-      expect(instructions).toMatch(/and \d+ more \(search_skills finds them\)/);
+      expect(instructions).toMatch(/and \d+ more: search_skills/);
+    }
+  });
+
+  it("[A-02] lists the cue of each skill that it describes, in the room that its instructions have", async () => {
+    for (const [number, described] of [
+      [4, 4],
+      [12, 12],
+      [40, 3],
+    ] as const) {
+      const skills = cuedSkills(number);
+      const catalog = await catalogOf(skills.map(({ name, description }) => sketch(name, { description })));
+      const { client } = await connectTo(servingOf({ ...(await discoverIn({})), catalog }), { era: ERAS[0] });
+      const instructions = client.getInstructions() ?? "";
+      expect(instructions.length).toBeLessThanOrEqual(2000);
+      const lines = instructions.split("\n").filter((line) => /^- [\w-]+: /.test(line));
+      expect(lines.length).toBeGreaterThanOrEqual(described);
+      for (const line of lines) {
+        const { marker, whenToUse } = skills.find(({ name }) => line.startsWith(`- ${name}: `)) ?? {};
+        if (whenToUse === undefined) expect(line).toMatch(marker ?? /never/);
+      }
+      if (number > 4)
+        expect(instructions).toMatch(
+          /\(\d+ descriptions of \d+ shortened.* to fit; search_skills gives them whole\)$/m,
+        );
     }
   });
 
@@ -199,14 +235,10 @@ describe("a skill that is to be loaded from the start", () => {
 describe("a server for one request", () => {
   it("holds no answer back: nobody lists the tools of a session that ends with it", async () => {
     const serving = servingOf(await discoverIn({ ...MAIL, [`${HOME}/mail/SKILL.md`]: skillText("mail") }));
-    const times: number[] = [];
-    for (const _ of [1, 2, 3, 4, 5]) {
-      const { call } = await forOneRequest(serving);
-      const start = performance.now();
-      await call("load_skill", { skill: "mail" });
-      times.push(performance.now() - start);
-    }
-    expect(Math.min(...times)).toBeLessThan(45);
+    const [lasting, single] = [await connectTo(serving), await forOneRequest(serving)];
+    const load = ({ call }: Pick<McpClient, "call">) => timersIn(() => call("load_skill", { skill: "mail" }));
+    expect(await load(lasting), "the list is waited for").toContain(HEARD_MS);
+    expect(await load(single)).not.toContain(HEARD_MS);
   });
 
   it("has no unload_skill, and a call_skill_tool that says which skill", async () => {

@@ -1,13 +1,14 @@
 import { utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { placeOf } from "../../src/host/trust.ts";
 import { copySkill } from "../../src/source/digest.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
 import { toolsetOf } from "../support/toolset.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const HOME = "home/.skillet/skills";
 const TOOLSET = 'toolsets:\n  - "toolsets/index:Tools"\n';
@@ -37,7 +38,7 @@ const OWN = [
 ];
 
 async function told(changes: () => number, number: number): Promise<void> {
-  await vi.waitFor(() => expect(changes()).toBeGreaterThanOrEqual(number), { timeout: 5000 });
+  await waitFor(() => expect(changes()).toBeGreaterThanOrEqual(number));
 }
 
 describe.each(ERAS)("a server for a client of %s", (era) => {
@@ -111,9 +112,12 @@ describe.each(ERAS)("a server for a client of %s", (era) => {
     await told(changes, 1);
     for (let times = 0; times < 3; times++) expect(await call("load_skill", { skill: "mail" })).toEqual(first);
     await call("unload_skill", { skill: "chat" });
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    expect(changes()).toBe(1);
     expect(new Set(await tools()).size).toBe((await tools()).length);
+    // Whatever was to be told came before the next change, and before the answer to a later request.
+    await call("load_skill", { skill: "chat" });
+    await told(changes, 2);
+    await tools();
+    expect(changes()).toBe(2);
   });
 
   it("lets a client that keeps its first list call what a skill brought", async () => {
@@ -424,6 +428,19 @@ describe("what is served", () => {
     expect(judged.structured).toEqual(JSON.parse(judged.text));
     expect(judged.structured).toMatchObject({ isValid: false, findings: expect.arrayContaining([expect.anything()]) });
     expect((await call("lint_skill", { skill: "mail" })).structured).toMatchObject({ skill: "mail", findings: [] });
+  });
+
+  it.each(ERAS)("[Q-24] answers names that every object has as any other unknown name (%s)", async (era) => {
+    const { client } = await connectTo(servingOf(await discoverIn(TWO)), { era });
+    const answers = async (ask: (name: string) => Promise<unknown>) => {
+      const names = ["unknown", "constructor", "__proto__", "toString", "hasOwnProperty"];
+      const all = names.map((name) => ask(name).catch(({ code, message }) => `${code} ${message}`.replace(name, "X")));
+      return new Set(await Promise.all(all));
+    };
+    expect([...(await answers((name) => client.callTool({ name })))]).toEqual([
+      expect.stringContaining("Tool X not found"),
+    ]);
+    expect([...(await answers((name) => client.getPrompt({ name })))]).toEqual(['-32602 There is no prompt "X"']);
   });
 
   it("is loaded from the start with --load", async () => {

@@ -17,6 +17,7 @@ import { directorySource } from "../../src/source/directory.ts";
 import { inlineSource } from "../../src/source/source.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { unchangedFor } from "../support/unchanged.ts";
 
 type Files = Record<string, string | Uint8Array>;
 
@@ -106,7 +107,7 @@ describe.each(ERAS)("the skills extension (%s)", (era) => {
     const connected = await connect(session, era);
     const { skills } = await connected.skills.list();
     expect(skills.map(({ frontmatter }) => frontmatter.name)).toEqual(
-      "capital-name flat in-code long meta plain repaired unseen yaml".split(" "),
+      "capital-name flat in-code long meta nested plain repaired unseen yaml".split(" "),
     );
     expect(skills.length).toBe(session.catalog.skills.length);
     for (const entry of skills) {
@@ -162,7 +163,7 @@ describe.each(ERAS)("the skills extension (%s)", (era) => {
   });
 
   it("lists the skills as resources", async () => {
-    const { session } = await sessionIn({
+    const { root, session } = await sessionIn({
       "a/SKILL.md": skillText("a", { more: "title: The A\n" }),
       "B/SKILL.md": skillText("B"),
     });
@@ -179,7 +180,7 @@ describe.each(ERAS)("the skills extension (%s)", (era) => {
       a,
       { ...a, uri: "skill://b/SKILL.md", name: "b", title: "B", description: "Does B. Use when asked for B." },
     ]);
-    await new Promise((resolve) => setTimeout(resolve, 40));
+    await unchangedFor(40, root);
     await skills.list();
     const [known] = (await client.listResources()).resources;
     expect(known).toEqual({ ...a, size: (await reading(client, a.uri)).length });
@@ -373,9 +374,9 @@ it("reads a thousand skills once, however often they are listed", async () => {
     files[`s${at}/SKILL.md`] = skillText(`s${at}`);
     files[`s${at}/x.md`] = `File of ${at}.`;
   }
-  const { session } = await sessionIn(files);
+  const { root, session } = await sessionIn(files);
   const { source } = await connect(session);
-  await new Promise((resolve) => setTimeout(resolve, 40));
+  await unchangedFor(40, root);
   const listAll = async () => {
     const digests = [];
     for (let cursor: string | undefined, isFirst = true; isFirst || cursor; isFirst = false) {

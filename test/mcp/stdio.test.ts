@@ -1,13 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { skillet } from "../support/command.ts";
-import { skillText } from "../support/folder.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
 import { ERAS } from "../support/mcp-client.ts";
 import {
   environment,
@@ -22,13 +22,10 @@ import {
 import { terminal } from "../support/terminal.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { useScene } from "../support/use.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const HOME = "home/.skillet/skills";
 const TOOLSET = 'toolsets:\n  - "toolsets/index:Tools"\n';
-const LONG = { timeout: 15_000, interval: 20 };
-/** What a process may take to end: two seconds, and what a busy machine adds to it. */
-const SOON_MS = 6000;
-
 const MAIL = {
   [`${HOME}/mail/SKILL.md`]: skillText("mail", { more: TOOLSET }),
   [`${HOME}/mail/toolsets/index.ts`]: toolsetOf({ send: 'return "mail of " + args.input;' }),
@@ -44,7 +41,7 @@ describe.each(ERAS)("skillet serve, as a process of a client of %s", (era) => {
     await call("unload_skill", { skill: "mail" });
     expect(await tools()).toEqual(before);
     await client.close();
-    await vi.waitFor(() => expect(isThere(pid)).toBe(false), LONG);
+    await waitFor(() => expect(isThere(pid)).toBe(false));
   });
 });
 
@@ -94,24 +91,25 @@ describe("stdout of skillet serve", () => {
     const server = mcpProcess(placeWith(MAIL), [], { beside });
     await server.initialize();
     for (let times = 0; times < 20; times++) await server.request("tools/list");
-    await vi.waitFor(() => expect(server.said()).toContain("Warning: old"), LONG);
+    await waitFor(() => expect(server.said()).toContain("Warning: old"));
     expect(server.foreign()).toEqual([]);
     expect(server.said()).toContain("W\n");
   });
 });
 
 describe("a client that goes in the middle of a call", () => {
-  const slow = (seconds: string) => ({
+  /** Skills whose calls last this long, or for ever. Some of them write a file when they begin. */
+  const slow = (seconds: string, marks = "") => ({
     [`${HOME}/slow/SKILL.md`]: skillText("slow", { more: TOOLSET }),
     [`${HOME}/slow/toolsets/index.ts`]: toolsetOf({
-      wait: "await new Promise(() => {});",
-      spin: "for (;;);",
+      wait: `${marks}; await new Promise(() => {});`,
+      spin: `${marks}; for (;;);`,
       stuck: `(await import("node:child_process")).execSync("sleep ${seconds}");`,
     }),
     [`${HOME}/slow/scripts/nap.sh`]: `#!/bin/sh\ntrap '' TERM INT HUP\nsleep ${seconds}\nsleep ${seconds}\n`,
   });
-  const begun = async (tool: string, seconds: string): Promise<McpProcess> => {
-    const server = mcpProcess(placeWith(slow(seconds)));
+  const begun = async (tool: string, seconds: string, marks?: string): Promise<McpProcess> => {
+    const server = mcpProcess(placeWith(slow(seconds, marks)));
     await server.initialize();
     await server.call("load_skill", { skill: "slow" });
     server.send({ jsonrpc: "2.0", id: "slow", method: "tools/call", params: { name: `slow__${tool}`, arguments: {} } });
@@ -129,12 +127,10 @@ describe("a client that goes in the middle of a call", () => {
   it.each(Object.entries(WAYS))("and %s leaves no process of it behind", async (way, go) => {
     const seconds = `71.${Object.keys(WAYS).indexOf(way)}25`;
     const server = await begun("nap", seconds);
-    await vi.waitFor(() => expect(running(`sleep ${seconds}`)).toHaveLength(1), LONG);
-    const since = performance.now();
+    await waitFor(() => expect(running(`sleep ${seconds}`)).toHaveLength(1));
     go(server);
     expect(await server.ended).toEqual({ code: 0, signal: null });
-    expect(performance.now() - since).toBeLessThan(SOON_MS);
-    await vi.waitFor(() => expect(running(`sleep ${seconds}`)).toEqual([]), LONG);
+    await waitFor(() => expect(running(`sleep ${seconds}`)).toEqual([]));
     expect(server.foreign()).toEqual([]);
   });
 
@@ -150,9 +146,9 @@ describe("a client that goes in the middle of a call", () => {
       console.log(child.pid);`;
     const client = spawn(process.execPath, ["-e", text], { cwd: place.cwd, env: environment(place) });
     const [bytes] = await once(client.stdout, "data");
-    await vi.waitFor(() => expect(running("sleep 72.125")).toHaveLength(1), LONG);
+    await waitFor(() => expect(running("sleep 72.125")).toHaveLength(1));
     client.kill("SIGKILL");
-    await vi.waitFor(() => expect(isThere(Number(bytes))).toBe(false), LONG);
+    await waitFor(() => expect(isThere(Number(bytes))).toBe(false));
     expect(running("sleep 72.125")).toEqual([]);
   });
 
@@ -163,7 +159,7 @@ describe("a client that goes in the middle of a call", () => {
     await server.initialize();
     const params = { name: "use_skill", arguments: { skill: "helper", message: "Wait." } };
     server.send({ jsonrpc: "2.0", id: "use", method: "tools/call", params });
-    await vi.waitFor(() => expect(running("sleep 74.125")).toHaveLength(1), LONG);
+    await waitFor(() => expect(running("sleep 74.125")).toHaveLength(1));
     server.child.stdin.end();
     expect(await server.ended).toEqual({ code: 0, signal: null });
     expect(running("sleep 74.125")).toEqual([]);
@@ -171,21 +167,24 @@ describe("a client that goes in the middle of a call", () => {
   });
 
   it.each(["wait", "spin", "stuck"])("does not wait for a toolset's call that does not end: %s", async (tool) => {
-    for (const way of tool === "stuck" ? ["closes stdin", "sends SIGTERM"] : ["closes stdin"]) {
-      const server = await begun(tool, "8.375");
-      await sleep(300);
-      const since = performance.now();
+    for (const [index, way] of (tool === "stuck" ? ["closes stdin", "sends SIGTERM"] : ["closes stdin"]).entries()) {
+      const seconds = `76.${index}75`;
+      onTestFinished(() => {
+        for (const pid of running(`sleep ${seconds}`)) process.kill(pid, "SIGKILL");
+      });
+      const mark = join(temporaryFolder(), "begun");
+      const server = await begun(tool, seconds, `(await import("node:fs")).writeFileSync(${JSON.stringify(mark)}, "")`);
+      await waitFor(() => (tool === "stuck" ? running(`sleep ${seconds}`).length > 0 : existsSync(mark)));
       WAYS[way]?.(server);
       const { code, signal } = await server.ended;
       expect(tool === "stuck" ? signal : code).toBe(tool === "stuck" ? "SIGTERM" : 0);
-      expect(performance.now() - since).toBeLessThan(SOON_MS);
     }
   });
 
   it.each(ERAS)("over HTTP, in %s, leaves no process of it behind", async (era) => {
     const seconds = era === "2025-11-25" ? "73.125" : "73.25";
-    const server = mcpProcess(placeWith(slow(seconds)), ["--http", "0"]);
-    await vi.waitFor(() => expect(server.lines()).toHaveLength(1), LONG);
+    const server = mcpProcess(placeWith(slow(seconds)), ["--http", "0", "--no-token"]);
+    await waitFor(() => expect(server.lines()).toHaveLength(1));
     const [url = ""] = server.lines();
     const headers = await headersOf(url, era);
     const call = posted(url, headers, {
@@ -196,9 +195,9 @@ describe("a client that goes in the middle of a call", () => {
         _meta: era === "2025-11-25" ? {} : ENVELOPE,
       },
     });
-    await vi.waitFor(() => expect(running(`sleep ${seconds}`)).toHaveLength(1), LONG);
+    await waitFor(() => expect(running(`sleep ${seconds}`)).toHaveLength(1));
     call.destroy();
-    await vi.waitFor(() => expect(running(`sleep ${seconds}`)).toEqual([]), LONG);
+    await waitFor(() => expect(running(`sleep ${seconds}`)).toEqual([]));
     server.child.kill("SIGTERM");
     expect(await server.ended).toEqual({ code: 0, signal: null });
   });
@@ -215,12 +214,13 @@ describe("skillet serve that cannot begin", () => {
   it.each([
     [["--http", "0", "--only", "mial"], 2, 'did you mean "mail"?'],
     [["--token", "env:HOME"], 2, "--token is for --http"],
+    [["--no-token"], 2, "--token is for --http"],
     [["--http", ":::"], 2, '":::" is no address'],
     [["--http", "99999"], 2, '"99999" is no address'],
     [["--http", "::1"], 2, '"::1" is no address'],
     [["--http", "http://127.0.0.1:0"], 2, '"http://127.0.0.1:0" is no address'],
-    [["--http", "0.0.0.0:0"], 2, "there is no token"],
-    [["--http", "[::]:0"], 2, "there is no token"],
+    [["--http", "0.0.0.0:0", "--no-token"], 2, "there is no token"],
+    [["--http", "[::]:0", "--no-token"], 2, "there is no token"],
     [["--http", "1.2.3.4.5"], 2, '"1.2.3.4.5" is no address'],
     [["--http", "a b"], 2, '"a b" is no address'],
     [["--http", ""], 2, "is no address"],

@@ -1,10 +1,11 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { connectTo, ERAS, type Era, servingOf } from "../support/mcp-client.ts";
 import { useScene } from "../support/use.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const HOME = "home/.skillet/skills";
 
@@ -60,13 +61,18 @@ describe.each(ERAS)("what has to be agreed to, for a client of %s", (era) => {
     for (const says of ["bank.pay", "pay somebody", "Ada", "the skill bank"]) expect(asked[0]).toContain(says);
   });
 
-  it("[Q-21] is shown with every field of its input, however long those before it are", async () => {
-    const { scene } = await bank();
-    const { call, asked } = await answering(servingOf(scene), era, []);
+  it("[Q-28] is shown with all of its input, or cannot be approved there: a run then waits, a call is refused", async () => {
+    const { scene, paid } = await bank();
+    const yes: Answer = { action: "accept", content: { decision: "yes, this once" } };
+    const { call, asked } = await answering(servingOf(scene), era, [yes]);
     await call("load_skill", { skill: "bank" });
-    await call("bank__pay", { a_note: "all is well. ".repeat(500), to: "Ada", zz_in_truth: "eve@evil.example" });
-    expect(asked[0]).toContain("eve@evil.example");
-    expect(asked[0]).toMatch(/not shown: 1,8\d\d more characters of the input/);
+    const fits = { a_note: "all is well. ".repeat(200), to: "Ada", zz_in_truth: "eve@evil.example" };
+    await call("bank__pay", fits);
+    expect(asked[0]).toContain(JSON.stringify(fits));
+    const refused = await call("bank__pay", { ...fits, a_note: "all is well. ".repeat(1000) });
+    expect(refused).toMatchObject({ isError: true });
+    expect(refused.text).toContain("its input is too long to be shown in full here");
+    expect([asked.length, paid().length]).toEqual([1, 1]);
   });
 
   it("is not done without a yes, and the reason reaches the model", async () => {
@@ -173,11 +179,11 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
       { signal: controller.signal },
     );
     const ended = expect(call).rejects.toThrow();
-    await vi.waitFor(() => expect(isAsked && isRunning("sleep 61.25")).toBe(true), { timeout: 10_000 });
+    await waitFor(() => expect(isAsked && isRunning("sleep 61.25")).toBe(true));
     controller.abort();
     await ended;
-    await vi.waitFor(() => expect(isRunning("sleep 61.25")).toBe(false), { timeout: 5000 });
-    await vi.waitFor(() => expect(events).toContain("run-ended"), { timeout: 5000 });
+    await waitFor(() => expect(isRunning("sleep 61.25")).toBe(false));
+    await waitFor(() => expect(events).toContain("run-ended"));
   });
 
   it("asks the client's user in the middle of a run, and goes on with the answer", async () => {
@@ -197,12 +203,16 @@ describe.each(ERAS)("use_skill for a client of %s", (era) => {
     expect(readFileSync(join(found.root, "project/made.txt"), "utf8")).toBe("made");
   });
 
-  it("waits in its journal where nobody can be asked, and says how to go on", async () => {
+  it.each([
+    ["nobody can be asked", {}, "made"],
+    ["[Q-28] a form cannot show all of the input", { elicitation: { form: {} } }, "made ".repeat(2000)],
+  ])("waits in its journal where %s, and says how to go on", async (_, capabilities, content) => {
     const { found } = await useScene({
       skills: { writer: {} },
-      turns: [() => [{ tool: "write_file", input: { path: "made.txt", content: "made" } }]],
+      turns: [() => [{ tool: "write_file", input: { path: "made.txt", content } }]],
     });
-    const { call } = await connectTo(servingOf(found), { era });
+    const { call, client } = await connectTo(servingOf(found), { era, capabilities });
+    if ("elicitation" in capabilities) client.setRequestHandler("elicitation/create", () => ({ action: "accept" }));
     const { text, isError, meta } = await call("use_skill", { skill: "writer", message: "Make it." });
     expect({ isError, code: meta["skillet/code"] }).toEqual({ isError: true, code: "waiting" });
     const [run] = found.runs.list();
@@ -330,7 +340,7 @@ describe("a call that asks twice", () => {
     expect(paid()).toEqual(["Ada"]);
     await close();
     // The run that waited is taken note of when it has ended: not in a folder that is gone.
-    await vi.waitFor(() => expect(scene.statistics.recent(1)).toEqual(["bank"]), { timeout: 5000 });
+    await waitFor(() => expect(scene.statistics.recent(1)).toEqual(["bank"]));
   });
 
   it.each(ERAS)("tells a client of %s how far it is after an answer too", async (era) => {

@@ -1,10 +1,15 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { quoted } from "../../policy/trust.ts";
 
 /** How a client gets to the server: it starts one, or calls one that runs already. */
 export type Server =
   | { command: string; args: readonly string[] }
-  | { url: string /** Whether it asks for a token. */; hasToken: boolean };
+  | {
+      url: string /** Whether it asks for a token. */;
+      hasToken: boolean /** The file with its token, on this machine. */;
+      tokenFile?: string;
+    };
 
 /** Where a client looks for its files. */
 export interface Place {
@@ -28,6 +33,8 @@ export interface Client {
   entry(server: Server): Entry;
   /** What an entry has only for a server that is started, and only for one that is called: the others are taken out of it. */
   only: { started: readonly string[]; called: readonly string[] };
+  /** Whether its configuration can refer to a file for the token. The others read it from a variable. */
+  readsTokenFile?: boolean;
   /** What the client puts in for the workspace, where it says so nowhere else: it may start a server in the home folder. */
   workspace?: string;
   /** Its own command that does the same. */
@@ -52,16 +59,25 @@ export const CLIENTS: Readonly<Record<string, Client>> = {
     // An address without its type is taken for a command that is missing.
     entry: (server) =>
       "url" in server
-        ? { type: "http", url: server.url, ...bearer(server, `\${${TOKEN}}`) }
+        ? {
+            type: "http",
+            url: server.url,
+            ...(server.tokenFile === undefined
+              ? bearer(server, `\${${TOKEN}}`)
+              : { headersHelper: headersFrom(server.tokenFile) }),
+          }
         : { type: "stdio", ...started(server) },
+    readsTokenFile: true,
     only: { started: ["command", "args"], called: ["url", "headers", "headersHelper", "oauth"] },
-    // `--header` takes all that follows it.
+    // `--header` takes all that follows it. A command for headers cannot be given there.
     add: (name, server, scope) =>
       "url" in server
-        ? [
-            ...["claude", "mcp", "add", "--transport", "http", "--scope", scope, name, server.url],
-            ...header(server, `\${${TOKEN}}`),
-          ]
+        ? server.tokenFile !== undefined
+          ? undefined
+          : [
+              ...["claude", "mcp", "add", "--transport", "http", "--scope", scope, name, server.url],
+              ...header(server, `\${${TOKEN}}`),
+            ]
         : ["claude", "mcp", "add", "--scope", scope, name, "--", server.command, ...server.args],
     next: "start Claude Code again; /mcp shows the server",
   },
@@ -153,12 +169,22 @@ export const CLIENTS: Readonly<Record<string, Client>> = {
     servers: (document) => (holdsServers(document) ? ["mcp", "servers"] : ["mcp"]),
     entry: (server) =>
       "url" in server
-        ? { type: "remote", url: server.url, ...bearer(server, `{env:${TOKEN}}`) }
+        ? {
+            type: "remote",
+            url: server.url,
+            ...bearer(server, server.tokenFile === undefined ? `{env:${TOKEN}}` : `{file:${server.tokenFile}}`),
+          }
         : { type: "local", command: [server.command, ...server.args] },
+    readsTokenFile: true,
     only: { started: ["command", "environment", "cwd"], called: ["url", "headers", "oauth"] },
     next: "start OpenCode again; `opencode mcp list` shows the server",
   },
 };
+
+/** A command that prints the headers as JSON, from a file that holds the token. */
+function headersFrom(file: string): string {
+  return `printf '{"Authorization":"Bearer %s"}' "$(cat ${quoted(file)})"`;
+}
 
 function started({ command, args }: { command: string; args: readonly string[] }): Entry {
   return { command, args: [...args] };

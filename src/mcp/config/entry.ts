@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { TOKEN_FILE } from "../../host/server-token.ts";
 import { quoted } from "../../policy/trust.ts";
 import type { Client, Entry } from "./clients.ts";
 
@@ -37,6 +38,7 @@ export function keysAtStake(there: Entry, meant: Entry, client: Client): string[
   const usual = [client.entry({ command: "", args: [] }), client.entry({ url: "", hasToken: true })];
   return Object.entries(there)
     .filter(([key, value]) => leaving.includes(key) && !SERVER_KEYS.has(key) && !isEmpty(value))
+    .filter(([, value]) => !JSON.stringify(value).includes(TOKEN_FILE)) // Written by skillet.
     .filter(([key, value]) => !usual.some((entry) => isDeepStrictEqual(entry[key], value)))
     .map(([key]) => key);
 }
