@@ -3,7 +3,6 @@ import {
   lstatSync,
   mkdirSync,
   readdirSync,
-  readFileSync,
   realpathSync,
   renameSync,
   rmdirSync,
@@ -15,7 +14,8 @@ import { folderLock } from "../host/lock/approve.ts";
 import { whileLocked } from "../host/locked-file.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
-import { codeOf } from "../shared/inside.ts";
+import { codeOf, type ExpectedFolder } from "../shared/inside.ts";
+import { readRegularText } from "../shared/regular-file.ts";
 import { isWindowsDevice, unusableName } from "../skill/name.ts";
 import { contentOfFolder } from "./content.ts";
 import { SkillInstallationError } from "./error.ts";
@@ -45,6 +45,8 @@ export interface Item {
   skillMd?: string;
   /** A folder to copy; its SKILL.md gives way to `skillMd`. */
   folder?: string;
+  /** Which folder that has to be. */
+  expected?: ExpectedFolder;
   /** What is done with a link in it: followed and copied as what it leads to, or refused when it leaves the folder. */
   links?: "follow" | "inside";
   /** Whether a file or folder, by its path in the folder, stays behind. All is copied when left out. */
@@ -189,7 +191,7 @@ function stageRecord(
 ): string {
   const stats = lstatSync(join(dir.at, name), { throwIfNoEntry: false });
   if (stats && !stats.isFile()) throw inTheWay(name, stats);
-  const text = write(stats && readFileSync(join(dir.at, name), "utf8"));
+  const text = write(stats && readRegularText(join(dir.at, name), { refusesLinks: true }));
   const file = join(coming, name);
   writeFileSync(file, text, { flag: "wx", mode: 0o644 });
   if (stats) away[name] = stats.mode;
@@ -225,10 +227,10 @@ function inTheWay(name: string, stats: Stats): SkillError {
 
 /** Gives what was written. */
 function stage(item: Item, place: { to: string; target: string; isReadOnly: boolean }): string[] {
-  const { skillMd, folder, links = "follow", omit, digest } = item;
+  const { skillMd, folder, expected, links = "follow", omit, digest } = item;
   if (folder !== undefined) {
     if (item.isGiven) return moved(folder, place.to);
-    const written = copyTree({ folder, skillMd, links, omit, ...place });
+    const written = copyTree({ folder, expected, skillMd, links, omit, ...place });
     if (!written.includes(join(place.to, "SKILL.md"))) throw new Error("its folder holds no SKILL.md");
     // What was looked at is what was trusted, and what is written down.
     if (digest !== undefined && contentOfFolder(place.to).digest !== digest) throw changed();

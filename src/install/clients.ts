@@ -1,18 +1,13 @@
-import { join, resolve } from "node:path";
-
-/** Where a client looks for its files. */
-export interface Place {
-  home: string;
-  workspace: string;
-  env: Readonly<Record<string, string | undefined>>;
-}
+import { join } from "node:path";
+import { CLIENT_KEYS } from "../skill/client-keys.ts";
+import { type ClientId, type ClientPlace, clientRow, userFolder } from "../source/client-folders.ts";
 
 /** A client that finds skills in folders of its own. */
 export interface NativeClient {
   title: string;
   /** Its folder of skills for all projects, and for one. */
-  user(place: Place): string;
-  project(place: Place): string;
+  user(place: ClientPlace): string;
+  project(place: ClientPlace): string;
   /** Keys of the frontmatter that it knows beside those of the standard; all others go under `metadata`. */
   keys: readonly string[];
   /** Names that it has for something else. */
@@ -33,24 +28,8 @@ export interface NativeClient {
 export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
   claude: {
     title: "Claude Code",
-    user: (place) => join(folderOf(place, "CLAUDE_CONFIG_DIR") ?? join(place.home, ".claude"), "skills"),
-    project: ({ workspace }) => join(workspace, ".claude", "skills"),
-    // Not `model`: a skill that is loaded does not change the model of the conversation.
-    keys: [
-      "when_to_use",
-      "argument-hint",
-      "arguments",
-      "disable-model-invocation",
-      "user-invocable",
-      "disallowed-tools",
-      "effort",
-      "context",
-      "agent",
-      "background",
-      "hooks",
-      "paths",
-      "shell",
-    ],
+    ...foldersOf("claude"),
+    keys: CLIENT_KEYS.claude.skill,
     // Its commands for itself. A skill of the same name is called in their place: one that says it is /login would be believed.
     reserved: [
       ...[
@@ -113,9 +92,8 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
   },
   codex: {
     title: "Codex",
-    user: (place) => join(folderOf(place, "CODEX_HOME") ?? join(place.home, ".codex"), "skills"),
-    project: ({ workspace }) => join(workspace, ".codex", "skills"),
-    keys: [],
+    ...foldersOf("codex"),
+    keys: CLIENT_KEYS.codex.skill,
     // Skills that it comes with. It lists both of a name, and nobody could tell them apart.
     reserved: ["imagegen", "openai-docs", "skill-creator", "skill-installer"],
     alsoReads: ["agents"],
@@ -123,9 +101,8 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
   },
   gemini: {
     title: "Gemini CLI",
-    user: (place) => join(folderOf(place, "GEMINI_CLI_HOME") ?? place.home, ".gemini", "skills"),
-    project: ({ workspace }) => join(workspace, ".gemini", "skills"),
-    keys: [],
+    ...foldersOf("gemini"),
+    keys: CLIENT_KEYS.gemini.skill,
     reserved: [],
     comesWith: ["antigravity-support", "skill-creator"],
     alsoReads: ["agents"],
@@ -133,9 +110,8 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
   },
   opencode: {
     title: "OpenCode",
-    user: (place) => join(folderOf(place, "XDG_CONFIG_HOME") ?? join(place.home, ".config"), "opencode", "skills"),
-    project: ({ workspace }) => join(workspace, ".opencode", "skills"),
-    keys: [],
+    ...foldersOf("opencode"),
+    keys: CLIENT_KEYS.opencode.skill,
     reserved: [],
     comesWith: ["customize-opencode"],
     alsoReads: ["agents", "claude"],
@@ -143,34 +119,33 @@ export const NATIVE_CLIENTS: Readonly<Record<string, NativeClient>> = {
   },
   vscode: {
     title: "VS Code",
-    user: ({ home }) => join(home, ".copilot", "skills"),
-    project: ({ workspace }) => join(workspace, ".github", "skills"),
-    keys: ["argument-hint", "user-invocable", "disable-model-invocation"],
+    ...foldersOf("copilot"),
+    keys: CLIENT_KEYS.vscode.skill,
     reserved: [],
     alsoReads: ["agents", "claude"],
     next: "run `Chat: Open Customizations` in its command palette, or type / in the chat: they are listed there",
   },
   cursor: {
     title: "Cursor",
-    user: ({ home }) => join(home, ".cursor", "skills"),
-    project: ({ workspace }) => join(workspace, ".cursor", "skills"),
-    keys: ["disable-model-invocation", "paths"],
+    ...foldersOf("cursor"),
+    keys: CLIENT_KEYS.cursor.skill,
     reserved: [],
-    alsoReads: ["agents", "claude"],
+    alsoReads: ["agents", "claude", "codex"],
     next: "start Cursor again; they are in its settings, under Rules, and after / in the chat",
   },
   agents: {
     title: "whatever reads .agents/skills",
-    user: ({ home }) => join(home, ".agents", "skills"),
-    project: ({ workspace }) => join(workspace, ".agents", "skills"),
-    keys: [],
+    ...foldersOf("agents"),
+    keys: CLIENT_KEYS.agents.skill,
     reserved: [],
     next: "start the client again: Codex, Gemini CLI, OpenCode, VS Code and Cursor look there",
   },
 };
 
-/** The folder that a variable names. */
-function folderOf({ env, workspace }: Place, variable: string): string | undefined {
-  const named = env[variable];
-  return named ? resolve(workspace, named) : undefined;
+/** Returns where copies for a client go, by the table of its folders. */
+function foldersOf(id: ClientId): Pick<NativeClient, "user" | "project"> {
+  const { user, project } = clientRow(id);
+  const [[own], [path = ""]] = [user, project];
+  if (!own) throw new Error(`${id} has no folder of its own`);
+  return { user: (place) => userFolder(own, place), project: ({ workspace }) => join(workspace, path) };
 }

@@ -12,11 +12,13 @@ import {
   realpathSync,
 } from "node:fs";
 import { basename, join } from "node:path";
+import { CODES } from "../codes/findings.ts";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, isInside, reason } from "../shared/inside.ts";
 import { byText, grouped } from "../shared/text.ts";
 import { isPrivate, type Skill } from "../skill/skill.ts";
-import { SKIPPED_FOLDERS } from "../source/file-list.ts";
+import { isReplaced, SKIPPED_FOLDERS } from "../source/file-list.ts";
+import { notFolder } from "../source/file-skill.ts";
 import { TREE_LIMITS } from "./tree.ts";
 
 /** What a folder holds, as far as one copy is told from another. */
@@ -32,6 +34,12 @@ export function contentOfCopy(skill: Skill, skillMd: string): Content {
   const { folder } = skill.origin;
   const marks = new Map([["SKILL.md", mark("-", Buffer.from(skillMd))]]);
   if (folder === undefined) return contentOf(marks);
+  if (isReplaced(skill)) throw notFolder(skill);
+  const shared = skill.files().findings.find(({ code }) => code === "hard-link-outside");
+  if (shared) {
+    const { fix } = CODES[shared.code];
+    throw new SkillError("not-copied", { message: `Skill '${skill.name}': ${shared.message}`, fix });
+  }
   try {
     visit({ root: folder, marks, omit: isOmitted, links: "inside", bytes: 0, folders: 0 }, "", 0);
   } catch (error) {

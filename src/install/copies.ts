@@ -6,6 +6,7 @@ import { packageRoot } from "../package.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
 import type { Skill } from "../skill/skill.ts";
+import { expectedFolder } from "../source/file-list.ts";
 import { apply, type Item, mend } from "./apply.ts";
 import type { NativeClient } from "./clients.ts";
 import { conform } from "./conform.ts";
@@ -144,7 +145,9 @@ function prepare(skill: Skill, { target, refuses, onLooked }: InstallRequest): P
     const { skillMd, notes, content } = copyFor(skill, target.client);
     const { folder } = origin;
     const { digest } = content;
-    const whole: Partial<Item> = folder === undefined ? {} : { folder, links: "inside", omit: isOmitted, digest };
+    const expected = expectedFolder(origin);
+    const whole: Partial<Item> =
+      folder === undefined ? {} : { folder, expected, links: "inside", omit: isOmitted, digest };
     return { skill, item: { ...item, skillMd, ...whole }, wanted: { ...bare, notes, content } };
   } catch (error) {
     if (!(error instanceof SkillError)) throw error;

@@ -1,6 +1,7 @@
 export { type InstalledCopy, type Installs, openInstalls } from "../host/installs.ts";
+export type { ClientPlace } from "../source/client-folders.ts";
 export { type Application, apply, type Item } from "./apply.ts";
-export { NATIVE_CLIENTS, type NativeClient, type Place } from "./clients.ts";
+export { NATIVE_CLIENTS, type NativeClient } from "./clients.ts";
 export { type InstallRequest, installCopies, removeCopies } from "./copies.ts";
 export { SkillInstallationError } from "./error.ts";
 export { type Exported, type ExportFormat, type ExportRequest, exportPath, exportSkill, FORMATS } from "./export.ts";

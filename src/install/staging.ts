@@ -10,8 +10,8 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import { ownerIn, ownerText } from "../host/run-owner.ts";
-import { readInside } from "../shared/inside.ts";
-import { UNFINISHED } from "../source/walk.ts";
+import { readRegularText } from "../shared/regular-file.ts";
+import { UNFINISHED } from "../source/nested-skills.ts";
 import { flush } from "./flush.ts";
 import { type HeldFolder, holdFolder, isOwn, setFolderMode } from "./held-folder.ts";
 import { removeTree } from "./remove-tree.ts";
@@ -61,7 +61,7 @@ export function writeJournal({ folder }: Staging, moves: Moves): string {
 export function moveAll(dir: HeldFolder, { folder }: Staging, { put, away }: Moves): void {
   for (const [name, mode] of Object.entries(away)) {
     const old = join(folder.at, "old", name);
-    if ((mode & KIND) === FILE && name in put) keepFile(join(dir.at, name), old);
+    if ((mode & KIND) === FILE && Object.hasOwn(put, name)) keepFile(join(dir.at, name), old);
     else moveFolder(join(dir.at, name), old, mode);
     const { mode: moved } = lstatSync(old);
     if ((moved & KIND) !== (mode & KIND)) throw new Error(`something else was put in the place of ${name} meanwhile`);
@@ -109,7 +109,7 @@ export function takeBack(dir: HeldFolder, staging: Staging): void {
     }
     if (there) return true;
     renameSync(join(old, name), place);
-    const mode = away[name];
+    const mode = Object.hasOwn(away, name) ? away[name] : undefined; // A skill may be called `constructor`.
     if (mode !== undefined && isLocked(mode) && lstatSync(place).isDirectory()) setFolderMode(place, mode & 0o777);
     return false;
   });
@@ -183,10 +183,10 @@ function isLocked(mode: number): boolean {
 
 /** Nothing was moved before it was written. A link or a device in its place is no journal. */
 function journalIn(at: string): Moves {
-  const read = readInside(at, "journal", LARGEST_JOURNAL);
-  if ("code" in read) return { put: {}, away: {} };
   try {
-    const { put, away } = JSON.parse(read.bytes.toString());
+    const { put, away } = JSON.parse(
+      readRegularText(join(at, "journal"), { limit: LARGEST_JOURNAL, refusesLinks: true }),
+    );
     return { put: named(put, isText), away: named(away, Number.isInteger) };
   } catch {
     return { put: {}, away: {} };

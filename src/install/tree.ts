@@ -14,11 +14,13 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join, relative, sep } from "node:path";
-import { codeOf, isInside, openInside, reason } from "../shared/inside.ts";
+import { codeOf, type ExpectedFolder, isInside, openInside, reason } from "../shared/inside.ts";
 import { HAS_DESCRIPTOR_PATHS } from "./held-folder.ts";
 
 export interface TreeCopy {
   folder: string;
+  /** Which folder it has to be: what is put in its place is not copied. */
+  expected?: ExpectedFolder | undefined;
   /** Where it goes: not there yet, in a folder of the user's own. */
   to: string;
   links: "follow" | "inside";
@@ -125,9 +127,9 @@ const NEW_OR_CLONED = constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE;
 // A pipe that was put in a file's place is not waited for.
 const READ = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
-function openFile({ links, root }: State, real: string, shown: string): { fd: number; stats: Stats } {
+function openFile({ links, root, expected }: State, real: string, shown: string): { fd: number; stats: Stats } {
   if (links === "inside") {
-    const opened = openInside(root, relative(root, real).replaceAll(sep, "/"));
+    const opened = openInside(root, relative(root, real).replaceAll(sep, "/"), expected);
     if ("code" in opened) throw new Error(opened.message);
     return opened;
   }

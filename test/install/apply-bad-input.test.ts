@@ -153,7 +153,7 @@ describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
     ).toHaveLength(10_001);
     writeFileSync(join(folder, "one-more"), "");
     expect(failing(folder).message).toContain("its folder holds more than 10000 files");
-  }, 60_000);
+  });
 
   it("of more than 512 MiB", () => {
     const folder = temporaryFolder({ ...FILES, large: "" });

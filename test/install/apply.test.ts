@@ -244,14 +244,14 @@ describe("an apply whose process is killed", () => {
       expect(after).toEqual(wanted);
       expect(names.filter((name) => name.startsWith("."))).toEqual([]);
     }
-  }, 60_000);
+  });
 
   it("[N-19] is mended by the next one", async () => {
     const { skillsDir, application } = scene();
     expect((await applying({ application, killBefore: { call: "renameSync", count: 4 } })).signal).toBe("SIGKILL");
     apply(application);
     expect(everything(skillsDir)).toEqual(everything(newScene()));
-  }, 20_000);
+  });
 
   it("[N-19] knows what it put there again also when the disk has another number since", async () => {
     const { skillsDir, application } = scene();
@@ -260,7 +260,7 @@ describe("an apply whose process is killed", () => {
     const { put } = JSON.parse(readFileSync(join(skillsDir, staging, "journal"), "utf8"));
     const { dev } = statSync(skillsDir, { bigint: true });
     for (const mark of Object.values<string>(put)) expect(mark.split(":")).not.toContain(String(dev));
-  }, 20_000);
+  });
 
   it("keeps the bits of a folder for reading alone that came back", async () => {
     const { skillsDir, application } = scene();
@@ -269,7 +269,7 @@ describe("an apply whose process is killed", () => {
     mend(skillsDir);
     expect(statSync(join(skillsDir, "replaced")).mode & 0o777).toBe(0o555);
     chmodSync(join(skillsDir, "replaced"), 0o755);
-  }, 20_000);
+  });
 
   it("leaves what somebody put there since, and keeps what was there before", async () => {
     const { skillsDir, application } = scene();
@@ -280,7 +280,13 @@ describe("an apply whose process is killed", () => {
     expect(readFileSync(join(skillsDir, "removed/SKILL.md"), "utf8")).toBe("theirs");
     expect(readFileSync(join(skillsDir, staging, "old/removed/SKILL.md"), "utf8")).toBe(skillText("removed"));
     expect(readFileSync(join(skillsDir, "replaced/old.txt"), "utf8")).toBe("old");
-  }, 20_000);
+  });
+
+  it("[Q-08] keeps the permissions of a folder called constructor where the journal is gone", () => {
+    const skillsDir = temporaryFolder({ [`.skillet-${randomUUID()}/old/constructor/SKILL.md`]: "theirs" });
+    mend(skillsDir);
+    expect(statSync(join(skillsDir, "constructor")).mode & 0o700).toBe(0o700);
+  });
 
   it("is not looked for behind links, nor in folders that only look like it", () => {
     const [one, two] = [randomUUID(), randomUUID()].sort();
@@ -329,7 +335,7 @@ describe("two applies at once", () => {
     expect(files["b/SKILL.md"]).toBe(files["a/SKILL.md"]?.replace("a", "b"));
     expect(files["c/SKILL.md"]).toBe(files["a/SKILL.md"]?.replace("a", "c"));
     expect(readdirSync(skillsDir).sort()).toEqual(["a", "b", "c", "one", "three", "two"]);
-  }, 30_000);
+  });
 
   it("are an error for the second when skills of one name come from both", async () => {
     const skillsDir = join(temporaryFolder(), "skills");
@@ -342,5 +348,5 @@ describe("two applies at once", () => {
     const all = await Promise.all([applying({ application }), applying({ application })]);
     expect(all.filter(({ error }) => error === undefined)).toHaveLength(1);
     expect(all.find(({ error }) => error)?.error?.message).toContain('a folder called "a" is there already');
-  }, 30_000);
+  });
 });

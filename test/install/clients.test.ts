@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
-import { NATIVE_CLIENTS, type Place } from "../../src/install/clients.ts";
+import { NATIVE_CLIENTS } from "../../src/install/clients.ts";
 import { LONGEST_NAME, STANDARD_NAME } from "../../src/skill/name.ts";
+import type { ClientPlace } from "../../src/source/client-folders.ts";
 
-const PLACE: Place = { home: "/home/ada", workspace: "/srv/app", env: {} };
-const folders = (env: Place["env"] = {}) =>
+const PLACE: ClientPlace = { home: "/home/ada", workspace: "/srv/app", env: {} };
+const folders = (env: ClientPlace["env"] = {}) =>
   Object.fromEntries(
     Object.entries(NATIVE_CLIENTS).map(([name, client]) => [
       name,
