@@ -7,6 +7,12 @@ export { type ContentOptions, skillContent } from "./catalog/content.ts";
 export type { CueKind } from "./catalog/cues.ts";
 export { type DiscloseOptions, type Disclosure, disclose, TIERS, type Tier } from "./catalog/disclose.ts";
 export {
+  createEmbeddedMatcher,
+  type EmbeddedMatcher,
+  type EmbeddedMatches,
+  type Embedder,
+} from "./catalog/embedder.ts";
+export {
   type Evaluation,
   evaluate,
   type Miss,
@@ -26,6 +32,8 @@ export {
   openMatcher,
   type Reason,
 } from "./catalog/match.ts";
+export type { TriggerWeight, WeakCause } from "./catalog/selectivity.ts";
+export { type Shortlist, selectShortlist } from "./catalog/shortlist.ts";
 export type { ErrorCode } from "./codes/codes.ts";
 export { CODES, type Code } from "./codes/findings.ts";
 export {

@@ -1,8 +1,8 @@
 import type { Approval, Approvals, Approve, Effect, WordScope } from "../host/approvals.ts";
 import type { Discovered } from "../host/discover.ts";
 import { userHome } from "../host/home.ts";
-import { showEffect } from "./effect.ts";
-import { type Io, printer } from "./io.ts";
+import { pageInput, showEffect } from "./effect.ts";
+import { type Io, type Printer, printer } from "./io.ts";
 import type { Progress } from "./progress.ts";
 
 export interface ApprovalOptions {
@@ -114,7 +114,8 @@ async function wordOn(io: Io, effect: Effect, { signal, by }: { signal: AbortSig
   const out = printer(io.stderr, io.env);
   const { choices, reach } = by === "call" ? questionOnCall(effect) : questionOn(effect);
   if (signal.aborted) return INTERRUPTED;
-  showEffect(out, effect, userHome(io.env));
+  if (!showEffect(out, effect, userHome(io.env)) && !(await isReadInFull(io, out, effect, signal)))
+    return signal.aborted ? INTERRUPTED : refusal("");
   if (reach !== undefined) out.line`${out.dim(reach)}`;
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const answer = await io.ask?.(sayChoices(choices), signal);
@@ -129,6 +130,17 @@ async function wordOn(io: Io, effect: Effect, { signal, by }: { signal: AbortSig
   }
   out.line`${out.dim("no clear answer: that is a no")}`;
   return refusal("");
+}
+
+/** Offers to show all of an input that is too long to be shown at once. Returns false where somebody would rather not: that is a no. */
+export async function isReadInFull(io: Io, out: Printer, effect: Effect, signal?: AbortSignal): Promise<boolean> {
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const answer = (await io.ask?.("[d] show all of the input  [n] no ", signal))?.trim().toLowerCase();
+    if (answer === undefined || signal?.aborted || answer === "n" || answer === "no") return false;
+    if (answer !== "d" && answer !== "details") continue;
+    if (await pageInput(io, out, effect, signal)) return signal?.aborted !== true;
+  }
+  return false;
 }
 
 const WORDS: Readonly<Record<string, string>> = { yes: "y", no: "n", run: "r", always: "a" };

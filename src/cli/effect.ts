@@ -1,13 +1,22 @@
+import { createHash } from "node:crypto";
 import type { Effect } from "../host/approvals.ts";
 import { withShortTexts } from "../run/shown.ts";
 import { reveal } from "../shared/hidden.ts";
-import { grouped, oneLine } from "../shared/text.ts";
+import { byText, grouped, oneLine } from "../shared/text.ts";
 import { shortPath } from "../source/locations.ts";
-import type { Printer, Safe } from "./io.ts";
+import type { Io, Printer, Safe } from "./io.ts";
 import { forTerminal } from "./say.ts";
 
-/** All that somebody has to know who is to agree: what, where, how much, for ever or not, whose idea it is, and the input as it is. */
-export function showEffect(out: Printer, effect: Effect, home: string): void {
+export interface ShowEffectOptions {
+  /** Shows all of the input, however long it is. */
+  isWhole?: boolean;
+}
+
+/**
+ * Shows an approval request: what, where, how much, whether it can be undone, who asks, and the input as it will be executed. Returns whether
+ * all of the input was shown: if not, nobody may approve it yet.
+ */
+export function showEffect(out: Printer, effect: Effect, home: string, options: ShowEffectOptions = {}): boolean {
   const { skill, source, place, tool, what, from, where, amount, reason, input } = effect;
   const who = out.bold(skill || source || "the conversation");
   const path = shortPath(place, home);
@@ -24,7 +33,22 @@ export function showEffect(out: Printer, effect: Effect, home: string): void {
   ];
   out.line`${out.yellow("?")} ${out.bold(tool)}${from && effect.on === "other" ? TOLD : ON[effect.on]}`;
   for (const [label, says] of rows) if (says !== undefined && says !== "") field(out, label, says);
-  showInput(out, input);
+  return showInput(out, input, options);
+}
+
+/** Shows all of the input, a screen at a time. Returns whether it was shown to its end. */
+export async function pageInput(io: Io, out: Printer, { input }: Effect, signal?: AbortSignal): Promise<boolean> {
+  const lines = inputLines(fieldsIn(input), out.width);
+  const room = Math.max(5, (io.stderr.rows ?? 24) - 2);
+  for (let at = 0; at < lines.length; at += room) {
+    for (const line of lines.slice(at, at + room)) out.line`  ${out.dim("│")} ${line}`;
+    const left = lines.length - at - room;
+    if (left <= 0) break;
+    const answer = await io.ask?.(`[Enter] more (${grouped(left)} lines)  [q] stop `, signal);
+    if (answer === undefined || /^\s*q/i.test(answer)) return false;
+  }
+  out.line`  ${out.dim(`${digestOf(input)}, the complete input`)}`;
+  return true;
 }
 
 const ON: Record<Effect["on"], string> = {
@@ -58,25 +82,64 @@ function undoOf({ isReversible, on }: Pick<Effect, "isReversible" | "on">): stri
   return isReversible ? "possible" : "not possible";
 }
 
-/** What is agreed to must be seen: of this much, nothing is left out; of more, the beginning of each text is shown. */
+/** The longest input that is shown at once. Of a longer one the beginning of each text is shown, and the rest on request. */
 const LONGEST = 6000;
 const BEGINNING = 200;
 
-function showInput(out: Printer, input: unknown): void {
+function showInput(
+  out: Printer,
+  input: unknown,
+  { isWhole = !Number.isFinite(out.width) }: ShowEffectOptions,
+): boolean {
   const all = fieldsIn(input);
-  if (all[0] === "" || all[0] === "{}") return;
-  const texts = lengthOf(all) > LONGEST ? fieldsIn(withShortTexts(input, BEGINNING)) : all;
+  if (all[0] === "" || all[0] === "{}") return true;
+  const isShort = lengthOf(all) <= LONGEST;
   out.line`  ${out.dim("input")}`;
-  let left = LONGEST;
-  for (const text of texts) {
-    const lines = folded(text.slice(0, left), out.width - 7);
-    // Only a field stands at the edge: a text cannot begin a line that looks like one.
-    for (const [index, line] of (left > 0 ? lines : []).entries())
-      out.line`  ${out.dim("│")} ${index === 0 ? "" : "  "}${line}`;
-    left = Math.max(0, left - text.length);
+  const texts = isWhole || isShort ? all : fieldsIn(withShortTexts(input, BEGINNING));
+  const lines = inputLines(texts, out.width);
+  const most = isWhole || isShort ? lines.length : MOST_LINES;
+  for (const line of lines.slice(0, most)) out.line`  ${out.dim("│")} ${line}`;
+  for (const warning of lookAlikesIn(all.join("\n"))) out.line`  ${out.yellow("!")} ${warning}`;
+  if (isWhole || isShort) out.line`  ${out.dim(digestOf(input))}`;
+  else {
+    const size = grouped(lengthOf(all));
+    out.line`  ${out.yellow("!")} The input has ${size} characters and is not shown in full. Look at all of it before you approve it.`;
   }
-  const hidden = lengthOf(all) - Math.min(lengthOf(texts), LONGEST);
-  if (hidden > 0) out.line`  ${out.yellow("!")} ${grouped(hidden)} more characters are not shown`;
+  return isWhole || isShort;
+}
+
+const MOST_LINES = 60;
+
+/** Only a field begins at the edge: a text cannot begin a line that looks like one. */
+function inputLines(fields: readonly string[], width: number): string[] {
+  return fields.flatMap((text) => folded(text, width - 7).map((line, index) => `${index === 0 ? "" : "  "}${line}`));
+}
+
+/** Identifies an input, with its keys in order: the same digest is the same input. */
+export function digestOf(input: unknown): string {
+  const ordered = JSON.stringify(input, (_, value: unknown) =>
+    value !== null && typeof value === "object" && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => byText(a, b)))
+      : value,
+  );
+  return `sha256:${createHash("sha256")
+    .update(ordered ?? "")
+    .digest("hex")
+    .slice(0, 16)}`;
+}
+
+/** Warns of words that mix Latin letters with look-alikes of other scripts. */
+function lookAlikesIn(text: string): string[] {
+  if (/^[\x00-\x7f]*$/.test(text)) return [];
+  const words = text.match(/[\p{L}\p{N}\p{M}.@_-]+/gu) ?? [];
+  const mixed = words.filter(
+    (word) => /\p{Script=Latin}/u.test(word) && /[\p{Script=Cyrillic}\p{Script=Greek}]/u.test(word),
+  );
+  return [...new Set(mixed)].slice(0, 5).map((word) => {
+    const [letter = ""] = /[\p{Script=Cyrillic}\p{Script=Greek}]/u.exec(word) ?? [];
+    const code = letter.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0");
+    return `"${oneLine(forTerminal(word), 60)}" mixes alphabets: ${letter} is U+${code}`;
+  });
 }
 
 /** A line each, or several where a text has them. */
@@ -90,16 +153,30 @@ function lengthOf(texts: readonly string[]): number {
   return texts.reduce((sum, { length }) => sum + length, 0);
 }
 
-/** Its lines, none longer than this. Folded after it was made safe: what is written out is longer. */
+/**
+ * Its lines, none wider than this. Folded after it was made safe: what is written out is longer. A character counts with the most columns
+ * that a terminal gives it, so that no line reaches the edge and goes on at the next one by itself.
+ */
 function folded(text: string, width: number): string[] {
   const room = Number.isFinite(width) ? Math.max(20, width) : Number.POSITIVE_INFINITY;
   return forTerminal(text)
     .replaceAll("\t", "    ")
     .split(/\r?\n/)
     .flatMap((line) => {
-      const pieces: string[] = [];
-      for (let rest = [...line]; pieces.length === 0 || rest.length > 0; rest = rest.slice(room))
-        pieces.push(rest.slice(0, room).join(""));
+      const pieces = [""];
+      let columns = 0;
+      for (const character of line) {
+        const wide = (character.codePointAt(0) ?? 0) < FIRST_WIDE ? 1 : 2;
+        if (columns + wide > room) {
+          pieces.push("");
+          columns = 0;
+        }
+        pieces[pieces.length - 1] += character;
+        columns += wide;
+      }
       return pieces;
     });
 }
+
+/** No character before it takes two columns. */
+const FIRST_WIDE = 0x1100;

@@ -2,11 +2,10 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Caller } from "../host/caller.ts";
 import type { Capabilities } from "../host/capabilities.ts";
-import { type Discovered, discover, surroundings } from "../host/discover.ts";
+import { type Discovered, type DiscoverOptions, discover, surroundings } from "../host/discover.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Diagnostic } from "../skill/diagnostic.ts";
 import { displayPath, type Surroundings } from "../source/locations.ts";
-import type { Source } from "../source/source.ts";
 import { type Io, type Printer, printer, type Safe } from "./io.ts";
 import type { CommonOptions } from "./program.ts";
 import { Told } from "./told.ts";
@@ -22,9 +21,10 @@ export interface CallerOptions {
 export async function discoverFor(
   io: Io,
   options: CommonOptions & CallerOptions,
-  sources: readonly Source[] = [],
+  more: Pick<DiscoverOptions, "sources" | "follow"> = {},
 ): Promise<Discovered> {
-  return discover({ workspace: workspaceOf(io, options), env: io.env, sources, caller: callerOf(options) });
+  const where = { workspace: workspaceOf(io, options), env: io.env, caller: callerOf(options) };
+  return discover({ follow: false, ...where, ...more });
 }
 
 /** What was found, with who serves capabilities. */
@@ -32,9 +32,14 @@ export interface Found extends Discovered {
   capabilities: Capabilities;
 }
 
-/** The same, for commands that use skills or ask about capabilities: only these load what it takes. */
+/** The same, for commands that need the capabilities: only these load them. */
 export async function discoverToUse(io: Io, options: CommonOptions & CallerOptions): Promise<Found> {
   return withCapabilities(await discoverFor(io, options));
+}
+
+/** The same, for commands that run skills: these may take long, so they follow the configuration. */
+export async function discoverToRun(io: Io, options: CommonOptions & CallerOptions): Promise<Found> {
+  return withCapabilities(await discoverFor(io, options, { follow: true }));
 }
 
 export async function withCapabilities(found: Discovered): Promise<Found> {
@@ -80,15 +85,47 @@ export function printDiagnostic(out: Printer, diagnostic: Diagnostic, around: Su
   printHanging(out, "    ", [fix], { indent: 4 });
 }
 
-/** What is wrong with the configuration goes to stderr. Contract: false when defaults stand in for a file that cannot be read. */
-export function warnOfConfiguration(io: Io, found: Pick<Discovered, "configuration" | "around">): boolean {
+type Warned = Pick<Discovered, "configuration" | "around"> & Partial<Pick<Discovered, "catalog">>;
+
+/**
+ * Prints what is wrong with the configuration to stderr, and each nearer copy of a skill that does not load while a farther one is used. Returns
+ * false when defaults stand in for a file that cannot be read.
+ */
+export function warnOfConfiguration(io: Io, found: Warned): boolean {
   const error = printer(io.stderr, io.env);
-  for (const diagnostic of found.configuration.diagnostics) printDiagnostic(error, diagnostic, found.around);
+  const replaced = found.catalog?.diagnostics.filter(({ code }) => code === "nearer-copy-broken") ?? [];
+  for (const diagnostic of [...found.configuration.diagnostics, ...replaced])
+    printDiagnostic(error, diagnostic, found.around);
   return !found.configuration.isBroken;
 }
 
+/** Returns a function that prints new problems of the followed configuration to stderr, once each, and when it is valid again. */
+export function openConfigurationWarnings(
+  io: Io,
+  found: Pick<Discovered, "currentConfiguration" | "around">,
+): () => void {
+  let known = found.currentConfiguration();
+  let left = MOST_WARNINGS;
+  return () => {
+    const now = found.currentConfiguration();
+    if (now === known) return;
+    const said = new Set(known.diagnostics.map((diagnostic) => JSON.stringify(diagnostic)));
+    const wrong = now.diagnostics.filter((diagnostic) => !said.has(JSON.stringify(diagnostic)));
+    const isFixed = known.isBroken && !now.isBroken;
+    known = now;
+    left -= wrong.length + (isFixed ? 1 : 0);
+    if (left < 0) return;
+    const error = printer(io.stderr, io.env);
+    for (const diagnostic of wrong) printDiagnostic(error, diagnostic, found.around);
+    if (isFixed) error.line`${error.dim("·")} the configuration is valid again, and in effect`;
+  };
+}
+
+/** Some clients never read stderr: a full pipe would block the server. */
+const MOST_WARNINGS = 50;
+
 /** The same for commands that do nothing where defaults would stand in: throws then. */
-export function requireConfiguration(io: Io, found: Pick<Discovered, "configuration" | "around">): void {
+export function requireConfiguration(io: Io, found: Warned): void {
   if (!warnOfConfiguration(io, found)) throw unreadableConfiguration(found.configuration.diagnostics);
 }
 

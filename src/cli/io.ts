@@ -8,6 +8,7 @@ export interface Stream {
   readonly isClosed?: boolean;
   isTTY?: boolean | undefined;
   columns?: number | undefined;
+  rows?: number | undefined;
 }
 
 /** Everything the command line touches, so that it can be called as a function. */

@@ -149,6 +149,9 @@ function noting(stream: Stream): { stream: Stream; isWritten(): boolean } {
       get columns() {
         return stream.columns;
       },
+      get rows() {
+        return stream.rows;
+      },
     },
   };
 }

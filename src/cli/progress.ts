@@ -2,7 +2,7 @@ import type { RunEvent, SkillEvent } from "../host/events.ts";
 import type { Usage } from "../host/models.ts";
 import { grouped, oneLine } from "../shared/text.ts";
 import { type Io, type Printer, printer } from "./io.ts";
-import { sayNotice } from "./say.ts";
+import { sayDiff, sayNotice } from "./say.ts";
 
 /** What a run is doing, for whoever waits: what it calls on lines of their own, and on a terminal one line that moves. */
 export interface Progress {
@@ -135,7 +135,11 @@ const LINES: Lines = {
   "skill-loaded": (out, { skill }) => out.line`${out.dim("·")} loaded ${out.bold(skill)}`,
   "run-started": (out, { skill, model }, indent) =>
     skill !== "" && out.line`${out.dim(`${indent.slice(2)}·`)} ${out.bold(skill)} ${out.dim(`with ${model}`)}`,
-  "run-warned": (out, { message, fix }) => sayNotice(out, out.yellow("!"), message, fix),
+  "run-warned": (out, { code, message, fix, diff }) => {
+    // Every command prints it before it begins.
+    if (code !== "nearer-copy-broken") sayNotice(out, out.yellow("!"), message, fix);
+    sayDiff(out, diff);
+  },
   "packages-built": (out, { text }) => out.line`${out.dim("·")} ${text}`,
   "model-retried": (out, { reason }) => out.line`${out.yellow("!")} ${reason}`,
   "tool-called": (out, { tool, input, skill }, indent) => {

@@ -3,7 +3,7 @@ import { presetOf } from "../capability/presets.ts";
 import { healthOf } from "../capability/ready.ts";
 import { isAt, isOf } from "../capability/vault-entry.ts";
 import type { CapabilityProvider } from "../host/capabilities.ts";
-import type { Owner } from "../host/grants.ts";
+import { needsGrant, type Owner } from "../host/grants.ts";
 import { quoted } from "../policy/trust.ts";
 import { SkillError } from "../shared/error.ts";
 import { byText, nearest, oneLine } from "../shared/text.ts";
@@ -79,17 +79,21 @@ export interface Holding {
   isGranted: boolean;
   /** That other one. */
   givenTo?: string;
+  /** No copy of its name has it yet, though the configuration gives it to one. */
+  isLeft?: true;
 }
 
 export function holdingOf(id: string, skill: Skill, found: Found): Holding {
   if (!found.capabilities.isGranted(id, skill)) return { isGranted: false };
   const other = otherOwner(skill, found.grants);
-  return other ? { isGranted: false, givenTo: sayCopy(other, found) } : { isGranted: true };
+  if (other) return { isGranted: false, givenTo: sayCopy(other, found) };
+  const isLeft = found.grants.ownerOf(skill.name) === undefined && needsGrant(skill);
+  return isLeft ? { isGranted: false, isLeft } : { isGranted: true };
 }
 
 /** What gives this copy what it has not. */
-export function giveCommand(id: string, name: string, { givenTo }: Holding): string {
-  return givenTo === undefined
+export function giveCommand(id: string, name: string, { givenTo, isLeft }: Holding): string {
+  return givenTo === undefined && !isLeft
     ? `skillet capability grant ${quoted(name)} ${id}`
     : `skillet trust --secrets ${quoted(name)}`;
 }

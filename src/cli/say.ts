@@ -12,6 +12,14 @@ export function sayLine(out: Printer, text: string, paint?: (line: string) => Sa
   printHanging(out, "", [text], { indent: 2, start: 0, ...(paint ? { paint } : {}) });
 }
 
+/** A diff below a notice, as far as it is short: nothing of it acts on the terminal. */
+export function sayDiff(out: Printer, diff: string | undefined, most = 40): void {
+  if (diff === undefined) return;
+  const lines = forTerminal(diff).split("\n");
+  for (const line of lines.slice(0, most)) out.line`  ${out.dim("│")} ${line}`;
+  if (lines.length > most) out.line`  ${out.dim("│")} ${out.dim(`… and ${lines.length - most} more lines`)}`;
+}
+
 /** What, and on the lines below what to do. What is indented there is to be copied, and stays as it is. */
 export function sayNotice(out: Printer, mark: Safe, message: string, fix: string): void {
   printHanging(out, out.text`${mark} `, [message], { indent: 2 });

@@ -1,3 +1,4 @@
+import { count } from "../shared/text.ts";
 import type { Printer, Safe } from "./io.ts";
 
 interface Hanging {
@@ -18,6 +19,23 @@ export function printHanging(out: Printer, before: Safe | string, lines: readonl
   const [first = "", ...more] = [taken + head, ...rest].flatMap((line) => wrapped(line, width - indent));
   out.line`${before}${paint(first.slice(taken.length))}`;
   for (const line of more) out.line`${" ".repeat(indent)}${paint(line)}`;
+}
+
+interface DiffDisplay {
+  /** How many lines are shown at most. Defaults to all. */
+  most?: number;
+  /** What shows the others. */
+  rest?: string;
+}
+
+/** Prints the lines of a diff in color. */
+export function printDiff(out: Printer, lines: readonly string[], display: DiffDisplay = {}): void {
+  const { most = Number.POSITIVE_INFINITY, rest = "" } = display;
+  for (const line of lines.slice(0, most)) {
+    out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
+  }
+  const more = lines.length - most;
+  if (more > 0) out.line`    ${out.dim(`… ${count(more, "more line")}: ${rest}`)}`;
 }
 
 /** Lines that are no longer than this, but for words that are; and a command stays in one piece, to be copied. */

@@ -2,6 +2,10 @@ import { type CodeRow, row } from "./row.ts";
 
 /** The command line itself, and files that several parts write. */
 export const COMMAND = {
+  "token-file": row(
+    "The file with the token of `skillet serve --http` cannot be used.",
+    "remove it, and start the server again: it creates a new token",
+  ),
   usage: row(
     "The command line, or what was piped in, is not as it must be.",
     "see the message, and `skillet COMMAND --help`",

@@ -75,12 +75,28 @@ export const SCRIPTS = {
     'work elsewhere, or set workspace = "read"',
   ),
   "workspace-link": row(
-    "What is to be protected in the workspace is a link.",
+    "A sensitive path of the workspace is a symlink that cannot be protected.",
     'put what it leads to in its place, or set workspace = "read"',
   ),
   "workspace-protected": row(
-    "The code made what other programs obey; it was put aside.",
-    "look at it, then remove it or give it its name back",
+    "Code changed sensitive paths of the workspace; the changes are held until they are approved.",
+    "`skillet approve ID` shows the complete diff and applies it; with --deny it removes the held change",
+  ),
+  "workspace-unwatchable": row(
+    "The workspace has more sensitive files than can be compared before and after a run.",
+    'work in a smaller folder, or set workspace = "read"',
+  ),
+  "workspace-sockets": row(
+    "The workspace has sockets or named pipes that cannot be masked.",
+    'remove them, or set workspace = "none"',
+  ),
+  "held-conflict": row(
+    "The workspace has changed since the change was held.",
+    "compare both, change the file yourself, then remove the held change with --deny",
+  ),
+  "held-unapplied": row(
+    "A held change could not be written.",
+    "check the folder's permissions, and that there is room",
   ),
 
   // Packages

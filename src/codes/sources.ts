@@ -68,6 +68,10 @@ export const SOURCES = {
     "The address leads on to another host, or leads on too often.",
     "if you trust that host, give its address yourself",
   ),
+  "download-private-address": row(
+    "A source named a private address: one of this machine, its networks or its cloud. It was not asked.",
+    "if you trust the source, allow it with --allow-private-addresses",
+  ),
   "download-insecure": row("The file is to be had only over plain http.", "only https is fetched from"),
   "download-encoding": row(
     "The server sends the file compressed, though that was not asked for.",

@@ -4,7 +4,7 @@ import { type CodeRow, row } from "./row.ts";
 export const TOOLS = {
   "input-invalid": row("The input does not fit what is asked for.", "the message says what it takes"),
   "tool-blocked": row(
-    "The skill may not use this tool, or not with this input.",
+    "The skill may not use this tool, or not with this input; or the configuration disables the tool.",
     "use one of those that the message names",
   ),
   "tool-changed": row(

@@ -33,9 +33,13 @@ export const USE = {
     "What the configuration has for this name was given to the skill from another source.",
     "look at it, then run `skillet trust --secrets NAME`",
   ),
+  "secret-not-given": row(
+    "What the configuration has for this name was not given to a copy of the skill yet.",
+    "look at it, then run `skillet trust --secrets NAME`",
+  ),
   "grants-unreadable": row(
     "The record of which copy of a skill has its values cannot be read.",
-    "mend it, or remove it to start anew",
+    "fix it, or remove it: then the next run of each skill with values asks which copy gets them",
   ),
   "capability-unavailable": row(
     "Nobody serves a capability that the skill needs, or not in this chat.",

@@ -312,7 +312,7 @@ describe("a source of several skills", () => {
       /✓ added: 200 skills in .*\n {2}skill-9 needs TOKEN: skillet config set skills\.skill-9\.TOKEN\n$/,
     );
     expect((await json(["add", folder, "--all", "--dry-run"])).skills).toHaveLength(200);
-  }, 30_000);
+  });
 });
 
 describe("at a terminal of 80 columns", () => {

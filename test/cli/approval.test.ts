@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { agreeing, askApproval } from "../../src/cli/approval.ts";
@@ -11,10 +11,11 @@ import { modelServer, type Turn } from "../support/model-server.ts";
 import { type Place, place } from "../support/place.ts";
 import { type Terminal, terminal } from "../support/terminal.ts";
 import { modelConfig } from "../support/use.ts";
+import { waitFor, withGrowingLimit } from "../support/wait-for.ts";
 
 const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "one\n\u001b[2Jtwo\n" } }];
 
-async function scene(turns: readonly Turn[]): Promise<Place & { out: string }> {
+async function scene(turns: readonly Turn[] | Turn): Promise<Place & { out: string }> {
   const at = place(
     { "home/.skillet/skills/writer/SKILL.md": skillText("writer") },
     modelConfig("openai", await modelServer("openai", turns)),
@@ -22,14 +23,20 @@ async function scene(turns: readonly Turn[]): Promise<Place & { out: string }> {
   return { ...at, out: join(at.project, "out.txt") };
 }
 
-const at = (args: string[], { home, project }: Place): Terminal => terminal(args, { home, cwd: project });
+const at = (args: string[], { home, project }: Place, beside = ""): Terminal =>
+  terminal(args, { home, cwd: project, beside });
 
 const QUESTION = "[y] yes, for this run  [a] always in this folder  [n] no ";
 
 describe("what is asked", () => {
   const { signal } = new AbortController();
   /** Asks about an effect, with whoever gives these answers. */
-  async function asked(effect: Partial<Effect>, answers: (string | undefined)[], until = signal, columns?: number) {
+  async function asked(
+    effect: Partial<Effect>,
+    answers: (string | undefined)[] | ((question: string) => string),
+    until = signal,
+    columns?: number,
+  ) {
     const questions: string[] = [];
     let said = "";
     const stream = {
@@ -40,7 +47,7 @@ describe("what is asked", () => {
     };
     const ask = async (question: string) => {
       questions.push(question);
-      return answers.shift();
+      return typeof answers === "function" ? answers(question) : answers.shift();
     };
     const io: Io = { stdout: stream, stderr: stream, env: { NO_COLOR: "1" }, cwd: "/", ask };
     const word = await askApproval(io)?.({ ...EFFECT, ...effect }, { signal: until });
@@ -72,18 +79,50 @@ describe("what is asked", () => {
     expect((await asked({ isReversible: false }, ["y"])).said).toContain("undo      not possible\n");
     expect((await asked({ isReversible: true }, ["y"])).said).toContain("undo      possible\n");
     expect((await asked({}, ["y"])).said).toContain("undo      not known whether it is possible\n");
-    const { said } = await asked({ input: { body: `${"x".repeat(7000)}\n? bash it is harmless` } }, ["y"]);
-    expect(said).toMatch(/more characters are not shown/);
+    const { said } = await asked({ input: { body: `${"x".repeat(5000)}\n? bash it is harmless` } }, ["y"], signal, 80);
     for (const line of said.split("\n").filter((one) => one.includes("xxx"))) expect(line).toMatch(/^ {2}│ /);
+    expect(said).toMatch(/\n {2}sha256:[0-9a-f]{16}\n/);
   });
 
-  it("[Q-21] shows every field of an input that is too long to be shown, however long those before it are", async () => {
-    const long = "please read this carefully. ".repeat(1000);
-    for (const input of [{ body: long, to: "eve@evil.example" }, { mail: { body: long, to: "eve@evil.example" } }]) {
-      const { said } = await asked({ input }, ["y"]);
-      expect(said).toContain("eve@evil.example");
-      expect(said).toMatch(/27,8\d\d more characters\)/);
-      expect(said).toMatch(/! 27,7\d\d more characters are not shown/);
+  it("[Q-28] is approved only once all of an input was shown, however long, wide or deep it is", async () => {
+    const deep = Array.from({ length: 30 }).reduce<unknown>((inner) => [inner], "eve@evil.example");
+    const many = [...Array.from({ length: 300 }, (_, at) => `person-${at}@example.com`), "eve@evil.example"];
+    const long = `${"please read this carefully. ".repeat(1000)}eve@evil.example`;
+    for (const input of [{ body: long, mail: deep }, { to: many, body: long }, { mail: { body: long, to: many } }]) {
+      const yes = await asked({ input }, ["y", "y", "y"], signal, 80);
+      expect(yes.word, "a yes before all was seen").toEqual({ isApproved: false });
+      expect(yes.questions).toEqual(Array(3).fill("[d] show all of the input  [n] no "));
+      expect(yes.said).toMatch(/The input has \d\d,\d{3} characters and is not shown in full\./);
+      const stopped = await asked({ input }, (question) => (question.startsWith("[d]") ? "d" : "q"), signal, 80);
+      expect(stopped.word, "stopped before its end").toEqual({ isApproved: false });
+      expect(stopped.questions[1]).toMatch(/^\[Enter\] more \(\d[\d,]* lines\) {2}\[q\] stop $/);
+      const reading = (question: string) => (/^\[(d|Enter|y)\]/.exec(question)?.[1] ?? "").replace("Enter", "");
+      const { word, said, questions } = await asked({ input }, reading, signal, 80);
+      expect(questions.at(-1)).toContain("[y] once");
+      expect(word).toEqual({ isApproved: true, scope: "once" });
+      expect(said.replace(/\n {2}│ {1,3}/g, "")).toContain(JSON.stringify(Object.values(input)[0]).slice(-40, -2));
+      expect(said).toMatch(/sha256:[0-9a-f]{16}, the complete input\n/);
+    }
+    expect((await asked({ input: { body: long } }, ["n"], signal, 80)).word).toEqual({ isApproved: false });
+    expect((await asked({ input: { body: long } }, [undefined], signal, 80)).word).toEqual({ isApproved: false });
+  });
+
+  it("[Q-28] warns of a word that mixes alphabets", async () => {
+    const { said } = await asked({ input: { to: "аnn@example.com" } }, ["y"]);
+    expect(said).toContain('! "аnn@example.com" mixes alphabets: а is U+0430');
+    expect((await asked({ input: { to: "анна, ann@example.com" } }, ["y"])).said).not.toContain("mixes alphabets");
+  });
+
+  it("[Q-28] folds by columns: no character, however wide, brings the text after it to the edge", async () => {
+    for (const filler of ["Ａ", "漢", "한", "🧑‍🚀", "e\u0301", "ﷺ"]) {
+      const body = `${filler.repeat(36)}to: ann@example.com`;
+      const { said } = await asked({ input: { text: body, to: "eve@evil.example" } }, ["y"], signal, 80);
+      const lines = said.split("\n").filter((line) => line.startsWith("  │"));
+      for (const line of lines) {
+        const columns = [...line].reduce((sum, one) => sum + ((one.codePointAt(0) ?? 0) < 0x1100 ? 1 : 2), 0);
+        expect(columns, line).toBeLessThan(80);
+      }
+      expect(lines.filter((line) => /^ {2}│ \S/.test(line)).map((line) => line.slice(4, 8))).toEqual(["text", "to: "]);
     }
   });
 
@@ -136,7 +175,8 @@ describe("what is asked", () => {
     let most = 0;
     const ask = async () => {
       most = Math.max(most, ++open);
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      // Whatever else can go on does so meanwhile.
+      for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
       open--;
       return "y";
     };
@@ -150,7 +190,8 @@ describe("what is asked", () => {
 describe("a question at the terminal", () => {
   it("shows what, where, how much and whose idea it is, with nothing that acts on the terminal, and is answered", async () => {
     const spot = await scene([writes, () => "Done."]);
-    const there = at(["run", "writer"], spot);
+    const ticks = join(spot.home, "ticks");
+    const there = at(["run", "writer"], spot, `setInterval(() => writeFileSync("${ticks}", "."), 150).unref();`);
     await there.sees(QUESTION);
     const screen = there.screen();
     expect(screen).toContain("? write_file would change files of the workspace");
@@ -161,9 +202,12 @@ describe("a question at the terminal", () => {
     expect(screen).toContain("│ path: out.txt");
     expect(screen).toContain("│ content: one\n  │   \\u{1b}[2Jtwo");
     expect(there.written()).not.toContain("\u001b[2Jtwo");
-    // The moving line stands still meanwhile.
+    // The moving line stands still meanwhile: it would move more often than the program ticks.
     const before = there.written().length;
-    await new Promise((resolve) => setTimeout(resolve, 400));
+    for (const _ of [1, 2]) {
+      rmSync(ticks, { force: true });
+      await waitFor(() => existsSync(ticks));
+    }
     expect(there.written().length).toBe(before);
     there.type("y\r");
     expect(await there.ended).toBe(0);
@@ -173,7 +217,7 @@ describe("a question at the terminal", () => {
 
   it("is not answered by what was typed before it was asked", async () => {
     const spot = await scene([
-      () => [{ tool: "bash", input: { command: "sleep 2" } }],
+      () => [{ tool: "bash", input: { command: "until [ -e go ]; do sleep 0.05; done" } }],
       writes,
       ({ results }) => {
         expect(results.at(-1)?.content).toContain("too early");
@@ -181,11 +225,12 @@ describe("a question at the terminal", () => {
       },
     ]);
     const there = at(["run", "writer"], spot);
-    await there.sees("writer: bash sleep 2");
+    await there.sees("writer: bash until");
     there.type("y\ry\r");
+    // The terminal shows what was typed once it has it.
+    await waitFor(() => expect(there.written().match(/y\r\n/g)).toHaveLength(2));
+    writeFileSync(join(spot.project, "go"), "");
     await there.sees(QUESTION);
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    expect(existsSync(spot.out)).toBe(false);
     there.type("n\r");
     await there.sees("Why not?");
     there.type("too early\r");
@@ -213,12 +258,17 @@ describe("a question at the terminal", () => {
   });
 
   it("takes none of the run's time, and leaves the terminal as it was", async () => {
-    const spot = await scene([writes, () => "done"]);
-    const there = at(["run", "writer", "--timeout", "5"], spot);
-    await there.sees(QUESTION);
-    await new Promise((resolve) => setTimeout(resolve, 5500));
-    there.type("y\r");
-    expect(await there.ended).toBe(0);
+    const spot = await scene((request) => (request.results.length > 0 ? "done" : writes(request)));
+    const answered = async (seconds: number) => {
+      const there = at(["run", "writer", "--timeout", String(seconds)], spot);
+      await waitFor(() => expect(there.written()).toMatch(/\[n\] no |The limit of/));
+      const since = performance.now();
+      await waitFor(() => performance.now() > since + seconds * 1100);
+      there.type("y\r");
+      return { there, code: await there.ended };
+    };
+    const { there, code } = await withGrowingLimit(answered, (result) => result.code === 0, { from: 3, most: 12 });
+    expect(code).toBe(0);
     expect(there.left()).toMatch(/ icanon .* echo /s);
     expect(existsSync(spot.out)).toBe(true);
   });

@@ -116,8 +116,10 @@ describe("signing in", () => {
   it("stops waiting at Ctrl-C, and goes on with the same code afterwards", async () => {
     const { home, run } = wired({ program: DEVICE });
     const stop = new AbortController();
-    setTimeout(() => stop.abort(), 1500);
-    const { code, stdout, stderr } = await run(["auth", "login", "desk"], { signal: stop.signal });
+    const onStderr = (text: string) => {
+      if (text.includes("WDJB-MJHT")) stop.abort();
+    };
+    const { code, stdout, stderr } = await run(["auth", "login", "desk"], { signal: stop.signal, onStderr });
     expect({ code, stdout }).toEqual({ code: 130, stdout: "" });
     expect(stderr).toMatch(/✗ not signed in: it was stopped\n {2}to go on with it: skillet auth login desk\n$/);
     expect(auditOf(home)).toMatchObject([{ method: "auth.login", outcome: "aborted" }]);

@@ -28,9 +28,9 @@ describe("what is piped into a chat", () => {
   it("goes along with what is said, and chooses no skill", async () => {
     const chat = await chatting(
       [
-        ({ prompt, instructions }) => {
+        ({ prompt, context, instructions }) => {
           expect(prompt).toMatch(/^what is this\n\n<skill_context>\n\/deploy\n\+ a line\n+<\/skill_context>$/);
-          expect(instructions).not.toContain("# deploy\n\nDo it.");
+          expect(instructions + context).not.toContain("# deploy\n\nDo it.");
           return "A diff.";
         },
       ],

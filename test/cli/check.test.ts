@@ -34,6 +34,47 @@ describe("checking", () => {
     });
   });
 
+  it.each([
+    [
+      "keywords",
+      "triggers:\n  keywords: [write, find, where, write tests, invoice]\n",
+      '"write", "find", "where": common words',
+    ],
+    ["verbs", "triggers:\n  verbs: [creating, deploy]\n", '"creating": common words'],
+    [
+      "patterns",
+      'triggers:\n  patterns: ["\\\\bfind\\\\b", "invoices?"]\n',
+      '"\\bfind\\b": patterns without a specific word',
+    ],
+    ["paths", 'paths: ["**/*.py", "*.md", "src/**", "docs/**", "Dockerfile"]\n', '"**/*.py", "*.md", "src/**": globs'],
+  ])("[T-08] reports %s that are too broad, what that means and what to do", (key, more, found) => {
+    const cwd = temporaryFolder({ "it/SKILL.md": skillText("it", { more }) });
+    for (const profile of PROFILES) {
+      const { files } = checkPath(cwd, { profile });
+      const broad = files.flatMap((file) => file.diagnostics).filter(({ code }) => code === "trigger-broad");
+      expect(broad, profile).toMatchObject([
+        {
+          severity: "warning",
+          line: 4,
+          message: expect.stringContaining(`"${key}" has ${found}`),
+          fix: expect.stringContaining("a phrase of two or more words"),
+        },
+      ]);
+      expect(broad[0]?.message).toContain("alone never give a model the instructions");
+    }
+  });
+
+  it("[T-08] reports each trigger that fits every query once, and nothing for specific ones", () => {
+    const cwd = temporaryFolder({
+      "all/SKILL.md": skillText("all", { more: 'triggers:\n  patterns: [".*"]\npaths: ["**/*"]\n' }),
+      "none/SKILL.md": skillText("none", {
+        more: 'triggers:\n  keywords: [invoice, code review, c++, 日本語]\n  patterns: ["issue #\\\\d+"]\npaths: ["**/*.tf"]\n',
+      }),
+    });
+    expect(codesOf(join(cwd, "all"))).toEqual(["warning trigger-broad", "warning trigger-broad"]);
+    expect(codesOf(join(cwd, "none"))).toEqual([]);
+  });
+
   it("takes folders, files, folders of skills and names", async () => {
     const cwd = temporaryFolder({
       "skills/good/SKILL.md": good,
@@ -72,7 +113,7 @@ describe("checking", () => {
     const cwd = temporaryFolder({
       "plain/SKILL.md": skillText("plain"),
       "extended/SKILL.md": skillText("extended", {
-        more: "triggers:\n  keywords: [x]\nargument-hint: file\nodd-thing: 1\nmetadata:\n  version: 1.0.0\n  tags: [a]\n",
+        more: "triggers:\n  keywords: [ferry]\nargument-hint: file\nodd-thing: 1\nmetadata:\n  version: 1.0.0\n  tags: [a]\n",
       }),
       "other/SKILL.md": skillText("another"),
       "markup/SKILL.md": skillText("markup", { description: "Makes <b>bold</b>. Use when bold." }),
@@ -89,6 +130,137 @@ describe("checking", () => {
     expect(at("other", "load")).toEqual(["info name-differs"]);
     expect(at("other", "vscode")).toEqual(["error name-differs"]);
     expect(at("markup", "claude-upload")).toEqual(["error description-markup"]);
+  });
+
+  describe("links in the instructions", () => {
+    /** What check says of the links of a skill in `skills/a` of a repository; with its line, without the rest. */
+    function linksOf(body: string, files: Record<string, string> = {}): string[] {
+      const cwd = temporaryFolder({
+        ".git/HEAD": "ref: refs/heads/main\n",
+        "README.md": "x",
+        "docs/my guide.md": "x",
+        "skills/a/SKILL.md": skillText("a", { body }),
+        "skills/a/references/there.md": "x",
+        "skills/b/SKILL.md": skillText("b"),
+        ...files,
+      });
+      const [file] = checkPath(join(cwd, "skills/a")).files;
+      return (file?.diagnostics ?? []).map(({ code, severity, line = 0 }) => `${line - 5} ${severity} ${code}`);
+    }
+    const DEAD = ["1 warning dead-link"];
+    const OUTSIDE = ["1 info link-outside-skill"];
+
+    it.each<[string, string, string[]]>([
+      ["a file of the skill", "[x](references/there.md)", []],
+      ["a folder of the skill", "[x](./references/)", []],
+      ["a sibling skill", "[x](../b/SKILL.md)", OUTSIDE],
+      ["the folder of a sibling skill", "[x](../b)", OUTSIDE],
+      ["no sibling skill", "[x](../c/SKILL.md)", DEAD],
+      ["a file of the repository's root", "[x](../../README.md)", OUTSIDE],
+      ["the same, read from the root", "[x](README.md)", OUTSIDE],
+      ["the same, with a slash before it", "[x](/README.md)", OUTSIDE],
+      ["a page of a site", "[x](/pricing)", []],
+      ["nothing at the root either", "[x](MISSING.md)", DEAD],
+      ["a place above the repository", "[x](../../../other/README.md)", OUTSIDE],
+      ["a file with an anchor", "[x](../b/SKILL.md#usage)", OUTSIDE],
+      ["nothing, with an anchor", "[x](references/gone.md#usage)", DEAD],
+      ["an anchor alone", "[x](#usage)", []],
+      ["a file with a query", "[x](references/there.md?plain=1)", []],
+      ["a file with a title", '[x](../b/SKILL.md "The other one")', OUTSIDE],
+      ["nothing, with a title", "[x](references/gone.md 'Gone')", DEAD],
+      ["a file in angle brackets", "[x](<../../docs/my guide.md>)", OUTSIDE],
+      ["nothing, in angle brackets", "[x](<my gone.md>)", DEAD],
+      ["a file in angle brackets, with a title", '[x](<references/there.md> "T")', []],
+      ["a file whose path is URL-encoded", "[x](../../docs/my%20guide.md)", OUTSIDE],
+      ["the same from the root", "[x](docs/my%20guide.md)", OUTSIDE],
+      ["dots that are URL-encoded", "[x](%2e%2e/b/SKILL.md)", OUTSIDE],
+      ["nothing, URL-encoded", "[x](my%20gone.md)", DEAD],
+      ["what is badly encoded", "[x](gone%zz.md)", DEAD],
+      ["an image", "![x](references/gone.png)", DEAD],
+      ["an address", "[x](https://example.com/gone.md)", []],
+      ["an address without a scheme", "[x](//example.com/gone.md)", []],
+      ["a mail address", "[x](mailto:a@example.com)", []],
+    ])("[P-13] %s: %s", (_, body, expected) => {
+      expect(linksOf(body)).toEqual(expected);
+    });
+
+    it.each([
+      "```md\n[x](gone.md)\n```",
+      "~~~\n[x](gone.md)\n```\n[x](gone.md)\n~~~",
+      "1. Write:\n\n    ```md\n    [x](gone.md)\n    ```",
+      "- ```md\n  [x](gone.md)\n  ```",
+      "> ```\n> [x](gone.md)\n> ```",
+      "````md\n```\n[x](gone.md)\n```\n[x](gone.md)\n````",
+      "Write:\n\n    [x](gone.md)\n    [y](gone.md)",
+      "`[x](gone.md)` and ``[x](gone.md)``",
+    ])("[P-13] takes no link out of code: %j", (body) => {
+      expect(linksOf(body)).toEqual([]);
+    });
+
+    it.each([
+      ["```md\nx\n```\n[x](gone.md)", 4],
+      ["```x``` and\n[x](gone.md)", 2],
+      ["- a\n\n    [x](gone.md)", 3],
+      ["a\n    [x](gone.md)", 2],
+    ])("[P-13] takes links after code, in lists and in paragraphs: %j", (body, line) => {
+      expect(linksOf(body)).toEqual([`${line} warning dead-link`]);
+    });
+
+    it.each([
+      ...[
+        "{path}",
+        "{{ file }}.md",
+        "${FILE}",
+        "$1",
+        "<url>",
+        "%7Bname%7D.md",
+        "*.md",
+        "url",
+        "URL",
+        "link",
+        "LINK_TO_DOCS",
+      ],
+      ...["...", "…", "path/to/file.md", "./path/to/x.md", "docs/adr/ADR-NNN.md", "notes/YYYY-MM-DD.md", "XXXX.md"],
+    ])("[P-13] takes a placeholder for no link: %s", (target) => {
+      expect(linksOf(`[x](${target})`)).toEqual([]);
+    });
+
+    it("[P-13] names the link and what to do, and a shipped skill is warned", () => {
+      const cwd = temporaryFolder({
+        "skills/a/SKILL.md": skillText("a", { body: "[x](../b/SKILL.md)\n[y](../../README.md)\n[z](../gone.md)" }),
+        "skills/b/SKILL.md": skillText("b"),
+        "README.md": "x",
+      });
+      const [file] = checkPath(join(cwd, "skills/a"), { profile: "shipped" }).files;
+      expect(file?.diagnostics.filter(({ code }) => code.includes("link"))).toMatchObject([
+        {
+          code: "link-outside-skill",
+          severity: "warning",
+          message: 'the link to "../b/SKILL.md" leaves the skill\'s folder',
+          fix: expect.stringContaining("copy the file"),
+        },
+        { code: "link-outside-skill", severity: "warning", line: 7 },
+        { code: "dead-link", severity: "error", line: 8 },
+      ]);
+    });
+
+    it("[Q-12] does not reveal what is outside of the repository", () => {
+      const outside = temporaryFolder({ "secret.md": "x" });
+      const root = temporaryFolder({ "repo/.git/HEAD": "x", "repo/skills/a/references/x.md": "x" });
+      symlinkSync(outside, join(root, "repo/skills/a/out"));
+      symlinkSync("/", join(root, "repo/root"));
+      const there = `${"../".repeat(20)}${outside.slice(1)}`;
+      const codes = (name: string) => {
+        writeFiles(root, {
+          "repo/skills/a/SKILL.md": skillText("a", {
+            body: `[a](${there}/${name})\n[b](out/${name})\n[c](../../root${outside}/${name})\n[d](${outside}/${name})`,
+          }),
+        });
+        const [file] = checkPath(join(root, "repo/skills/a")).files;
+        return file?.diagnostics.map(({ code, line }) => `${line} ${code}`);
+      };
+      expect(codes("secret.md")).toEqual(codes("gone.md"));
+    });
   });
 
   it.each([
@@ -244,12 +416,12 @@ describe("--fix", () => {
       "sets a differing name where the profile refuses it",
       "---\nname: wrong # why\ndescription: d\n---\nx\n",
       strict,
-      "---\nname: right\ndescription: d\n---\nx\n",
+      "---\nname: right # why\ndescription: d\n---\nx\n",
     ],
     [
-      "corrects a misspelt key",
+      "renames a misspelled key that was named",
       "---\nname: right\ndescription: d\nalowed_tools: [bash]\n---\nx\n",
-      [],
+      ["--rename", "alowed_tools"],
       "---\nname: right\ndescription: d\nallowed_tools: [bash]\n---\nx\n",
     ],
     [
@@ -263,7 +435,7 @@ describe("--fix", () => {
       "keeps comments and everything else",
       "---\n# mine\nname: right\ndescription: Use: it   # why\nextra: { a: 1 }\n---\nx\n",
       [],
-      '---\n# mine\nname: right\ndescription: "Use: it"\nextra: { a: 1 }\n---\nx\n',
+      '---\n# mine\nname: right\ndescription: "Use: it" # why\nextra: { a: 1 }\n---\nx\n',
     ],
   ])("%s", async (_, before, args, after) => {
     const first = await fix(before, args);
@@ -287,7 +459,7 @@ describe("--fix", () => {
     mkdirSync(join(cwd, `skills/a/SKILL.md.${process.pid}.tmp`));
     const { code, stdout } = await skillet(["check", "skills", "--fix"], { cwd });
     expect(code).toBe(1);
-    expect(stdout).toContain("skills/a/SKILL.md could not be mended");
+    expect(stdout).toContain("skills/a/SKILL.md could not be fixed");
     expect(readFileSync(join(cwd, "skills/b/SKILL.md"), "utf8")).toContain('"Use: it"');
     expect(existsSync(join(cwd, `skills/a/SKILL.md.${process.pid}.tmp`))).toBe(true);
   });

@@ -47,6 +47,21 @@ describe("skillet explain", () => {
     expect(stdout).toContain("own  it is for people to call by name (disable-model-invocation)");
   });
 
+  it("[T-01] takes a plain list of triggers as keywords, and check has nothing to report", async () => {
+    const more = "triggers: [release notes, changelog]\n";
+    const cwd = temporaryFolder({ "skills/notes/SKILL.md": skillText("notes", { more }) });
+    const { stdout } = await skillet(["explain", "write the release notes", "--json"], {
+      cwd,
+      env: { SKILLS_DIR: "none" },
+    });
+    const { tier, shown, matches } = JSON.parse(stdout);
+    expect([tier, shown]).toEqual(["full", ["notes"]]);
+    const trigger = { kind: "phrase", text: "release notes", weight: 1, skills: 1, of: 1 };
+    expect(matches[0].reasons).toContainEqual(trigger);
+    const checked = await skillet(["check", "skills", "--json"], { cwd });
+    expect([checked.code, JSON.parse(checked.stdout).files[0].diagnostics]).toEqual([0, []]);
+  });
+
   it("[T-07] gives the list for a query that asks what there is", async () => {
     const { stdout } = await explain(["list skills", "--text"]);
     expect(stdout).toBe(
@@ -69,10 +84,56 @@ describe("skillet explain", () => {
     expect(stdout).toBe("");
   });
 
+  const broad = {
+    "skills/style/SKILL.md": skillText("style", { more: 'paths: ["**/*.py"]\n' }),
+    "skills/any/SKILL.md": skillText("any", {
+      more: 'triggers:\n  keywords: [write, docker]\n  patterns: ["\\\\?$"]\n',
+    }),
+    "skills/canvas-design/SKILL.md": skillText("canvas-design"),
+    ...Object.fromEntries(
+      Array.from({ length: 9 }, (_, index) => [
+        `skills/d${index}/SKILL.md`,
+        skillText(`d${index}`, { description: "Does something with docker. Use when asked." }),
+      ]),
+    ),
+  };
+
+  it("[T-08] says why a trigger did not give the instructions, with its weight", async () => {
+    const query = "write a docker file for src/a.py and a canvas design, will you?";
+    const { stdout } = await explain([query], broad);
+    const text = stdout.replace(/\s+/g, " ");
+    expect(text).toMatch(/^registry .*: no trigger that matches is selective enough, and \d+ skills have no triggers/);
+    expect(text).toContain("Not selective enough: ranked, never told in full");
+    expect(text).toContain('keyword "write" (weight 0.20, too common: a common word)');
+    expect(text).toMatch(/keyword "docker" \(weight 0\.2\d, too common: in 10 of \d\d skills\)/);
+    expect(text).toContain('pattern "\\?$" (weight 0.20, too common: no specific word)');
+    expect(text).toContain('path "**/*.py" (weight 0.20, a glob alone)');
+    expect(text).toContain('name "canvas-design" (weight 0.20, a name in passing)');
+    expect((await explain([query, "--skill", "style"], broad)).stdout).toMatch(
+      /^style {2}weak, rank \d+\n {2}path "\*\*\/\*\.py" \(weight 0\.20, a glob alone\)/,
+    );
+  });
+
+  it("[T-08] says so as JSON too", async () => {
+    const { stdout } = await explain(["write a docker file for src/a.py", "--json"], broad);
+    const { matches } = JSON.parse(stdout);
+    const reasonsOf = (skill: string) => matches.find(({ name }: { name: string }) => name === skill);
+    expect(reasonsOf("style")).toMatchObject({
+      level: "weak",
+      weight: 0.2,
+      isShown: false,
+      reasons: [{ kind: "path", text: "**/*.py", weight: 0.2, weak: "glob" }],
+    });
+    expect(reasonsOf("any").reasons).toEqual([
+      { kind: "keyword", text: "write", weight: 0.2, weak: "common-word" },
+      { kind: "keyword", text: "docker", weight: expect.any(Number), weak: "many-skills", skills: 10, of: 15 },
+    ]);
+  });
+
   it("prints everything as JSON", async () => {
-    const { stdout } = await explain(["party with no cake, and say hello", "--json"]);
+    const { stdout } = await explain(["party with no cake, say hello and greet them", "--json"]);
     expect(JSON.parse(stdout)).toMatchObject({
-      query: "party with no cake, and say hello",
+      query: "party with no cake, say hello and greet them",
       isCut: false,
       tier: "full",
       shown: ["hello-extended"],
@@ -82,9 +143,12 @@ describe("skillet explain", () => {
           level: "trigger",
           rank: 1,
           isShown: true,
+          weight: 1,
           reasons: [
-            { kind: "verb", text: "say" },
-            { kind: "keyword", text: "hello" },
+            { kind: "keyword", text: "greet", weight: 1, skills: 1, of: 3 },
+            { kind: "pattern", text: "greet\\s+\\w+", weight: 1 },
+            { kind: "verb", text: "say", weight: 0.2, weak: "common-word" },
+            { kind: "keyword", text: "hello", weight: 0, weak: "common-word" },
           ],
         },
       ],
@@ -121,9 +185,9 @@ describe("skillet explain", () => {
     for (let index = 0; index < 200; index++) expect(text).toMatch(new RegExp(`\\bs-${index}\\b`));
     expect(cut.names).toBe(0);
     expect((await explain(["list skills", "--budget", "900"], many)).stdout).toMatch(
-      /^! shortened or left out to fit: \d+ descriptions$/m,
+      /^! to fit: \d+ descriptions shortened, \d+ descriptions left out$/m,
     );
-    expect((await explain(["say hello at the party", "--max-skills", "1"])).stdout).toContain(
+    expect((await explain(["greet everybody at the party", "--max-skills", "1"])).stdout).toContain(
       "[Also matching, not shown: party]",
     );
     expect((await explain(["an event for a team", "--shortlist", "--text"])).stdout).toContain("- party: Plans events");
@@ -131,9 +195,40 @@ describe("skillet explain", () => {
     expect((await explain(["tidy up", "--file", "cmd/main.go"], globbed)).stdout).toContain('path "*.go"');
   });
 
+  it("[A-03] prints the part for every query and the part for this one, with their tokens, and what was shortened", async () => {
+    const plain = Object.fromEntries(
+      Array.from({ length: 20 }, (_, index) => [
+        `skills/s-${index}/SKILL.md`,
+        skillText(`s-${index}`, {
+          description: `Sorts shelf ${index} in the library (by author, title, or color) for readers. Use when shelf ${index} is untidy.`,
+        }),
+      ]),
+    );
+    const zebra = {
+      "skills/zebra/SKILL.md": skillText("zebra", { description: "Counts stripes. Use when stripes matter." }),
+    };
+    const args = ["how many stripes", "--listing-budget", "400"];
+    const { stdout } = await explain(args, { ...plain, ...zebra });
+    expect(stdout).toMatch(/^! to fit: \d+ descriptions shortened$/m);
+    expect(stdout).toMatch(/^The same for every query ~\d+ tokens$/m);
+    expect(stdout).toMatch(
+      /^For this query ~\d+ tokens\n {2}│ These may fit\. Take one, or none:\n {2}│ - zebra: Counts stripes\. Use/m,
+    );
+    expect(stdout).toMatch(/^\+ +1 +zebra +words/m);
+    const { prefix, suffix, text, listed, shortlist } = JSON.parse(
+      (await explain([...args, "--json"], { ...plain, ...zebra })).stdout,
+    );
+    expect(prefix.text + suffix.text).toBe(text);
+    expect(prefix.tokens).toBeLessThanOrEqual(400);
+    expect(prefix.text.match(/Use when shelf \d+ is untidy/g)).toHaveLength(20);
+    expect(listed.shortened).toBeGreaterThan(10);
+    expect(shortlist).toEqual(["zebra"]);
+    expect((await explain([...args, "--text"], { ...plain, ...zebra })).stdout).toBe(`${text}\n`);
+  });
+
   it("says that a long query was cut, and refuses a number that is none", async () => {
     expect((await explain([`hello ${"x ".repeat(20_000)}`])).stdout).toContain(
-      "! only the first 20,000 characters of the query were looked at",
+      "! only the first 16,000 and the last 4,000 characters of the query were looked at",
     );
     const { code, stderr } = await explain(["x", "--budget", "lots"]);
     expect([code, stderr]).toEqual([2, '✗ --budget takes a whole number, not "lots"\n  for example --budget 3\n']);

@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import {
   appendFileSync,
   chmodSync,
@@ -114,7 +114,10 @@ describe("skillet mcp-config", () => {
       expect(far.stdout + far.stderr).not.toContain("sesame");
       expect(far.stderr).toContain("has to be started with SKILLET_TOKEN set to the token");
       for (const here of ["http://127.0.0.1:7400/mcp", "http://localhost:1/mcp", "http://[::1]:1/mcp"]) {
-        expect((await run(name, ["--url", here])).stdout, "a server on this machine needs none").not.toContain("TOKEN");
+        const own = await run(name, ["--url", here]);
+        const isFile = ["claude", "opencode"].includes(name);
+        expect(own.stdout, name).toMatch(isFile ? /\/\.skillet\/serve-token/ : /SKILLET_TOKEN/);
+        expect(own.stderr.includes("SKILLET_TOKEN"), name).toBe(!isFile);
         const { stdout } = await run(name, ["--url", here], { env: { SKILLET_TOKEN: "sesame" } });
         expect(stdout).toContain("SKILLET_TOKEN");
       }
@@ -134,17 +137,24 @@ describe("skillet mcp-config", () => {
     expect(JSON.parse(stdout).mcpServers.skillet.url).toBe("https://a.example/skills/");
   });
 
-  it("says what to do for a server of this machine that asks for a token", async () => {
-    const { run } = place();
-    const says = "  if the server asks for a token, run this again with SKILLET_TOKEN set to it\n";
+  it("says where a client gets the token of a server of this machine", async () => {
+    const { run, home } = place();
+    const says = `  of a server of yours: export SKILLET_TOKEN="$(cat ${join(home, ".skillet/serve-token")})"\n`;
     const here = ["--url", "http://127.0.0.1:7400/mcp"];
     expect((await run("codex", here)).stderr).toContain(says);
     expect((await run("codex", ["--write", ...here])).stderr).toContain(says);
-    const again = await run("codex", ["--write", ...here]);
-    expect([again.stdout, again.stderr]).toEqual([expect.stringContaining("the same"), says]);
-    expect((await run("codex", here, { env: { SKILLET_TOKEN: "sesame" } })).stderr).not.toContain(says);
     expect((await run("codex", ["--url", "https://a.example/mcp"])).stderr).not.toContain(says);
     expect((await run("codex")).stderr).not.toContain(says);
+  });
+
+  it("[Q-30] gives Claude Code a command that prints the header from the token file", async () => {
+    const { run, home } = place({ "home/.skillet/serve-token": "abcdefghijklmnop-QRST\n" });
+    const { stdout } = await run("claude", ["--url", "http://127.0.0.1:7400/mcp"]);
+    const { headersHelper } = JSON.parse(stdout).mcpServers.skillet;
+    expect(headersHelper).toContain(join(home, ".skillet/serve-token"));
+    expect(JSON.parse(execFileSync("sh", ["-c", headersHelper], { encoding: "utf8" }))).toEqual({
+      Authorization: "Bearer abcdefghijklmnop-QRST",
+    });
   });
 
   it("refuses what cannot be meant, as a mistake of usage", async () => {
@@ -239,9 +249,9 @@ describe("skillet mcp-config", () => {
   it("names the keys that changed where the words for the entry are the same", async () => {
     const { run } = place();
     const here = ["--write", "--url", "http://127.0.0.1:7400/mcp"];
-    await run("codex", here);
-    const { stderr } = await run("codex", here, { env: { SKILLET_TOKEN: "sesame" } });
-    expect(stderr).toMatch(/^ {2}what is new in it: bearer_token_env_var\n {2}then /);
+    await run("claude", here);
+    const { stderr } = await run("claude", here, { env: { SKILLET_TOKEN: "sesame" } });
+    expect(stderr).toMatch(/^ {2}what is new in it: headers\n {2}then /);
   });
 
   it("loses no key of the user's for a server that is called", async () => {
@@ -251,7 +261,10 @@ describe("skillet mcp-config", () => {
     appendFileSync(file, '\n[mcp_servers.skillet.env]\nKEY = "sesame"\n');
     const text = readFileSync(file, "utf8");
     const { code, stdout, stderr } = await at.run("codex", ["--write", "--url", "http://127.0.0.1:7400/mcp"]);
-    expect([code, stdout]).toEqual([3, '[mcp_servers.skillet]\nurl = "http://127.0.0.1:7400/mcp"\n']);
+    expect([code, stdout]).toEqual([
+      3,
+      '[mcp_servers.skillet]\nurl = "http://127.0.0.1:7400/mcp"\nbearer_token_env_var = "SKILLET_TOKEN"\n',
+    ]);
     expect(stderr).toContain("starts `skillet serve`, and has keys of yours that do not go with the new one: env\n");
     expect(stderr).toContain("take these keys out first, or choose another name with --name: nothing was written\n");
     expect(stderr).not.toContain("sesame");

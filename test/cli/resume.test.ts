@@ -23,7 +23,7 @@ describe("skillet resume", () => {
   it("goes on where a run was killed: what was done is not done again", async () => {
     const spot = await withModel([bash("echo one >>log"), bash(hangsOnce), () => "Done."], own("x"));
     const there = terminal(["run", "x", "--yes"], { home: spot.home, cwd: spot.project });
-    await expect.poll(() => existsSync(join(spot.project, "hung")), { timeout: 15_000 }).toBe(true);
+    await expect.poll(() => existsSync(join(spot.project, "hung"))).toBe(true);
     there.signal("SIGKILL");
     await there.ended;
     const runs = openRuns(join(spot.home, ".skillet"));
@@ -43,7 +43,7 @@ describe("skillet resume", () => {
     const interrupted = async (...args: string[]) => {
       const stop = new AbortController();
       const running = spot.run([...args, "--yes"], { signal: stop.signal });
-      await expect.poll(() => existsSync(join(spot.project, "here")), { timeout: 15_000 }).toBe(true);
+      await expect.poll(() => existsSync(join(spot.project, "here"))).toBe(true);
       stop.abort();
       rmSync(join(spot.project, "here"));
       return running;

@@ -4,12 +4,14 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
+import { giveValuesIn } from "../support/give-values.ts";
 
 function scene(files: Record<string, string>, more = "") {
   const home = temporaryFolder({
     ".skillet/skills/x/SKILL.md": skillText("x", { more }),
     ...Object.fromEntries(Object.entries(files).map(([path, text]) => [`.skillet/${path}`, text])),
   });
+  giveValuesIn(home);
   return {
     home,
     run: (args: string[], options: RunOptions = {}) => skillet(args, { ...options, env: { HOME: home } }),
@@ -136,7 +138,6 @@ describe("skillet script", () => {
   it("ends when whoever reads its output has enough", async () => {
     const { home } = scene({ "skills/x/scripts/go.sh": "while :; do echo tick; sleep 0.05; done # 4747.17" });
     const program = join(import.meta.dirname, "../../bin/skillet.cjs");
-    const start = performance.now();
     const child = spawn("/bin/sh", ["-c", '"$0" "$1" script x go | head -2', process.execPath, program], {
       env: { HOME: home, PATH: "/usr/bin:/bin" },
       cwd: home,
@@ -145,7 +146,6 @@ describe("skillet script", () => {
     child.stdout.on("data", (bytes) => (said += bytes));
     await new Promise((resolve) => child.once("close", resolve));
     expect(said).toBe("tick\ntick\n");
-    expect(performance.now() - start).toBeLessThan(10_000);
   });
 
   it("[Q-15] leaves nothing running when the older Node that started it is killed", async () => {
@@ -157,7 +157,7 @@ describe("skillet script", () => {
     await new Promise((resolve) => child.stdout.once("data", resolve));
     await expect.poll(() => running("4848.17").length).toBeGreaterThan(0);
     child.kill("SIGKILL");
-    await expect.poll(() => running("4848.17"), { timeout: 1500, interval: 20 }).toEqual([]);
+    await expect.poll(() => running("4848.17")).toEqual([]);
   });
 
   it("[Q-15] leaves nothing running when it is killed itself", async () => {
@@ -167,7 +167,7 @@ describe("skillet script", () => {
     await new Promise((resolve) => child.stdout.once("data", resolve));
     await expect.poll(() => running("4646.17").length).toBeGreaterThan(0);
     child.kill("SIGKILL");
-    await expect.poll(() => running("4646.17"), { timeout: 1000, interval: 20 }).toEqual([]);
+    await expect.poll(() => running("4646.17")).toEqual([]);
   });
 });
 

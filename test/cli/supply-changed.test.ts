@@ -132,6 +132,19 @@ describe("a skill of the lock whose folder is gone", () => {
   });
 });
 
+describe("a skill whose name looks like another's", () => {
+  it("is added with a warning, and compiled files are shown", async () => {
+    const { run, cwd } = supplyScene({
+      "home/.skillet/skills/deploy/SKILL.md": skillText("deploy"),
+      "project/new/dep1oy/SKILL.md": skillText("dep1oy"),
+      "project/new/dep1oy/scripts/__pycache__/a.cpython-311.pyc": "compiled",
+    });
+    const { stdout } = await run(["add", join(cwd, "new/dep1oy"), "--dry-run"]);
+    expect(stdout).toContain("! its name looks like deploy, which you have already");
+    expect(stdout).toContain("scripts/__pycache__/a.cpython-311.pyc brings a program that cannot be read");
+  });
+});
+
 describe("signatures that are required", () => {
   /** Somebody's skill, signed; added; and then changed without a signature. */
   async function signed() {
@@ -150,6 +163,7 @@ describe("signatures that are required", () => {
     expect((await run(frozen)).code).toBe(0);
     rmSync(join(cwd, ".agents/skills"), { recursive: true });
     rmSync(mark);
+    // A lock that does not require it: the option alone decides.
     await run(["add", source, "--project", "--yes"]);
     expect(await run(frozen)).toMatchObject({ code: 1, stderr: expect.stringContaining("is not signed") });
     rmSync(join(cwd, ".agents/skills/s"), { recursive: true });
@@ -159,7 +173,7 @@ describe("signatures that are required", () => {
 
   it("are missed where an update has none any more, and said by verify in their own words", async () => {
     const { run, source, mark } = await signed();
-    await run(["add", source, "--yes", "--require-signature"]);
+    await run(["add", source, "--yes"]);
     rmSync(mark);
     writeFileSync(join(source, "SKILL.md"), skillText("s", { body: "Another." }));
     expect((await run(["update", "--dry-run"])).stdout).toContain("! it was signed before, and is not any more\n");
@@ -169,6 +183,37 @@ describe("signatures that are required", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("✗ s is not signed (");
     expect(stdout).not.toContain("differ");
+  });
+
+  it("are remembered in the lock: no update, add or frozen add without the option takes what is not signed", async () => {
+    const { run, home, source, mark } = await signed();
+    await run(["add", source, "--yes", "--require-signature"]);
+    const lock = join(home, ".skillet/installed/skills.lock");
+    expect(JSON.parse(readFileSync(lock, "utf8")).skills.s.requireSignature).toBe(true);
+    expect((await run(["verify"])).code).toBe(0);
+    rmSync(mark);
+    writeFileSync(join(source, "SKILL.md"), skillText("s", { body: "Another." }));
+    const before = readFileSync(lock, "utf8");
+    for (const command of [
+      ["update", "--yes"],
+      ["update", "--yes", "--conflicts", "theirs"],
+      ["add", source, "--yes"],
+    ]) {
+      expect(await run(command), command.join(" ")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('Skill "s" is not signed'),
+      });
+    }
+    expect(readFileSync(lock, "utf8")).toBe(before);
+    await run(["sign", "s"]);
+    expect((await run(["update", "--yes"])).code).toBe(0);
+    expect(JSON.parse(readFileSync(lock, "utf8")).skills.s.requireSignature, "kept by the update").toBe(true);
+    const installed = join(home, ".skillet/installed/s");
+    rmSync(join(installed, "SKILL.sig"));
+    expect((await run(["verify"])).stdout).toContain("it is not signed");
+    rmSync(installed, { recursive: true });
+    rmSync(mark);
+    expect((await run(["add", "--frozen"])).code).toBe(1);
   });
 });
 

@@ -109,4 +109,4 @@ it("[S-33, S-01, Q-04] a skill from a repository is added, used, edited, approve
   expect((await run(["remove", "greet", "--force"])).code).toBe(0);
   expect(existsSync(join(installed, "greet"))).toBe(false);
   expect(await json(["list", "--installed"])).toEqual({ skills: [] });
-}, 60_000);
+});

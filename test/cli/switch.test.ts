@@ -35,13 +35,17 @@ describe("skillet disable", () => {
     const { code, stdout, stderr } = await run(["disable", "deploy", "notes", "deploy"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toBe(
-      "✓ deploy is switched off, in ~/.skillet/config.toml\n✓ notes is switched off, in ~/.skillet/config.toml\n  to undo: skillet enable deploy notes\n",
+      "✓ deploy is switched off, in ~/.skillet/config.toml\n✓ notes is switched off, in ~/.skillet/config.toml\n  to undo: skillet enable deploy notes\n  no server or chat of yours is running; a run under way is refused further tool calls\n",
     );
     const written = '# mine\n[skills.deploy]\nmodel = "fast"\nenabled = false\n\n[skills.notes]\nenabled = false\n';
     expect(text("user")).toBe(written);
     expect(await names()).toEqual([]);
     const again = await run(["disable", "deploy"]);
-    expect(again).toMatchObject({ code: 0, stdout: "✓ deploy was switched off already, in ~/.skillet/config.toml\n" });
+    expect(again).toMatchObject({
+      code: 0,
+      stdout:
+        "✓ deploy was switched off already, in ~/.skillet/config.toml\n  no server or chat of yours is running; a run under way is refused further tool calls\n",
+    });
     expect(text("user")).toBe(written);
     await run(["enable", "deploy", "notes"]);
     expect(await names()).toEqual(["deploy", "notes"]);
@@ -70,7 +74,7 @@ describe("skillet disable", () => {
     const { run, text, names } = place();
     const { stdout } = await run(["disable", "deploy", "--project"]);
     expect(stdout).toBe(
-      "✓ deploy is switched off, in .skillet/config.toml\n  to undo: skillet enable deploy --project\n",
+      "✓ deploy is switched off, in .skillet/config.toml\n  to undo: skillet enable deploy --project\n  no server or chat of yours is running; a run under way is refused further tool calls\n",
     );
     expect(text("project")).toBe("[skills.deploy]\nenabled = false\n");
     expect(text("user")).toBeUndefined();
@@ -115,6 +119,7 @@ describe("skillet enable", () => {
     const { stdout } = await run(["enable", "mail", "--json"]);
     expect(JSON.parse(stdout)).toEqual({
       file: files.user,
+      running: [],
       skills: [
         {
           name: "mail",

@@ -198,9 +198,10 @@ describe("skillet call", () => {
     const missing = await skillet(["call", "x.one"], { env: { HOME: home } });
     expect([missing.code, missing.stderr.includes("A_TOKEN")]).toEqual([1, true]);
     writeFiles(home, { ".skillet/config.toml": '[sandbox]\nlevel = "none"\n[skills.x]\nA_TOKEN = "value-of-it"\n' });
-    const { stdout, code, stderr } = await skillet(["call", "x.one"], {
-      env: { HOME: home, PATH: process.env["PATH"] ?? "" },
-    });
+    const env = { HOME: home, PATH: process.env["PATH"] ?? "" };
+    const refused = await skillet(["call", "x.one"], { env });
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("skillet trust --secrets x")]);
+    const { stdout, code, stderr } = await skillet(["call", "x.one"], { env, ask: async () => "y" });
     expect([code, stdout], stderr).toEqual([0, "in [A_TOKEN]\n[A_TOKEN]\n"]);
   });
 
@@ -305,6 +306,6 @@ describe("tools of a server", () => {
     chmodSync(join(home, ".skillet/config.toml"), 0o600);
     await skillet(["run", "y", "-m", "runbook"], { env: { HOME: home }, cwd: join(home, "work") });
     const [, pid = ""] = /start (\d+)/.exec(readFileSync(log, "utf8")) ?? [];
-    await expect.poll(() => isAlive(Number(pid)), { timeout: 2000 }).toBe(false);
+    await expect.poll(() => isAlive(Number(pid))).toBe(false);
   });
 });

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
 import type { Notice } from "../../host/sandbox.ts";
 import { denials } from "../../policy/policy.ts";
-import { claimSecrets } from "../../policy/secrets.ts";
+import { requireSecrets } from "../../policy/secrets.ts";
 import { shownPath } from "../../policy/shown-path.ts";
 import { runId } from "../../run/id.ts";
 import { callInTime } from "../../run/in-time.ts";
@@ -22,14 +22,14 @@ import type { Tool, ToolResult } from "../../skill/tool.ts";
 import { wireName } from "../../skill/wire-name.ts";
 import { askApproval } from "../approval.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, requireConfiguration } from "../found.ts";
+import { discoverToRun, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { forTerminal } from "../say.ts";
 import { takesOf } from "../takes.ts";
 import { openServer, openTools, skillsWithTools, type ToolRow } from "../tools-found.ts";
+import { askForWaiting, isWaiting } from "../waiting.ts";
 import { sayProblems, tools } from "./tools.ts";
-import { askForTrust } from "./trust.ts";
 
 interface CallOptions {
   input?: string;
@@ -39,7 +39,7 @@ interface CallOptions {
 /** Calls one tool as a run would: what it gives goes to stdout, what happens meanwhile to stderr. */
 export async function call({ io, options, args }: Context<CallOptions>): Promise<number> {
   const [name = ""] = args;
-  const found = await discoverToUse(io, options);
+  const found = await discoverToRun(io, options);
   requireConfiguration(io, found);
   if (isWhole(found, name)) return tools({ io, options, args });
   const input = await inputOf(io, options.input);
@@ -85,11 +85,8 @@ async function openFor(io: Io, found: Discovered, name: string): Promise<ToolRow
     return rows[0] as ToolRow;
   };
   const row = await open();
-  return isWaiting(row) && (await askForTrust(io, found, [skill])) ? open() : row;
-}
-
-function isWaiting(row: ToolRow | undefined): boolean {
-  return row?.problems.some(({ code }) => code === "untrusted" || code === "changed") ?? false;
+  const refusals = row.problems;
+  return isWaiting(refusals) && (await askForWaiting(io, found, [{ skill, refusals }])) ? open() : row;
 }
 
 /** `my-skill.my-tool`, also as a model writes it. */
@@ -130,13 +127,15 @@ async function made(io: Io, found: Discovered, { row, tool, input, isAgreed }: M
   const { of } = row;
   const own: OwnSecrets = of ? ownSecrets(of.skill, found) : { secrets: new Map() };
   const hiding = openHiding(allSecrets(own.secrets, found));
-  const denied = of ? denials(of.skill, found, "run") : [];
+  const refusals = of ? denials(of.skill, found, "run") : [];
+  const isGiven = of && isWaiting(refusals) && (await askForWaiting(io, found, [{ skill: of.skill, refusals }]));
+  const denied = of && isGiven ? denials(of.skill, found, "run") : refusals;
   if (denied.length > 0) return refusedBy(denied);
   if (own.problem !== undefined) throw own.problem;
   const signal = interruption(io);
   const refused = isAgreed ? undefined : await disagreement(io, found, { row, tool, input, hiding, signal });
   if (refused) return refusedBy([refused]);
-  if (of) claimSecrets(of.skill, found);
+  if (of) requireSecrets(of.skill, found);
   const { secrets } = own;
   const run = runId();
   const progress = printer(io.stderr, io.env);

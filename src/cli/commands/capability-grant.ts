@@ -7,12 +7,14 @@ import { byText, oneLine } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { digestOf } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
+import { chooseCopy } from "../choose-copy.ts";
 import { EXIT } from "../exit.ts";
 import { discoverToUse, type Found, requireConfiguration } from "../found.ts";
-import { isAgreed, type Printer, printer, printJson } from "../io.ts";
+import { type Io, isAgreed, type Printer, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { otherOwner, sayCopy, servedBy } from "../providers-found.ts";
+import { reachedFacts, sayReached, waitUntilApplied } from "../reached.ts";
 import { sayNotice } from "../say.ts";
 import { notAgreed } from "../told.ts";
 
@@ -21,8 +23,8 @@ export async function grant({ io, options, args }: Context<{ yes?: boolean }>): 
   const [name = "", ...ids] = args;
   const found = await discoverToUse(io, options);
   requireConfiguration(io, found);
-  const { capabilities, catalog, grants } = found;
-  const skill = catalog.get(name);
+  const { capabilities, grants } = found;
+  const skill = await skillCalled(io, found, name, ids);
   const undeclared = ids.filter((id) => !skill.manifest.capabilities.includes(id));
   if (undeclared.length > 0) throw notDeclared(skill, undeclared);
   const before = [...(found.settings.skills.get(skill.name)?.capabilities ?? [])];
@@ -36,13 +38,16 @@ export async function grant({ io, options, args }: Context<{ yes?: boolean }>): 
   }
   // What was looked at is what gets it.
   if (added.length > 0) grants.claim(skill);
+  const reached = added.length > 0 ? await waitUntilApplied(userConfig(found.around), found.around) : undefined;
   const other = otherOwner(skill, grants);
-  if (options.json) printJson(io.stdout, { name: skill.name, digest: digestOf(skill), added, capabilities: given });
+  const facts = { name: skill.name, digest: digestOf(skill), added, capabilities: given };
+  if (options.json) printJson(io.stdout, { ...facts, ...reachedFacts(reached) });
   else {
     const out = printer(io.stdout, io.env);
     const back = fromHere(`skillet capability ungrant ${quoted(skill.name)} ${added.join(" ")}`, options.workspace);
     if (added.length > 0) out.line`${out.green("✓")} given; to take it back: ${out.cyan(back)}`;
     else if (!other) out.line`${out.green("✓")} ${skill.name} has ${ids.join(", ")} already`;
+    sayReached(io, reached, { runs: "has it at its next call" });
   }
   if (other) {
     const error = printer(io.stderr, io.env);
@@ -51,6 +56,15 @@ export async function grant({ io, options, args }: Context<{ yes?: boolean }>): 
     sayNotice(error, error.yellow("!"), message, fromHere(fix, options.workspace));
   }
   return EXIT.fine;
+}
+
+/** The copy that is meant: of several the user chooses, while what is configured for the name has no copy yet. */
+async function skillCalled(io: Io, found: Found, name: string, ids: readonly string[]): Promise<Skill> {
+  const skill = found.catalog.get(name);
+  if (name.includes("@") || found.grants.ownerOf(name)) return skill;
+  const command = `skillet capability grant NAME@SOURCE ${ids.join(" ")}; for example`;
+  const choice = await chooseCopy(io, found, { name: skill.name, command });
+  return choice.is === "copy" ? choice.skill : skill;
 }
 
 /** Takes them from it again. */
@@ -70,11 +84,14 @@ export async function ungrant({ io, options, args }: Context<{ yes?: boolean }>)
   }
   const left = before.filter((id) => !ids.includes(id));
   const parts = ["skills", name, "capabilities"];
-  await editConfig(userConfig(found.around), left.length > 0 ? { parts, value: left } : { parts });
-  if (options.json) printJson(io.stdout, { name, removed: ids, capabilities: left });
+  const file = userConfig(found.around);
+  await editConfig(file, left.length > 0 ? { parts, value: left } : { parts });
+  const reached = await waitUntilApplied(file, found.around);
+  if (options.json) printJson(io.stdout, { name, removed: ids, capabilities: left, ...reachedFacts(reached) });
   else {
     const out = printer(io.stdout, io.env);
-    out.line`${out.green("✓")} ${name} has ${ids.join(", ")} no longer; a run that is under way keeps it until it ends`;
+    out.line`${out.green("✓")} ${name} has ${ids.join(", ")} no longer`;
+    sayReached(io, reached, { runs: "is refused it at its next call", isRevocation: true });
   }
   return EXIT.fine;
 }

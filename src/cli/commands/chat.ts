@@ -1,7 +1,8 @@
 import type { Discovered } from "../../host/discover.ts";
+import { announceProcess } from "../../host/live-processes.ts";
 import { SkillError } from "../../shared/error.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, requireConfiguration } from "../found.ts";
+import { discoverToRun, requireConfiguration } from "../found.ts";
 import { printJson, printJsonLine } from "../io.ts";
 import { exitOf, sayHowToGoOn, sayOutcome, sayProblems } from "../outcome.ts";
 import type { Context } from "../program.ts";
@@ -11,15 +12,25 @@ import { type ChatOptions, openTalk } from "./talk.ts";
 
 /** An agent with the skills that are found here: one answer, or a dialogue. */
 export async function chat({ io, options, args }: Context<ChatOptions>): Promise<number> {
-  const found = await discoverToUse(io, options);
+  const found = await discoverToRun(io, options);
   requireConfiguration(io, found);
   const isForProgram = options.json === true || options.events === true;
-  return traced(io, async (traces) => {
-    if (args.length > 0 || !io.dialogue || isForProgram) return answered({ io, options, args }, found, traces);
-    const { dialogue } = await import("./dialogue.ts");
-    return dialogue(io, found, options, traces);
-  });
+  const announcement = announceProcess(found, "chat");
+  const looking = setInterval(announcement.update, LOOK_MS).unref();
+  try {
+    return await traced(io, async (traces) => {
+      if (args.length > 0 || !io.dialogue || isForProgram) return answered({ io, options, args }, found, traces);
+      const { dialogue } = await import("./dialogue.ts");
+      return dialogue(io, found, options, traces);
+    });
+  } finally {
+    clearInterval(looking);
+    announcement.close();
+  }
 }
+
+/** How often a chat that waits for its user checks the configuration. */
+const LOOK_MS = 500;
 
 async function answered(
   { io, options, args }: Context<ChatOptions>,

@@ -1,54 +1,79 @@
 import { existsSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
+import { loadSettings } from "../../host/settings.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, nearest } from "../../shared/text.ts";
 import type { Diagnostic, Profile, Severity } from "../../skill/diagnostic.ts";
 import { skillsOf } from "../../source/changed.ts";
-import { type CheckResult, checkPath } from "../../source/check.ts";
-import { displayPath, locations, type Surroundings } from "../../source/locations.ts";
+import { type CheckedFile, type CheckResult, checkPaths } from "../../source/check.ts";
+import { displayPath, type Location, locations, type Surroundings } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { githubLines, reportRoot, sarifOf } from "../formats.ts";
 import { discoverFor, printDiagnostic, surroundingsFor } from "../found.ts";
-import { type Io, printer, printJson } from "../io.ts";
+import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
 import { waitingFor } from "../progress.ts";
+import { printDiff } from "../wrap.ts";
 
 interface CheckOptions {
   profile?: Profile;
   format?: "text" | "json" | "sarif" | "github";
   fix?: boolean;
+  dryRun?: boolean;
+  rename?: string;
   strict?: boolean;
   changed?: boolean;
 }
 
 export async function check({ io, options, args }: Context<CheckOptions>): Promise<number> {
-  const { profile = "load", fix = false, strict = false } = options;
+  const { profile = "load", fix = false, dryRun = false, strict = false } = options;
+  const rename = (options.rename ?? "").split(",").flatMap((key) => key.trim() || []);
+  if (rename.length > 0 && !fix) {
+    throw new SkillError("usage", {
+      message: "--rename renames keys only together with --fix",
+      fix: "add --fix, or --fix --dry-run to see the changes first",
+    });
+  }
   const format = options.json ? "json" : (options.format ?? "text");
   const around = surroundingsFor(io, options);
   const paths = distinct(await pathsOf(io, options, args));
-  const results = await waitingFor(io, "checking", ({ at }) =>
-    paths.map((path) => {
-      const onChecked = (done: number) => at(`checking ${displayPath(path, around)}: ${count(done, "skill")}`);
-      return checkPath(path, { profile, fix, onChecked });
-    }),
-  );
-  const files = results.flatMap((result) => result.files);
-  const diagnostics = results.flatMap((result) => [
-    ...result.diagnostics,
-    ...result.files.flatMap((file) => file.diagnostics),
-  ]);
-  if (format === "json") printJson(io.stdout, { profile, files, diagnostics });
-  else if (format === "sarif") printJson(io.stdout, sarifOf(diagnostics, reportRoot(io.env, around.workspace)));
-  else if (format === "github") io.stdout.write(githubLines(diagnostics, reportRoot(io.env, around.workspace)));
-  else printText(io, results, { ...around, workspace: io.cwd });
+  const skillsFolders = await foldersOfDiscovery(around);
+  const result = await waitingFor(io, "checking", ({ at }) => {
+    const onChecked = (done: number, path: string) =>
+      at(`checking ${displayPath(path, around)}: ${count(done, "skill")}`);
+    return checkPaths(paths, { profile, fix, dryRun, rename, skillsFolders, onChecked });
+  });
+  const { files } = result;
+  const diagnostics = [...result.diagnostics, ...files.flatMap((file) => file.diagnostics)];
+  const shown = { ...around, workspace: io.cwd };
+  if (format === "json") printJson(io.stdout, { profile, isDryRun: dryRun, files, diagnostics });
+  else if (format === "text") printText(io, result, { around: shown, isDryRun: dryRun });
+  else {
+    // Standard output has a format of its own: the changes are listed where people read.
+    for (const file of files) printChange(printer(io.stderr, io.env), file, { around: shown, isDryRun: dryRun });
+    if (format === "sarif") printJson(io.stdout, sarifOf(diagnostics, reportRoot(io.env, around.workspace)));
+    else io.stdout.write(githubLines(diagnostics, reportRoot(io.env, around.workspace)));
+  }
   if (files.length === 0 && diagnostics.length === 0) {
     const where = args.length > 0 ? args.join(", ") : "this workspace";
     const error = printer(io.stderr, io.env);
     if (options.changed) error.line`none of these files is part of a skill`;
     else error.line`no skills in ${where}: \`skillet new NAME\` makes one`;
+    if (!options.changed && args.length > 0)
+      error.line`A .md or .yaml file alone is a skill in a folder named skills, or when you name the file.`;
   }
   const failing: readonly Severity[] = strict ? ["error", "warning"] : ["error"];
   return diagnostics.some(({ severity }) => failing.includes(severity)) ? EXIT.findings : EXIT.fine;
+}
+
+/** The folders that discovery reads, those of the configuration included. */
+export async function foldersOfDiscovery(around: Surroundings): Promise<string[]> {
+  const { settings } = await loadSettings(around);
+  const places = [
+    ...locations(around),
+    ...settings.sources.map(({ path }): Pick<Location, "path" | "skillsFolders"> => ({ path })),
+  ];
+  return places.flatMap(({ path, skillsFolders = [path] }) => skillsFolders);
 }
 
 async function pathsOf(io: Io, options: CheckOptions & CommonOptions, args: readonly string[]): Promise<string[]> {
@@ -97,25 +122,44 @@ export function workspaceFolders(around: Surroundings): string[] {
     .map(({ path }) => path);
 }
 
-function printText(io: Io, results: readonly CheckResult[], around: Surroundings): void {
+interface ShowOptions {
+  around: Surroundings;
+  isDryRun: boolean;
+}
+
+function printText(io: Io, { profile, files, diagnostics }: CheckResult, options: ShowOptions): void {
+  const { around, isDryRun } = options;
   const out = printer(io.stdout, io.env);
   const totals: Record<Severity, number> = { error: 0, warning: 0, info: 0 };
-  const print = (diagnostics: readonly Diagnostic[]) => {
-    for (const diagnostic of diagnostics) {
+  const print = (all: readonly Diagnostic[]) => {
+    for (const diagnostic of all) {
       totals[diagnostic.severity]++;
       printDiagnostic(out, diagnostic, around);
     }
   };
-  for (const result of results) {
-    print(result.diagnostics);
-    for (const file of result.files) {
-      if (file.fixed.length > 0)
-        out.line`${out.green("✓")} ${displayPath(file.file, around)} fixed: ${file.fixed.join(", ")}`;
-      else if (file.diagnostics.length === 0) out.line`${out.green("✓")} ${displayPath(file.file, around)}`;
-      print(file.diagnostics);
-    }
+  print(diagnostics);
+  for (const file of files) {
+    if (file.fixed.length > 0) printChange(out, file, options);
+    else if (file.diagnostics.length === 0) out.line`${out.green("✓")} ${displayPath(file.file, around)}`;
+    print(file.diagnostics);
   }
-  const files = results.reduce((total, result) => total + result.files.length, 0);
-  if (files === 0 && totals.error + totals.warning + totals.info === 0) return;
-  out.line`\n${count(files, "skill")}: ${count(totals.error, "error")}, ${count(totals.warning, "warning")}, ${count(totals.info, "hint")} ${out.dim(`(profile ${results[0]?.profile ?? ""})`)}`;
+  if (files.length === 0 && totals.error + totals.warning + totals.info === 0) return;
+  out.line`\n${count(files.length, "skill")}: ${count(totals.error, "error")}, ${count(totals.warning, "warning")}, ${count(totals.info, "hint")} ${out.dim(`(profile ${profile})`)}`;
+  const fixed = files.filter((file) => file.fixed.length > 0).length;
+  if (fixed > 0 && isDryRun) out.line`${count(fixed, "file")} would be fixed; nothing was written`;
+  else if (fixed > 0) out.line`${count(fixed, "file")} fixed`;
+}
+
+const MOST_LINES = 80;
+
+/** Prints what was fixed in a file, or would be, as a diff. */
+function printChange(
+  out: Printer,
+  { file, fixed, diff, target }: CheckedFile,
+  { around, isDryRun }: ShowOptions,
+): void {
+  if (fixed.length === 0) return;
+  const place = target === undefined ? "" : ` (a link to ${displayPath(target, around)})`;
+  out.line`${out.green("✓")} ${displayPath(file, around)}${place} ${isDryRun ? "would be fixed" : "fixed"}: ${fixed.join(", ")}`;
+  printDiff(out, diff, { most: MOST_LINES, rest: "--json has all of them" });
 }

@@ -22,7 +22,7 @@ export const GENERAL: readonly Key[] = KEYS.filter(({ path }) => !path.includes(
 const OTHERS: Record<string, Usual> = {
   "limits.tokens": { says: "no limit" },
   "disclosure.asks": { value: [] },
-  "disclosure.shortlist": { value: false },
+  "disclosure.shortlist": { says: "after a list of skills; elsewhere one that fits beyond doubt" },
   "sandbox.level": { value: usualSandbox(process.platform).level },
   "sandbox.engine": { value: usualSandbox(process.platform).engine },
   "sandbox.image": { says: "none; docker and podman need one" },

@@ -7,13 +7,18 @@ import { TYPES } from "../../host/key-types.ts";
 import type { Key } from "../../host/keys.ts";
 import { isReference } from "../../host/reference.ts";
 import { loadSettings, userConfig } from "../../host/settings.ts";
+import { placeOf } from "../../host/trust.ts";
+import { quoted } from "../../policy/trust.ts";
 import { SkillError } from "../../shared/error.ts";
 import type { Finding } from "../../skill/diagnostic.ts";
 import { displayPath, type Surroundings } from "../../source/locations.ts";
+import { chooseCopy } from "../choose-copy.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic, surroundingsFor } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
-import type { Context } from "../program.ts";
+import type { CommonOptions, Context } from "../program.ts";
+import { reachedFacts, sayReached, waitUntilApplied } from "../reached.ts";
+import { printHanging } from "../wrap.ts";
 import { printValue, type Shown, shownDefaults, shownEntry } from "./config-show.ts";
 
 export interface SecretOptions {
@@ -49,10 +54,22 @@ export async function showConfig({ io, options }: Context<SecretOptions>): Promi
   return diagnostics.some(({ severity }) => severity === "error") ? EXIT.findings : EXIT.fine;
 }
 
-export async function setConfig({ io, options, args: [written = "", given] }: Context<object>): Promise<number> {
+export async function setConfig(context: Context<{ for?: string }>): Promise<number> {
+  const {
+    io,
+    options,
+    args: [written = "", given],
+  } = context;
   const around = surroundingsFor(io, options);
   const parts = keyParts(written);
   const row = known(parts);
+  const giving = isGiving(parts) ? await openGiving(io, options, parts) : undefined;
+  if (!giving && options.for !== undefined) {
+    throw new SkillError("usage", {
+      message: `${dotted(parts)} is not given to a copy of a skill, so --for has no meaning`,
+      fix: "leave --for out",
+    });
+  }
   const text = row.isSecret ? await secretText(io, parts, given) : given;
   if (text === undefined) {
     throw new SkillError("usage", {
@@ -65,9 +82,66 @@ export async function setConfig({ io, options, args: [written = "", given] }: Co
   const judged = judge(parts, value, "user");
   if ("code" in judged) throw unusable(judged, type.example);
   const file = userConfig(around);
+  giving?.give(); // First: a value without a copy would be refused, and one of another copy must not be given away.
   const isChanged = await editConfig(file, { parts, value, isSecret: row.isSecret ?? false });
-  say(io, options.json, around, { key: dotted(parts), file, isChanged, did: isChanged ? "set" : "was so already" });
+  await say(io, options.json, around, {
+    key: dotted(parts),
+    file,
+    isChanged,
+    did: isChanged ? "set" : "was so already",
+    ...(giving ? { giving } : {}),
+  });
   return EXIT.fine;
+}
+
+/** Keys of a skill's table that give it what not every skill has. */
+const GIVING: ReadonlySet<string> = new Set([
+  ...["network", "workspace", "dynamic_commands", "capabilities", "capability_provider"],
+]);
+
+function isGiving([table, name, key = ""]: readonly string[]): boolean {
+  return table === "skills" && name !== "defaults" && (GIVING.has(key) || /^[A-Z]/.test(key));
+}
+
+interface Giving {
+  /** Which copy of the skill gets the value. */
+  said: string;
+  copy: { source: string; place: string } | null;
+  isWarning: boolean;
+  give(): void;
+}
+
+/** Chooses, before anything is written, which copy of a skill a value is for. */
+async function openGiving(
+  io: Io,
+  options: CommonOptions & { for?: string },
+  parts: readonly string[],
+): Promise<Giving> {
+  const found = await discoverFor(io, options);
+  const [, name = ""] = parts;
+  const command = `skillet config set ${quoted(dotted(parts))} --for`;
+  const choice = await chooseCopy(io, found, { name, copy: options.for, command });
+  const trust = `skillet trust --secrets ${quoted(name)}`;
+  const { grants, around } = found;
+  const where = ({ source, place }: { source: string; place: string }) =>
+    place === "" ? source : displayPath(place, around);
+  if (choice.is === "none") {
+    const said = `no skill '${name}' is found from here, so no copy is given it: the next run asks, or ${trust}`;
+    return { said, copy: null, isWarning: true, give: () => {} };
+  }
+  if (choice.is === "kept") {
+    const { source, place } = choice.owner;
+    const here = found.catalog.find(name);
+    const isOther = here !== undefined && !grants.isOwner(here, choice.owner);
+    const said = `for the copy from ${where(choice.owner)}${isOther ? `, and not for the one found here; to give all values to that: ${trust}` : ""}`;
+    return { said, copy: { source, place }, isWarning: isOther, give: () => {} };
+  }
+  const { skill } = choice;
+  const before = grants.ownerOf(name);
+  const isMoved = before !== undefined && !grants.isOwner(skill, before);
+  const copy = { source: skill.origin.source, place: placeOf(skill) };
+  const said = `for the copy from ${where(copy)}${isMoved ? `; what was configured before is for that one too, and no longer for ${where(before)}` : ""}`;
+  return { said, copy, isWarning: isMoved, give: () => grants.grant(skill) };
 }
 
 export async function unsetConfig({ io, options, args: [written = ""] }: Context<object>): Promise<number> {
@@ -82,7 +156,7 @@ export async function unsetConfig({ io, options, args: [written = ""] }: Context
       fix: "`skillet config` shows what is set, and where",
     });
   }
-  say(io, options.json, around, { key: dotted(parts), file, isChanged, did: "taken out" });
+  await say(io, options.json, around, { key: dotted(parts), file, isChanged, did: "taken out" });
   return EXIT.fine;
 }
 
@@ -142,10 +216,18 @@ interface Done {
   file: string;
   isChanged: boolean;
   did: string;
+  giving?: Giving;
 }
 
-function say(io: Io, asJson: boolean | undefined, around: Surroundings, { key, file, isChanged, did }: Done): void {
+async function say(io: Io, asJson: boolean | undefined, around: Surroundings, done: Done): Promise<void> {
+  const { key, file, isChanged, did, giving } = done;
   const out = printer(io.stdout, io.env);
-  if (asJson) printJson(io.stdout, { key, file, isChanged });
-  else out.line`${out.green("✓")} ${key} ${did} in ${displayPath(file, around)}`;
+  const reached = isChanged ? await waitUntilApplied(file, around) : undefined;
+  if (asJson) return printJson(io.stdout, { key, file, isChanged, copy: giving?.copy, ...reachedFacts(reached) });
+  out.line`${out.green("✓")} ${key} ${did} in ${displayPath(file, around)}`;
+  if (giving) {
+    const mark = giving.isWarning ? out.yellow("!") : out.dim("·");
+    printHanging(out, out.text`${mark} `, [giving.said], { indent: 2 });
+  }
+  sayReached(io, reached, { runs: "keeps its model, limits, sandbox and secrets" });
 }

@@ -1,4 +1,5 @@
 import { accessSync, constants, existsSync } from "node:fs";
+import { clientViews } from "../../host/client-views.ts";
 import { type Discovered, undeclaredSettings } from "../../host/discover.ts";
 import type { ModelAlias } from "../../model/resolve.ts";
 import { packageVersion } from "../../package.ts";
@@ -74,7 +75,8 @@ function factsOf(found: Discovered) {
     executable: process.execPath,
     workspace: around.workspace,
     home: around.skilletHome,
-    folders: places.map(({ path: folder, asks, ...place }) => ({
+    clients: clientViews(found).map(({ id, title, skills }) => ({ id, title, skills: skills.length })),
+    folders: places.map(({ path: folder, asks, skillsFolders: _, ...place }) => ({
       ...place,
       folder,
       needsTrust: asks,
@@ -141,13 +143,23 @@ function printFacts(
   out.line`  skillet ${facts.skillet}, Node ${facts.node} on ${facts.platform}`;
   out.line`  ${shortPath(facts.home, around.home)} ${out.dim(stateOf(facts.home))}`;
   out.line`\n${out.bold("Folders")} ${out.dim("far to near: a later one overrides")}`;
-  const widest = Math.max(...folders.map(({ name }) => name.length));
-  for (const { scope, name, folder, isThere, skills, sameAs } of folders) {
+  // Most machines have few clients: their folders that are not there are one line.
+  const shown = folders.filter(({ client, isThere }) => client === undefined || isThere);
+  const widest = Math.max(...shown.map(({ name }) => name.length));
+  for (const { scope, name, folder, isThere, skills, sameAs } of shown) {
     const state =
       sameAs !== undefined ? `the same folder as ${sameAs}` : isThere ? count(skills, "skill") : "not there";
     const where = displayPath(folder, around) === name ? "" : `  ${shortPath(folder, around.home)}`;
-    const shown = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}${out.dim(where)}`;
-    out.line`${isThere ? shown : out.dim(shown)}`;
+    const row = out.text`  ${scope.padEnd(9)}  ${name.padEnd(widest)}  ${state}${out.dim(where)}`;
+    out.line`${isThere ? row : out.dim(row)}`;
+  }
+  const missing = folders.length - shown.length;
+  if (missing > 0)
+    out.line`  ${out.dim(`${count(missing, "other folder")} of clients ${missing === 1 ? "is" : "are"} not there: skillet doctor --json lists them`)}`;
+  out.line`\n${out.bold("Clients")} ${out.dim("`skillet list --by client` shows which skills each finds by itself")}`;
+  for (const { title, skills } of facts.clients) {
+    const line = out.text`  ${title}  ${count(skills, "skill")}`;
+    out.line`${skills > 0 ? line : out.dim(line)}`;
   }
   printCode(out, facts.code);
   printModels(out, facts.models, displayPath(facts.configuration[0]?.file ?? "", around));

@@ -16,6 +16,7 @@ import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
 import { count, grouped } from "../../shared/text.ts";
 import { directorySource } from "../../source/directory.ts";
+import { expectedFolder } from "../../source/file-list.ts";
 import { readTriggerQueries, TRIGGER_QUERIES } from "../../source/trigger-queries.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
@@ -78,7 +79,7 @@ async function subjectsFor(io: Io, options: Context<EvalOptions>["options"], arg
   const own = await openCatalog(sources);
   const names = own.skills.flatMap(({ name, origin }) => (isAsked(origin.folder, paths) ? name : []));
   if (isHermetic) return { catalog: own, skills: own.skills, names, maxSkills: undefined };
-  const found = await discoverFor(io, options, sources);
+  const found = await discoverFor(io, options, { sources });
   warnOfConfiguration(io, found);
   for (const name of named) found.catalog.get(name);
   const skills = found.catalog.available((skill) => unavailability(skill, found));
@@ -106,7 +107,8 @@ function queriesOf(catalog: Catalog, names: readonly string[]) {
   let training = 0;
   for (const name of names) {
     const skill = catalog.get(name);
-    const asked = skill.origin.folder === undefined ? undefined : readTriggerQueries(skill.origin.folder);
+    const { folder } = skill.origin;
+    const asked = folder === undefined ? undefined : readTriggerQueries(folder, expectedFolder(skill.origin));
     if (asked?.problem !== undefined) problems.push({ skill: name, problem: asked.problem });
     if (!asked) continue;
     const heldOut = asked.queries.filter(({ isHeldOut }) => isHeldOut);

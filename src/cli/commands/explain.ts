@@ -1,11 +1,13 @@
 import { type Disclosure, matcherOf, type Tier } from "../../catalog/disclose.ts";
-import { bodyOf, LONGEST_QUERY } from "../../catalog/match.ts";
+import { bodyOf, isSelected, LONGEST_QUERY, type Reason } from "../../catalog/match.ts";
+import { CUT_NOTE } from "../../catalog/query.ts";
+import type { WeakCause } from "../../catalog/selectivity.ts";
 import type { Discovered } from "../../host/discover.ts";
-import { denials } from "../../policy/policy.ts";
+import { denials, unavailability } from "../../policy/policy.ts";
 import { MOST_RECENT } from "../../session/recent.ts";
 import { openSession } from "../../session/session.ts";
 import { SkillError } from "../../shared/error.ts";
-import { count, estimateTokens, grouped } from "../../shared/text.ts";
+import { count, estimateTokens } from "../../shared/text.ts";
 import { isFor, type Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
@@ -20,6 +22,7 @@ interface ExplainOptions {
   file?: string[];
   maxSkills?: string;
   budget?: string;
+  listingBudget?: string;
   shortlist?: boolean;
   text?: boolean;
 }
@@ -53,6 +56,9 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
     files,
     ...(options.maxSkills === undefined ? {} : { maxSkills: wholeNumber(options.maxSkills, "--max-skills") }),
     ...(options.budget === undefined ? {} : { budget: wholeNumber(options.budget, "--budget") }),
+    ...(options.listingBudget === undefined
+      ? {}
+      : { listingBudget: wholeNumber(options.listingBudget, "--listing-budget") }),
     ...(options.shortlist === undefined ? {} : { shortlist: options.shortlist }),
   });
   const visible = new Set(session.visible());
@@ -67,7 +73,7 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
     isVisible: (skill) => visible.has(skill),
     isCallable,
   });
-  const shown = new Set(told.shown);
+  const [shown, shortlist] = [new Set(told.shown), new Set(told.shortlist)];
   const matched = new Set(matches.map(({ skill }) => skill));
   const hidden = found.catalog.skills.filter((skill) => !visible.has(skill) && !matched.has(skill));
   return {
@@ -81,6 +87,7 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
       ...match,
       rank: index + 1,
       isShown: shown.has(match.skill),
+      isShortlisted: shortlist.has(match.skill),
       isRecent: recent.includes(match.skill.name),
       fields: matcher.wordsIn(match.skill, query, { bodies: true }),
     })),
@@ -106,14 +113,24 @@ function wholeNumber(text: string, option: string): number {
 }
 
 function whyHidden(skill: Skill, found: Discovered): string {
-  const [denial] = denials(skill, found);
+  const denial = denials(skill, found)[0] ?? unavailability(skill, found);
   if (denial) return `${denial.message}; ${denial.fix}`;
   return "it is for people to call by name (disable-model-invocation)";
 }
 
 function jsonOf({ told, ...facts }: Facts): object {
-  const { text, shown, cut } = told;
-  return { ...facts, matches: facts.matches.map(asJson), shown: shown.map(({ name }) => name), cut, text };
+  const { text, prefix, suffix, cut, listed } = told;
+  return {
+    ...facts,
+    matches: facts.matches.map(asJson),
+    shown: told.shown.map(({ name }) => name),
+    shortlist: told.shortlist.map(({ name }) => name),
+    ...(listed ? { listed } : {}),
+    cut,
+    text,
+    prefix: { text: prefix, tokens: estimateTokens(prefix) },
+    suffix: { text: suffix, tokens: estimateTokens(suffix) },
+  };
 }
 
 function oneSkill(facts: Facts, skill: Skill) {
@@ -123,6 +140,7 @@ function oneSkill(facts: Facts, skill: Skill) {
   const missing = `none of its triggers is in the query, ${isFull ? "and others fit better by their words" : "and none of its words"}`;
   return {
     name: skill.name,
+    parent: skill.origin.parent,
     query: facts.query,
     tier: facts.tier,
     isConsidered: hidden === undefined,
@@ -133,13 +151,13 @@ function oneSkill(facts: Facts, skill: Skill) {
 }
 
 function asJson({ skill, ...match }: Explained) {
-  return { name: skill.name, ...match };
+  return { name: skill.name, parent: skill.origin.parent, ...match };
 }
 
 const SAYS: Record<Tier, (told: Disclosure, visible: number) => string> = {
   none: () => "nothing",
   breadcrumb: (_, visible) => `how many skills there are, ${visible}`,
-  registry: (_, visible) => `names and brief descriptions of ${count(visible, "skill")}`,
+  registry: (_, visible) => `names and descriptions of ${count(visible, "skill")}`,
   full: ({ shown }) => `the instructions of ${shown.map(({ name }) => name).join(", ")}`,
 };
 
@@ -148,32 +166,39 @@ function printFacts(io: Io, facts: Facts): void {
   const { told, tier } = facts;
   const said = `${SAYS[tier](told, facts.visible)}: ${told.why} ~${told.tokens} tokens`;
   printHanging(out, out.text`${out.bold(tier)}  `, [said], { indent: 2, start: tier.length + 2 });
-  const { descriptions, names, instructions } = told.cut;
+  const { names, instructions } = told.cut;
+  const { shortened = 0, named = 0, left = 0 } = told.listed ?? {};
   const cut = [
-    descriptions > 0 && count(descriptions, "description"),
-    names > 0 && count(names, "name"),
-    instructions.length > 0 && `the instructions of ${instructions.join(", ")}`,
+    shortened > 0 && `${count(shortened, "description")} shortened`,
+    named + left > 0 && `${count(named + left, "description")} left out`,
+    names > 0 && `${count(names, "name")} left out`,
+    instructions.length > 0 && `the instructions of ${instructions.join(", ")} left out`,
   ].filter((part) => part !== false);
-  if (cut.length > 0) out.line`${out.yellow("!")} shortened or left out to fit: ${cut.join(", ")}`;
-  if (facts.isCut)
-    out.line`${out.yellow("!")} only the first ${grouped(LONGEST_QUERY)} characters of the query were looked at`;
+  if (cut.length > 0) out.line`${out.yellow("!")} to fit: ${cut.join(", ")}`;
+  if (facts.isCut) out.line`${out.yellow("!")} ${CUT_NOTE}`;
+  printMatches(out, "Matched", facts.matches.filter(isSelected));
   printMatches(
     out,
-    "Matched",
-    facts.matches.filter(({ level }) => level !== "words"),
+    "Not selective enough: ranked, never told in full",
+    facts.matches.filter(({ level }) => level === "weak"),
   );
   printMatches(
     out,
-    "By words alone: found by search_skills, never told in full",
+    "By words alone: offered or found by search_skills, never told in full",
     facts.matches.filter(({ level }) => level === "words"),
   );
   if (facts.notConsidered.length > 0) out.line`\n${out.bold("Not considered")}`;
   for (const { name, why } of facts.notConsidered.slice(0, 20))
     printHanging(out, `  ${name}  `, [why], { indent: 4, start: name.length + 4 });
   if (facts.notConsidered.length > 20) out.line`  and ${facts.notConsidered.length - 20} more`;
-  if (told.text === "") return;
-  out.line`\n${out.bold("What the model is told")}`;
-  const lines = told.text.split("\n");
+  printText(out, "The same for every query", told.prefix);
+  printText(out, "For this query", told.suffix.trimStart());
+}
+
+function printText(out: Printer, title: string, text: string): void {
+  if (text === "") return;
+  out.line`\n${out.bold(title)} ~${estimateTokens(text)} tokens`;
+  const lines = text.split("\n");
   for (const line of lines.slice(0, MOST_LINES))
     for (const part of wrapped(line, out.width - 4)) out.line`  ${out.dim("│")} ${part}`;
   if (lines.length > MOST_LINES)
@@ -188,27 +213,40 @@ function printMatches(out: Printer, title: string, matches: readonly Explained[]
   out.line`\n${out.bold(title)}`;
   const widest = Math.min(32, Math.max(...matches.map(({ skill }) => skill.name.length)));
   for (const match of matches) {
-    const mark = match.isShown ? out.green("✓") : out.dim("·");
-    const cost = match.level === "words" ? "" : ` ~${estimateTokens(bodyOf(match.skill))} tokens`;
+    const mark = match.isShown ? out.green("✓") : match.isShortlisted ? out.green("+") : out.dim("·");
+    const cost = !isSelected(match) ? "" : ` ~${estimateTokens(bodyOf(match.skill))} tokens`;
     const name = match.skill.name.padEnd(widest);
     const before = out.text`${mark} ${String(match.rank).padStart(2)}  ${name}  ${match.level.padEnd(8)}  `;
     printHanging(out, before, [`${reasonsOf(match)}${cost}`], { indent: 6, start: name.length + 18 });
   }
 }
 
+const WEAK_CAUSES: Record<WeakCause, (reason: Reason) => string> = {
+  "common-word": ({ kind }) => `too common: ${kind === "pattern" ? "no specific word" : "a common word"}`,
+  "many-skills": ({ skills, of }) => `too common: in ${skills} of ${of} skills`,
+  glob: () => "a glob alone",
+  "in-passing": () => "a name in passing",
+};
+
+function reasonOf(reason: Reason): string {
+  const { kind, text, weight = 0, weak } = reason;
+  return `${kind} "${text}"${weak ? ` (weight ${weight.toFixed(2)}, ${WEAK_CAUSES[weak](reason)})` : ""}`;
+}
+
 function reasonsOf({ reasons, level, fields, score, isRecent }: Explained): string {
-  const cues = level === "words" ? [] : reasons.map(({ kind, text }) => `${kind} "${text}"`);
+  const cues = level === "words" ? [] : reasons.map(reasonOf);
   // Among those that match alike, and only among them, it comes first.
-  if (isRecent && level !== "words") cues.push("used recently");
+  if (isRecent && isSelected({ level })) cues.push("used recently");
   const words = fields.map(({ field, words: found }) => `${found.join(", ")} in its ${field}`);
   if (words.length > 0) cues.push(`words ${score.toFixed(1)}: ${words.join("; ")}`);
   return cues.join(", ");
 }
 
-function printOne(io: Io, { name, isConsidered, why, match, triggers }: ReturnType<typeof oneSkill>): void {
+function printOne(io: Io, { name, parent, isConsidered, why, match, triggers }: ReturnType<typeof oneSkill>): void {
   const out = printer(io.stdout, io.env);
   const place = match ? `${match.level}, rank ${match.rank}${match.isShown ? ", told in full" : ""}` : "not matched";
   out.line`${out.bold(name)}  ${isConsidered ? place : "not considered"}`;
+  if (parent !== undefined) out.line`  ${out.dim("inside")} ${parent}`;
   out.line`  ${why}`;
   if (match) return;
   for (const [kind, values] of Object.entries(triggers)) {

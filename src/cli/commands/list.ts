@@ -15,6 +15,7 @@ import { addressOf } from "./address.ts";
 
 interface ListOptions {
   all?: boolean;
+  by?: "client";
   installed?: boolean;
   watch?: boolean;
   prompt?: boolean;
@@ -24,6 +25,7 @@ interface ListOptions {
 export async function list(context: Context<ListOptions>): Promise<number> {
   const { io, options } = context;
   if (options.installed) return (await import("./list-installed.ts")).listInstalled(context);
+  if (options.by) return (await import("./list-by-client.ts")).listByClient(context);
   if (options.watch) return (await import("./watch.ts")).watchList(context);
   const found = await discoverFor(io, options);
   const isConfigured = warnOfConfiguration(io, found);
@@ -36,8 +38,9 @@ export async function list(context: Context<ListOptions>): Promise<number> {
   });
   if (options.prompt) {
     const { promptSection } = await import("../../catalog/listing.ts");
+    const { isInReach } = await import("../../catalog/reach.ts");
     const section = promptSection(
-      available.filter((skill) => skill.manifest.invocation.byModel),
+      available.filter((skill) => skill.manifest.invocation.byModel && isInReach(skill)),
       options.paths ? { pathOf: sandboxPathOf } : {},
     );
     io.stdout.write(section === "" ? "" : `${section}\n`);
@@ -161,6 +164,6 @@ async function asJson(
 
 export function describe(skill: Skill): object {
   const { name, description, manifest, origin } = skill;
-  const { scope, source, form, file } = origin;
-  return { name, description, version: manifest.version, tags: manifest.tags, scope, source, form, file };
+  const { scope, source, form, file, parent } = origin;
+  return { name, description, version: manifest.version, tags: manifest.tags, scope, source, form, file, parent };
 }

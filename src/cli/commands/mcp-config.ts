@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { serverTokenFile } from "../../host/server-token.ts";
 import { CLIENTS, type Client, type Scope, type Server, TOKEN } from "../../mcp/config/clients.ts";
 import { describeEntry, isHere, PATH } from "../../mcp/config/entry.ts";
 import type { Merged } from "../../mcp/config/merge.ts";
@@ -64,7 +65,7 @@ export async function mcpConfig({ io, options, args }: Context<ConfigOptions>): 
     out.line`${out.dim("·")} it belongs into ${shown}: the same with ${out.cyan("--write")} puts it there`;
     if (command) out.line`  or let ${client.title} do it: ${out.cyan(command.map(quoted).join(" "))}`;
   }
-  if (outcome !== "same") sayNext(io, { client, scope, server });
+  if (outcome !== "same") sayNext(io, { client, scope, server, tokenFile: serverTokenFile(around.skilletHome) });
   if ("url" in server) sayAddress(io, options.url ?? "", server);
   return EXIT.fine;
 }
@@ -93,7 +94,7 @@ interface Asked extends ConfigOptions, CommonOptions {
 }
 
 function serverOf(io: Io, { url, args, workspace, project, client, around }: Asked): Server {
-  if (url !== undefined) return serverAt(io, url, args);
+  if (url !== undefined) return serverAt(io, url, args, tokenFileFor(client, around));
   checkServe(io, args);
   const given = workspace !== undefined ? around.workspace : project ? client.workspace : undefined;
   const where = given === undefined ? [] : ["--workspace", given];
@@ -102,7 +103,12 @@ function serverOf(io: Io, { url, args, workspace, project, client, around }: Ask
   return { command: process.execPath, args: [join(packageRoot, "bin", "skillet.cjs"), "serve", ...where, ...args] };
 }
 
-function serverAt(io: Io, written: string, args: readonly string[]): Server {
+/** The file with the token of this user's own server, for a client that can refer to it. */
+function tokenFileFor({ readsTokenFile }: Client, { skilletHome }: Surroundings): string | undefined {
+  return readsTokenFile ? serverTokenFile(skilletHome) : undefined;
+}
+
+function serverAt(io: Io, written: string, args: readonly string[], tokenFile: string | undefined): Server {
   const url = URL.canParse(written) ? new URL(written) : undefined;
   if (!url || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
     throw new SkillError("usage", {
@@ -117,8 +123,8 @@ function serverAt(io: Io, written: string, args: readonly string[]): Server {
     });
   }
   if (url.pathname === "/") url.pathname = PATH;
-  // On this machine it needs none, and some clients do without a server whose variable is not set.
-  return { url: url.href, hasToken: !isHere(url) || Boolean(io.env[TOKEN]) };
+  const isOwn = isHere(url) && !io.env[TOKEN];
+  return { url: url.href, hasToken: true, ...(isOwn && tokenFile !== undefined ? { tokenFile } : {}) };
 }
 
 /** Options that `skillet serve` would refuse are refused here: of a client, one learns only that the server did not start. */
@@ -202,18 +208,27 @@ function printSnippet(io: Io, snippet: Snippet): void {
   } else io.stdout.write(snippetText(snippet));
 }
 
-function sayNext(io: Io, { client, scope, server }: { client: Client; scope: Scope; server: Server }): void {
+interface Next {
+  client: Client;
+  scope: Scope;
+  server: Server;
+  tokenFile: string;
+}
+
+function sayNext(io: Io, { client, scope, server, tokenFile }: Next): void {
   const out = printer(io.stderr, io.env);
   out.line`  then ${client.next}`;
   if (scope === "project") out.line`  it may ask first whether you trust the project`;
-  if ("url" in server && server.hasToken) out.line`  ${client.title} has to be started with ${TOKEN} set to the token`;
+  if ("url" in server && server.tokenFile === undefined)
+    out.line`  ${client.title} has to be started with ${TOKEN} set to the token`;
+  if ("url" in server && server.tokenFile === undefined && isHere(new URL(server.url)))
+    out.line`  of a server of yours: export ${TOKEN}="$(cat ${quoted(tokenFile)})"`;
   if (!("url" in server) && scope === "project")
     out.line`  it names folders of this machine: whoever shares the file needs their own`;
 }
 
-/** What was made of the address that was given, and of a token that was not. */
-function sayAddress(io: Io, given: string, { url, hasToken }: Extract<Server, { url: string }>): void {
+/** What was made of the address that was given. */
+function sayAddress(io: Io, given: string, { url }: Extract<Server, { url: string }>): void {
   const out = printer(io.stderr, io.env);
   if (new URL(given).href !== url) out.line`  ${PATH} was added to the address: ${url}`;
-  if (!hasToken) out.line`  if the server asks for a token, run this again with ${TOKEN} set to it`;
 }

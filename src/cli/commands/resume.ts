@@ -8,7 +8,7 @@ import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, requireConfiguration } from "../found.ts";
+import { discoverToRun, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer } from "../io.ts";
 import { exitOf, sayResult } from "../outcome.ts";
 import type { CommonOptions, Context } from "../program.ts";
@@ -83,7 +83,7 @@ async function discoverThere(io: Io, run: RunSummary, options: CommonOptions): P
       fix: `put it back, or call the run off: skillet cancel ${shortId(run.id)}`,
     });
   }
-  const found = await discoverToUse(io, { ...options, ...(workspace === undefined ? {} : { workspace }) });
+  const found = await discoverToRun(io, { ...options, ...(workspace === undefined ? {} : { workspace }) });
   return caller ? { ...found, caller } : found;
 }
 

@@ -4,14 +4,14 @@ import type { Host } from "../../host/host.ts";
 import { type UseRequest, useSkill } from "../../run/use.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
-import { type CallerOptions, discoverToUse, requireConfiguration } from "../found.ts";
+import { type CallerOptions, discoverToRun, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer } from "../io.ts";
 import { exitOf, sayResult } from "../outcome.ts";
 import type { Context } from "../program.ts";
 import { type SeenOptions, seenRun } from "../seen-run.ts";
 import { traced } from "../traces.ts";
+import { askForWaiting, isWaiting } from "../waiting.ts";
 import { explainMissing } from "./show.ts";
-import { askForTrust } from "./trust.ts";
 
 interface UseOptions extends CallerOptions, SeenOptions {
   input?: string;
@@ -26,7 +26,7 @@ interface UseOptions extends CallerOptions, SeenOptions {
 /** Uses a skill as a sub-agent: its answer goes to stdout, all else to stderr. */
 export async function run({ io, options, args }: Context<UseOptions>): Promise<number> {
   const [name = "", ...words] = args;
-  const found = await discoverToUse(io, options);
+  const found = await discoverToRun(io, options);
   requireConfiguration(io, found);
   const skill = found.catalog.find(name);
   if (!skill && !options.json && !options.events) return explainMissing(io, found, name);
@@ -37,10 +37,8 @@ export async function run({ io, options, args }: Context<UseOptions>): Promise<n
     const start = (host: Host) => useSkill(found.catalog, host, { ...request, signal });
     const use = () => seenRun(io, { ...found, ...(traces ? { onEvent: traces.take } : {}) }, options, start);
     let result = await use();
-    const waitsForTrust = result.refusals.some(({ code }) => code === "untrusted" || code === "changed");
-    if (skill && waitsForTrust && result.refusals.length === 1 && (await askForTrust(io, found, [skill]))) {
-      result = await use();
-    }
+    const { refusals } = result;
+    if (skill && isWaiting(refusals) && (await askForWaiting(io, found, [{ skill, refusals }]))) result = await use();
     sayResult(io, found, result, options);
     return exitOf(result);
   });

@@ -60,7 +60,7 @@ function print(io: Io, summary: RunSummary, lines: readonly JournalLine[], isFul
   printEnd(out, summary, lines, isFull);
   if (state === "waiting" && effect) {
     out.line``;
-    showEffect(out, effect, userHome(io.env));
+    showEffect(out, effect, userHome(io.env), { isWhole: true });
   }
   const next = nextOf({ id, state });
   const more = state === "waiting" ? "  agrees, and goes on; --deny REASON does not" : "";

@@ -1,12 +1,14 @@
 import type { Discovered } from "../../host/discover.ts";
 import { systemProgram } from "../../host/programs.ts";
 import type { Outcome, Sandbox } from "../../host/sandbox.ts";
+import type { Settings } from "../../host/settings.ts";
+import { probeWorkspace } from "../../run/workspace/probe-workspace.ts";
 import { openSandbox } from "../../sandbox/open.ts";
-import { isRoot, NOBODY } from "../../sandbox/places.ts";
+import { isRoot } from "../../sandbox/places.ts";
 import { isLookedAround, type ProbeResult, probeSandbox } from "../../sandbox/probes.ts";
 import { versionOf } from "../../sandbox/system.ts";
 import { SkillError } from "../../shared/error.ts";
-import { count } from "../../shared/text.ts";
+import { byText, count } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, type Printer, printer, printJson, untilInterrupted } from "../io.ts";
 import type { CommonOptions } from "../program.ts";
@@ -31,7 +33,7 @@ export async function safetyCard(
   try {
     const tried = async () => {
       const sandbox = await openSandbox({ settings: settings.sandbox, home });
-      return cardOf(sandbox, home, settings.sandbox.program);
+      return cardOf(sandbox, home, settings);
     };
     const card = await waitingFor(io, "trying what the sandbox promises", () => untilInterrupted(io, tried));
     const held = card.probes.filter(({ holds }) => holds).length;
@@ -53,16 +55,18 @@ export async function safetyCard(
   }
 }
 
-async function cardOf(sandbox: Sandbox, home: string, client: string | undefined): Promise<Card> {
+async function cardOf(sandbox: Sandbox, home: string, settings: Settings): Promise<Card> {
   const { level, by } = sandbox;
-  const probes = await probeSandbox(sandbox, { home });
+  const client = settings.sandbox.program;
+  const probed = [...(await probeSandbox(sandbox, { home })), ...(await probeWorkspace(sandbox, settings))];
+  const probes = probed.sort((a, b) => byText(a.id, b.id));
   const version = versionOf((sandbox.system === "own" && client) || systemProgram(by === "bubblewrap" ? "bwrap" : by));
   return {
     level,
     by,
     ...(version === undefined ? {} : { version }),
     bounds: level === "none" ? "none" : await boundsOf(sandbox),
-    user: userOf(level),
+    user: userOf(),
     probes,
   };
 }
@@ -73,14 +77,14 @@ async function boundsOf(sandbox: Sandbox): Promise<Card["bounds"]> {
   return (await sandbox.run(command, { onOutput: () => true })).isolation.bounds;
 }
 
-function userOf(level: Card["level"]): string {
+function userOf(): string {
   if (!isRoot()) return `user ${process.getuid?.() ?? "?"}, who runs skillet`;
-  return level === "none" ? "root" : `user ${NOBODY}, nobody`;
+  return "a user that no account has, another one for each run";
 }
 
 const BOUNDS: Record<Card["bounds"], string> = {
   tree: "memory and processes are bounded for a run as a whole",
-  process: "memory is bounded for each process alone: no cgroup can be had here",
+  process: "memory is watched for a run as a whole: no cgroup can be had here",
   none: "nothing bounds memory and processes",
 };
 
@@ -91,6 +95,7 @@ const TITLES: Readonly<Record<string, string>> = {
   "Q-14": "Network",
   "Q-15": "Its end",
   "Q-17": "What it may use",
+  "Q-27": "A workspace that it may write to",
 };
 
 function printCard(out: Printer, card: Card, held: number): void {

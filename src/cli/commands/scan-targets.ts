@@ -11,10 +11,11 @@ import { readManifest } from "../../skill/manifest.ts";
 import type { CopiedFile } from "../../source/digest.ts";
 import { directorySource } from "../../source/directory.ts";
 import { openFinding } from "../../source/file.ts";
-import { listFiles } from "../../source/file-list.ts";
-import { LARGEST_RESOURCE } from "../../source/file-skill.ts";
-import { readFolderSkill } from "../../source/folder-skill.ts";
+import { LARGEST_RESOURCE, listFiles } from "../../source/file-list.ts";
+import { readFolderSkill, readNestedSkills } from "../../source/folder-skill.ts";
 import { readCandidate } from "../../source/read-candidate.ts";
+import type { Loaded } from "../../source/source.ts";
+import { isSkillsFolder } from "../../source/walk.ts";
 
 /** Something that was looked through. */
 export interface Scanned {
@@ -39,16 +40,39 @@ export interface Scans {
   problems: ScanProblem[];
 }
 
-/** Looks through whatever a path leads to. `onScanned`: after each skill, with how many there are. */
-export async function scanPath(path: string, onScanned: (done: number, all: number) => void): Promise<Scans> {
+export interface ScanOptions {
+  /** Folders that discovery reads: Markdown and YAML files directly in them are skills. */
+  skillsFolders: readonly string[];
+  /** Called after each skill, with how many there are. */
+  onScanned: (done: number, all: number) => void;
+}
+
+/** Looks through whatever a path leads to. */
+export async function scanPath(path: string, options: ScanOptions): Promise<Scans> {
   const scans: Scans = { scanned: [], problems: [] };
   try {
     if (!statSync(path).isDirectory()) scanFile(path, scans);
-    else if (!scanFolder(path, scans)) await scanBelow(path, scans, onScanned);
+    else if (!scanFolder(path, scans)) await scanBelow(path, scans, options);
   } catch (error) {
     scans.problems.push(problem(path, openFinding(error)));
   }
-  return scans;
+  return { ...scans, scanned: reportedOnce(scans.scanned) };
+}
+
+/** A file of a skill inside another one is one of both: what is found in it is reported for the inner one. */
+function reportedOnce(scanned: readonly Scanned[]): Scanned[] {
+  const reported = new Set<string>();
+  const once = new Map<Scanned, Scanned>();
+  for (const one of scanned.toSorted((a, b) => b.path.length - a.path.length)) {
+    const keyed = one.findings.map((finding) => {
+      const { rule, path, line, column, message } = finding;
+      return { finding, key: JSON.stringify([rule, path, line, column, message]) };
+    });
+    const findings = keyed.filter(({ key }) => !reported.has(key)).map(({ finding }) => finding);
+    for (const { key } of keyed) reported.add(key);
+    once.set(one, { ...one, findings });
+  }
+  return scanned.flatMap((one) => once.get(one) ?? []);
 }
 
 type Facts = Pick<ScanSubject, "name" | "description" | "manifest">;
@@ -57,29 +81,36 @@ type Facts = Pick<ScanSubject, "name" | "description" | "manifest">;
 function scanFolder(path: string, scans: Scans): boolean {
   const read = readFolderSkill(path, { scope: "workspace", source: "scan" });
   if (!read) return false;
-  if ("skill" in read) addFolder(path, scans, read.skill);
-  else {
+  if ("skill" in read) {
+    addFolder(path, scans, read.skill);
+    addAll(readNestedSkills(read.skill), scans);
+  } else {
     scans.problems.push(...read.findings.slice(0, 1).map((finding) => problem(join(path, "SKILL.md"), finding)));
     addFolder(path, scans);
   }
   return true;
 }
 
-/** Every skill below a folder; where there is none, the folder's files. */
-async function scanBelow(path: string, scans: Scans, onScanned: (done: number, all: number) => void): Promise<void> {
-  const { skills, diagnostics } = await directorySource({ path }).load();
-  const broken = diagnostics.filter(({ severity }) => severity === "error");
+/** Skills that were found, and what of them is broken. */
+function addAll({ skills, diagnostics }: Loaded, scans: Scans, onAdded?: (of: number) => void): void {
   for (const skill of skills) {
     if (skill.origin.folder !== undefined) addFolder(skill.origin.folder, scans, skill);
     else if (skill.origin.file !== undefined) addFile(skill.origin.file, scans, skill);
-    onScanned(scans.scanned.length, skills.length);
+    onAdded?.(skills.length);
   }
-  for (const diagnostic of broken) {
+  for (const diagnostic of diagnostics.filter(({ severity }) => severity === "error")) {
     scans.problems.push(ofDiagnostic(diagnostic));
     if (/^skill\.md$/i.test(basename(diagnostic.file))) addFolder(dirname(diagnostic.file), scans);
     else addFile(diagnostic.file, scans);
   }
-  if (skills.length === 0 && broken.length === 0) addFolder(path, scans);
+}
+
+/** Every skill below a folder; where there is none, the folder's files. */
+async function scanBelow(path: string, scans: Scans, { skillsFolders, onScanned }: ScanOptions): Promise<void> {
+  const folders = isSkillsFolder(path) ? [...skillsFolders, path] : skillsFolders;
+  const loaded = await directorySource({ path, skillsFolders: folders }).load();
+  addAll(loaded, scans, (of) => onScanned(scans.scanned.length, of));
+  if (scans.scanned.length === 0 && scans.problems.length === 0) addFolder(path, scans);
 }
 
 function scanFile(path: string, scans: Scans): void {
@@ -94,7 +125,7 @@ function scanFile(path: string, scans: Scans): void {
     return;
   }
   const stem = name.replace(/\.[^.]*$/, "");
-  const reading = readCandidate({ file: path, path: name, form, stem, findings: [], isDoubtful: true }, "load");
+  const reading = readCandidate({ file: path, path: name, form, stem, findings: [], needs: ["description"] }, "load");
   const data: unknown = reading?.skill ? JSON.parse(reading.skill.data) : undefined;
   if (reading?.skill && isData(data)) {
     addFile(path, scans, { ...reading.skill, manifest: readManifest(data as Data) });

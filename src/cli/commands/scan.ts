@@ -10,7 +10,7 @@ import type { Context } from "../program.ts";
 import { waitingFor } from "../progress.ts";
 import { sayLine } from "../say.ts";
 import { printHanging } from "../wrap.ts";
-import { distinct, named, workspaceFolders } from "./check.ts";
+import { distinct, foldersOfDiscovery, named, workspaceFolders } from "./check.ts";
 import { type Scanned, type Scans, scanPath } from "./scan-targets.ts";
 
 interface ScanOptions {
@@ -25,11 +25,12 @@ export async function scan({ io, options, args }: Context<ScanOptions>): Promise
   const least = WEIGHTS.indexOf(options.min ?? "low");
   const around = surroundingsFor(io, options);
   const paths = distinct(args.length > 0 ? await named(io, options, args) : workspaceFolders(around));
+  const skillsFolders = await foldersOfDiscovery(around);
   const all: Scans = { scanned: [], problems: [] };
   await waitingFor(io, "scanning", async ({ at }) => {
     for (const path of paths) {
       const onScanned = (done: number, of: number) => at(`scanning ${grouped(done)} of ${count(of, "skill")}`);
-      const { scanned, problems } = await scanPath(path, onScanned);
+      const { scanned, problems } = await scanPath(path, { skillsFolders, onScanned });
       all.scanned.push(...scanned);
       all.problems.push(...problems);
     }

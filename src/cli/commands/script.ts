@@ -3,14 +3,15 @@ import { runScript, type ScriptResult } from "../../run/script.ts";
 import { SkillError } from "../../shared/error.ts";
 import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
+import { agreeing } from "../approval.ts";
 import { EXIT } from "../exit.ts";
-import { discoverToUse, requireConfiguration } from "../found.ts";
+import { discoverToRun, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { CommonOptions, Context } from "../program.ts";
-import { forTerminal, sayNotice } from "../say.ts";
+import { forTerminal, sayDiff, sayNotice } from "../say.ts";
+import { askForWaiting, isWaiting } from "../waiting.ts";
 import { explainMissing } from "./show.ts";
-import { askForTrust } from "./trust.ts";
 
 interface ScriptOptions {
   stdin?: boolean;
@@ -20,7 +21,7 @@ interface ScriptOptions {
 /** Runs a script of a skill in its sandbox: what it prints goes where it printed it, what became of it to stderr. */
 export async function script({ io, options, args }: Context<ScriptOptions>): Promise<number> {
   const [name = "", file, ...rest] = args;
-  const found = await discoverToUse(io, options);
+  const found = await discoverToRun(io, options);
   requireConfiguration(io, found);
   const skill = found.catalog.find(name);
   if (!skill) return explainMissing(io, found, name);
@@ -33,8 +34,9 @@ export async function script({ io, options, args }: Context<ScriptOptions>): Pro
   }
   const stdin = options.stdin ? await readStdin(io) : undefined;
   const signal = interruption(io);
+  const { host } = agreeing(io, found, {});
   const start = () =>
-    runScript(found, {
+    runScript(host, {
       skill,
       script: file,
       args: rest,
@@ -42,10 +44,9 @@ export async function script({ io, options, args }: Context<ScriptOptions>): Pro
       ...(stdin === undefined ? {} : { stdin }),
     });
   let result = await printed(io, start(), options.json ?? false);
-  const waitsForTrust = result.refusals.some(({ code }) => code === "untrusted" || code === "changed");
-  if (waitsForTrust && result.refusals.length === 1 && (await askForTrust(io, found, [skill]))) {
+  const { refusals } = result;
+  if (isWaiting(refusals) && (await askForWaiting(io, found, [{ skill, refusals }])))
     result = await printed(io, start(), options.json ?? false);
-  }
   if (options.json) printJson(io.stdout, result);
   else if (io.stdout.isClosed)
     return EXIT.fine; // `skillet script … | head` has enough.
@@ -82,7 +83,10 @@ function sayOutcome(io: Io, result: ScriptResult, { workspace }: CommonOptions):
   const error = printer(io.stderr, io.env);
   for (const { message, fix } of result.refusals) sayNotice(error, error.red("✗"), message, fromHere(fix, workspace));
   if (result.ending === "refused") return;
-  for (const { message, fix } of result.warnings) sayNotice(error, error.yellow("!"), message, fix);
+  for (const { message, fix, diff } of result.warnings) {
+    sayNotice(error, error.yellow("!"), message, fix);
+    sayDiff(error, diff);
+  }
   const { isolation, ms, warnings } = result;
   const { said, key } = sayEnding(result);
   const how = isolation?.level === "none" ? "NOT ISOLATED" : `${isolation?.level} isolation by ${isolation?.by}`;

@@ -1,9 +1,11 @@
-import { unwatchFile, watchFile } from "node:fs";
+import { statSync } from "node:fs";
 import { isIPv4 } from "node:net";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import type { Catalog } from "../../catalog/catalog.ts";
 import type { Discovered } from "../../host/discover.ts";
+import { announceProcess } from "../../host/live-processes.ts";
 import { isReference, resolved } from "../../host/reference.ts";
+import { openServerToken } from "../../host/server-token.ts";
 import { openServing, type Serving } from "../../mcp/serve.ts";
 import { firstDenial } from "../../policy/policy.ts";
 import { quoted } from "../../policy/trust.ts";
@@ -11,10 +13,11 @@ import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
+import { shortPath } from "../../source/locations.ts";
 import type { Watcher } from "../../source/watch.ts";
 import { agreeing } from "../approval.ts";
 import { EXIT } from "../exit.ts";
-import { type CallerOptions, discoverToUse, requireConfiguration } from "../found.ts";
+import { type CallerOptions, discoverToRun, openConfigurationWarnings, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJsonLine } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayNotice } from "../say.ts";
@@ -22,7 +25,8 @@ import { type Tracing, traced } from "../traces.ts";
 
 export interface ServeCommandOptions extends CallerOptions {
   http?: string;
-  token?: string;
+  /** `false`: `--no-token`. */
+  token?: string | boolean;
   allowHost?: string[];
   allowOrigin?: string[];
   only?: string[];
@@ -36,7 +40,7 @@ export interface ServeCommandOptions extends CallerOptions {
 
 /** Serves the skills that are found here until the client has gone, or the command is interrupted. */
 export async function serve({ io, options }: Context<ServeCommandOptions>): Promise<number> {
-  const found = await discoverToUse(io, options);
+  const found = await discoverToRun(io, options);
   requireConfiguration(io, found);
   for (const [option, value] of Object.entries(onlyOverHttp(options))) {
     if (options.http === undefined && value !== undefined) {
@@ -47,7 +51,7 @@ export async function serve({ io, options }: Context<ServeCommandOptions>): Prom
 }
 
 function onlyOverHttp({ token, allowHost, allowOrigin }: ServeCommandOptions): Record<string, unknown> {
-  return { "--token": token, "--allow-host": allowHost, "--allow-origin": allowOrigin };
+  return { "--token": token === true ? undefined : token, "--allow-host": allowHost, "--allow-origin": allowOrigin };
 }
 
 interface Work extends Omit<Context<ServeCommandOptions>, "args"> {
@@ -81,12 +85,12 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
     import("../../mcp/http.ts"),
     import("../../mcp/http-guard.ts"),
   ]);
-  const token = options.token === undefined ? {} : { token: tokenOf(options.token, io) };
+  const token = tokenFor(options, io, everywhere.home);
   const signal = interruption(io);
   const http = await serveHttp((context) => serving.open({ isStateless: context.era === "modern" }), {
     host,
     port,
-    ...token,
+    token: token.token,
     allowedHosts: options.allowHost ?? [],
     allowedOrigins: options.allowOrigin ?? [],
     onNotice: (text) => say(io, text),
@@ -99,11 +103,13 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
     http.notify.toolsChanged();
   });
   const { length } = serving.visible();
-  if (options.json) printJsonLine(io.stdout, { type: "serving", url: http.url, skills: length });
+  if (options.json)
+    printJsonLine(io.stdout, { type: "serving", url: http.url, skills: length, tokenFile: token.file ?? null });
   else {
     const out = printer(io.stdout, io.env);
     out.line`${http.url}`;
     say(io, `${count(length, "skill")} served over MCP; Ctrl-C ends it`);
+    sayToken(io, { ...token, url: http.url, home: everywhere.around.home });
     if (!isLoopback(host)) say(io, "others reach it by this machine's name, with the token; put TLS in front of it");
     sayHidden(io, serving, found);
   }
@@ -174,29 +180,59 @@ function sayHidden(io: Io, serving: Serving, found: Discovered): void {
   );
 }
 
-/** Follows the folders, from soon on: a client wants its first answer before that. And what is trusted. */
+/** Follows the folders, trust and the configuration. Starts half a second later, after the client's first answer. */
 function watch(io: Io, found: Discovered, onChange: () => Promise<void>): Watcher {
   const over = new AbortController();
   const onError = (error: unknown) => say(io, String(error));
   const changed = () => void onChange().catch(onError);
-  const trusted = join(found.home, "trust.json");
-  const open = async () => {
-    await sleep(START_MS, undefined, { signal: over.signal });
-    watchFile(trusted, { interval: START_MS, persistent: false }, changed);
+  const warn = openConfigurationWarnings(io, found);
+  const announcement = announceProcess(found, "server");
+  let folders: Promise<Watcher | undefined> = Promise.resolve(undefined);
+  const watchFolders = async (before: Promise<Watcher | undefined>, catalog: Promise<Catalog>) => {
+    await (await before)?.close();
     const { watchCatalog } = await import("../../host/watch.ts");
-    return watchCatalog(found.catalog, changed, { onError });
+    return over.signal.aborted ? undefined : watchCatalog(await catalog, changed, { onError });
   };
-  const watcher = open().catch((error) => void (over.signal.aborted || onError(error)));
+  const follow = (catalog: Promise<Catalog>) => {
+    folders = watchFolders(folders, catalog).catch((error) => void onError(error));
+  };
+  let known = standingNow(found);
+  const look = () => {
+    const now = standingNow(found);
+    announcement.update();
+    if (now.configuration !== known.configuration) warn();
+    if (now.sources !== known.sources) {
+      follow(found.catalog.reload());
+      void folders.then(changed); // What is written before the new folders are watched is read then.
+    }
+    if (now.configuration !== known.configuration || now.trust !== known.trust) changed();
+    known = now;
+  };
+  const timers = [
+    setTimeout(() => follow(Promise.resolve(found.catalog)), LOOK_MS).unref(),
+    setInterval(look, LOOK_MS).unref(),
+  ];
   return {
     async close() {
       over.abort();
-      unwatchFile(trusted, changed);
-      await (await watcher)?.close();
+      announcement.close();
+      for (const timer of timers) clearTimeout(timer);
+      await (await folders)?.close();
     },
   };
 }
 
-const START_MS = 500;
+const LOOK_MS = 500;
+
+/** Returns the trust and configuration that decide which skills are served. */
+function standingNow({ home, settings, currentConfiguration }: Discovered) {
+  const trust = statSync(join(home, "trust.json"), { throwIfNoEntry: false });
+  return {
+    configuration: currentConfiguration(),
+    sources: settings.sources,
+    trust: `${trust?.mtimeMs}:${trust?.size}:${trust?.ino}`,
+  };
+}
 
 function say(io: Io, text: string): void {
   const out = printer(io.stderr, io.env);
@@ -215,6 +251,32 @@ function addressOf(written: string): { host: string; port: number } {
 }
 
 const ADDRESS = /^(\[[\da-f:.]+\]|(?=[^:]*[a-z.])[a-z\d][a-z\d.-]*)?:?(\d{1,5})?$/i;
+
+interface Token {
+  token: string | false;
+  /** Where it is kept, if skillet keeps it. */
+  file?: string;
+  isNew?: boolean;
+}
+
+function tokenFor({ token: given }: ServeCommandOptions, io: Io, skilletHome: string): Token {
+  if (given === false) return { token: false };
+  return typeof given === "string" ? { token: tokenOf(given, io) } : openServerToken(skilletHome);
+}
+
+function sayToken(io: Io, { token, file, isNew, url, home }: Token & { url: string; home: string }): void {
+  const out = printer(io.stderr, io.env);
+  if (token === false) {
+    const message = "There is no token: every user and program of this machine can run these skills as you";
+    sayNotice(out, out.yellow("!"), message, "leave out --no-token");
+  }
+  if (token === false || file === undefined) return;
+  if (isNew) out.line`${out.dim("·")} the token, shown this once: ${token}`;
+  say(
+    io,
+    `the token is in ${shortPath(file, home)}; for a client: skillet mcp-config --for CLIENT --url ${url} --write`,
+  );
+}
 
 /** What stands on a command line is seen by everybody on the machine. */
 function tokenOf(written: string, io: Io): string {

@@ -153,6 +153,7 @@ function printFacts(io: Io, skill: Skill, found: Found, workspace: string | unde
     row(kind, oneLine(values.join(", "), 200));
   }
   row("path", origin.file && displayPath(origin.file, found.around));
+  row("inside", origin.parent && `the skill ${origin.parent}, whose files its own are too`);
   row("source", origin.source === origin.scope ? origin.scope : `${origin.source} (${origin.scope})`);
   row("added", sayAdded(skill, found));
   const lines = count(skill.body().split("\n").length, "line");

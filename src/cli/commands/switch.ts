@@ -12,6 +12,7 @@ import { discoverFor, type Found, requireConfiguration, withCapabilities } from 
 import { type Io, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { CommonOptions, Context } from "../program.ts";
+import { reachedFacts, sayReached, waitUntilApplied } from "../reached.ts";
 import { sayNotice } from "../say.ts";
 import { explainMissing } from "./show.ts";
 
@@ -37,11 +38,20 @@ async function switchTo(isOn: boolean, { io, options, args }: Context<SwitchOpti
   const names = [...new Set(args.map((name) => catalog.get(name).name))];
   const file = options.project ? projectConfig(around) : userConfig(around);
   const already = await namesIn(file, isOn, options.project ? "workspace" : "user");
-  await editConfig(file, ...names.map((name) => ({ parts: ["skills", name, "enabled"], value: isOn })));
+  const isWritten = await editConfig(
+    file,
+    ...names.map((name) => ({ parts: ["skills", name, "enabled"], value: isOn })),
+  );
+  // Disabling again is how a user asks whether a server that was late has applied it by now.
+  const reached = isWritten || !isOn ? await waitUntilApplied(file, around) : undefined;
   const now = await withCapabilities(await discoverFor(io, options));
   const switched = names.map((name) => ({ ...stateOf(name, now), isChanged: !already.has(name) }));
-  if (options.json) printJson(io.stdout, { file, skills: switched });
-  else say(io, switched, { isOn, file: displayPath(file, around), options });
+  if (options.json) printJson(io.stdout, { file, skills: switched, ...reachedFacts(reached) });
+  else {
+    say(io, switched, { isOn, file: displayPath(file, around), options });
+    const runs = isOn ? "can use it at its next call" : "is refused further tool calls";
+    sayReached(io, reached, { runs, isRevocation: !isOn });
+  }
   return switched.every((skill) => skill.isEnabled === isOn) ? EXIT.fine : EXIT.findings;
 }
 

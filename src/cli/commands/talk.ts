@@ -7,7 +7,7 @@ import { converse } from "../../session/converse.ts";
 import { openSession, type Session } from "../../session/session.ts";
 import { defined } from "../../shared/defined.ts";
 import { agreeing } from "../approval.ts";
-import type { CallerOptions } from "../found.ts";
+import { type CallerOptions, openConfigurationWarnings } from "../found.ts";
 import { type Io, interruptible, printJsonLine } from "../io.ts";
 import { answerOf } from "../outcome.ts";
 import { openProgress, type Progress } from "../progress.ts";
@@ -15,8 +15,8 @@ import { forTerminal } from "../say.ts";
 import { withSecrets } from "../secrets.ts";
 import type { SeenOptions } from "../seen-run.ts";
 import type { Tracing } from "../traces.ts";
+import { askForWaiting, isWaiting } from "../waiting.ts";
 import { atMost } from "./run.ts";
-import { askForTrust } from "./trust.ts";
 
 export interface ChatOptions extends CallerOptions, SeenOptions {
   model?: string;
@@ -63,7 +63,7 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions, t
     if (event.type === "run-refused" && event.skill !== "") {
       seen.refused.set(event.skill, event.refusals);
       // Whoever sits there is asked first: what is said of the refusal may be nothing that they need to read.
-      seen.isHeldBack ||= io.ask !== undefined && isForTrustAlone(event.refusals);
+      seen.isHeldBack ||= io.ask !== undefined && isWaiting(event.refusals);
     }
     if (event.type === "run-ended" && event.skill !== "") seen.isUndone = event.isError;
     if (options.events) return printJsonLine(io.stdout, event);
@@ -116,7 +116,9 @@ export function openTalk(io: Io, discovered: Discovered, options: ChatOptions, t
   };
   const session = openSession(found.catalog, found);
   const conversation = converse(session, found, limits);
+  const warn = openConfigurationWarnings(io, discovered);
   const shown = async (start: Start): Promise<RunResult> => {
+    warn();
     const { length } = conversation.messages;
     let result = await once(start);
     seen.by = result.model;
@@ -175,17 +177,15 @@ function openVoice({ stdout }: Io) {
   };
 }
 
-function isForTrustAlone(refusals: readonly Notice[]): boolean {
-  return refusals.every(({ code }) => code === "untrusted" || code === "changed");
-}
-
-/** Whoever sits at the terminal can trust what was refused for nothing else, and have it tried again. */
+/** The user at a terminal can give what was refused for nothing else, and have it tried again. */
 async function wantsTrust(
   io: Io,
   found: Discovered,
   refused: ReadonlyMap<string, readonly Notice[]>,
 ): Promise<boolean> {
-  const waiting = [...refused].filter(([, refusals]) => isForTrustAlone(refusals));
-  const skills = waiting.flatMap(([name]) => found.catalog.find(name) ?? []);
-  return skills.length > 0 && (await askForTrust(io, found, skills));
+  const waiting = [...refused].flatMap(([name, refusals]) => {
+    const skill = isWaiting(refusals) ? found.catalog.find(name) : undefined;
+    return skill ? [{ skill, refusals }] : [];
+  });
+  return waiting.length > 0 && (await askForWaiting(io, found, waiting));
 }

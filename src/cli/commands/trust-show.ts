@@ -1,12 +1,14 @@
 import { isUtf8 } from "node:buffer";
-import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
 import type { LockedFiles } from "../../host/lock/format.ts";
-import { type Change, isCode, placeOf, type TrustedSkill } from "../../host/trust.ts";
+import { type Change, coverage, placeOf, type TrustedSkill } from "../../host/trust.ts";
 import { commandsIn } from "../../model/commands.ts";
+import { givenNames, isGiven } from "../../policy/secrets.ts";
+import { quoted } from "../../policy/trust.ts";
 import { storeFolder } from "../../sandbox/places.ts";
 import { diffLines } from "../../shared/diff.ts";
+import { readRegularFile } from "../../shared/regular-file.ts";
 import { count } from "../../shared/text.ts";
 import { declaredVariables } from "../../skill/needs.ts";
 import { interpreterOf } from "../../skill/script.ts";
@@ -14,6 +16,7 @@ import type { Skill } from "../../skill/skill.ts";
 import type { CopiedFile, SkillCopy } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
 import type { Printer } from "../io.ts";
+import { printDiff, printHanging } from "../wrap.ts";
 
 /** One skill that is to be trusted: what it is now, and what it was when it was trusted before. */
 export interface Subject {
@@ -32,13 +35,15 @@ export function showSubject(out: Printer, subject: Subject, found: Discovered): 
   const { skill, copy, before, changes } = subject;
   out.line`${out.bold(skill.name)}  ${displayPath(placeOf(skill), found.around)} ${out.dim(`from ${skill.origin.source}`)}`;
   for (const [what, values] of askedBy(skill, found)) if (values.length > 0) out.line`  ${what}: ${values.join(", ")}`;
+  for (const said of sayValues(skill, found)) printHanging(out, out.text`  ${out.yellow("!")} `, [said], { indent: 4 });
   if (skill.manifest.toolsets.length > 0) out.line`  ${out.yellow("! its tools run as you, without a sandbox")}`;
   if (!before) showInstructions(out, skill);
   const kinds = new Map(changes.map(({ path, what }) => [path, what]));
   if (!before || kinds.has("SKILL.md")) showCommands(out, skill);
+  const isCovered = coverage(skill, copy.files);
   for (const [path, file] of copy.files) {
     const { bytes } = file;
-    const kind = before ? kinds.get(path) : isCode(skill, path, file) ? "added" : undefined;
+    const kind = before ? kinds.get(path) : isCovered(path, file) ? "added" : undefined;
     if (path === "SKILL.md" && kind === undefined) continue;
     const mode = kind === "mode" ? ` ${subject.there?.[path]?.mode ?? ""}` : "";
     out.line`  ${path}  ${out.dim(sizeOf(file))}${kind && before ? out.yellow(` ${kind}${mode}`) : ""}`;
@@ -51,12 +56,28 @@ export function showSubject(out: Printer, subject: Subject, found: Discovered): 
   for (const { path, what } of changes) if (!copy.files.has(path)) out.line`  ${path}  ${out.yellow(what)}`;
 }
 
+/** Whether the configuration has something for the name of a skill, and which copy that is for. Trust alone gives it to none. */
+function sayValues(skill: Skill, found: Discovered): string[] {
+  if (!isGiven(skill, found)) return [];
+  const owner = found.grants.ownerOf(skill.name);
+  if (owner && found.grants.isOwner(skill, owner)) return [];
+  const has = `config.toml has ${givenNames(skill, found)} for this name`;
+  const give = `to give it to this one: skillet trust --secrets ${quoted(skill.name)}`;
+  if (!owner) return [`${has}, given to no copy yet; ${give}`];
+  const copy = owner.place === "" ? owner.source : displayPath(owner.place, found.around);
+  return [`${has}, given to the copy from ${copy}, and not to this one; ${give}`];
+}
+
 /** A file as it was when it was agreed to; empty when that is not known any more. */
 function bytesBefore(path: string, { before, was }: Subject, found: Discovered): Uint8Array {
   const kept = was?.get(path)?.bytes;
   if (kept) return kept;
   const file = join(storeFolder(found.home), before?.digest.slice(7) ?? "", path);
-  return existsSync(file) ? readFileSync(file) : new Uint8Array();
+  try {
+    return readRegularFile(file, { refusesLinks: true });
+  } catch {
+    return new Uint8Array(); // It was never put there, or was swept away.
+  }
 }
 
 function askedBy(skill: Skill, { settings }: Discovered): [string, readonly string[]][] {
@@ -108,10 +129,11 @@ function linesOf(text: string): string[] {
 export function showContents(out: Printer, skill: Skill, files: ReadonlyMap<string, CopiedFile>): void {
   showInstructions(out, skill, Number.POSITIVE_INFINITY);
   showCommands(out, skill, Number.POSITIVE_INFINITY);
+  const isCovered = coverage(skill, files);
   for (const [path, file] of files) {
     if (path === "SKILL.md") continue;
     out.line`  ${path}  ${out.dim(sizeOf(file))}`;
-    if (!isCode(skill, path, file)) continue;
+    if (!isCovered(path, file)) continue;
     showDifference(out, new Uint8Array(), file.bytes, { path, most: Number.POSITIVE_INFINITY, rest: "" });
   }
 }
@@ -135,11 +157,7 @@ export function showDifference(out: Printer, before: Uint8Array, now: Uint8Array
   const encoding = isUtf8(before) && isUtf8(now) ? "utf8" : "latin1";
   const textOf = (bytes: Uint8Array) => (isText(path, bytes) ? Buffer.from(bytes).toString(encoding) : "");
   const lines = diffLines(textOf(before), textOf(now));
-  for (const line of lines.slice(0, most)) {
-    out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
-  }
-  const more = lines.length - most;
-  if (more > 0) out.line`    ${out.dim(`… ${count(more, "more line")}: ${rest}`)}`;
+  printDiff(out, lines, { most, rest });
   return lines.length;
 }
 

@@ -131,7 +131,11 @@ function meant({ catalog, trust: given, around }: Discovered, wanted: string | u
   }
   const path = resolve(cwd, wanted ?? around.workspace);
   const root = existsSync(path) ? realpathSync(path) : path;
-  const inside = asking.filter((skill) => isInside(root, placeOf(skill)) || isInside(placeOf(skill), root));
+  // A file means the skill that it is part of. The folder of a skill inside another one does not mean that other one.
+  const isSkill = asking.some((skill) => placeOf(skill) === root);
+  const inside = asking.filter(
+    (skill) => isInside(root, placeOf(skill)) || (!isSkill && isInside(placeOf(skill), root)),
+  );
   if (inside.length > 0) return inside;
   throw new SkillError("not-found", {
     message: `There is no skill in ${folderSaid(path, around)} that waits for trust`,

@@ -40,6 +40,7 @@ export const CONFIG: Entry = {
           .description("write one value into your config.toml, and leave the rest of it as it is")
           .argument("<key>", "a key, as skills.research.model")
           .argument("[value]", "the value; a secret is piped in or asked for")
+          .option("--for <copy>", "the copy of a skill that gets it, as NAME@SOURCE")
           .addHelpText(
             "after",
             examples(
@@ -48,6 +49,7 @@ export const CONFIG: Entry = {
               "skillet config set skills.research.PERPLEXITY_API_KEY",
               "skillet config set skills.research.PERPLEXITY_API_KEY env:PERPLEXITY_API_KEY",
               "pass show perplexity | skillet config set skills.research.PERPLEXITY_API_KEY",
+              "skillet config set skills.research.MY_KEY --for research@bundled < key.txt",
             ),
           ),
       load: async () => (await import("../commands/config.ts")).setConfig,

@@ -15,6 +15,11 @@ export const LIST: Entry = {
           "prompt",
         ]),
       )
+      .addOption(
+        new Option("--by <group>", "group by `client`: the skills that each client finds by itself")
+          .choices(["client"])
+          .conflicts(["all", "installed", "watch", "prompt"]),
+      )
       .addOption(new Option("-w, --watch", "stay, and show changes as they happen").conflicts("all"))
       .addOption(
         new Option("--prompt", "print them as a section of a system prompt").conflicts(["all", "watch", "json"]),
@@ -22,7 +27,12 @@ export const LIST: Entry = {
       .option("--paths", "with --prompt: also where a skill's folder is for its code")
       .addHelpText(
         "after",
-        examples("skillet list", "skillet list --all", "skillet list --json | jq '.skills[].name'"),
+        examples(
+          "skillet list",
+          "skillet list --all",
+          "skillet list --by client",
+          "skillet list --json | jq '.skills[].name'",
+        ),
       ),
   load: async () => (await import("../commands/list.ts")).list,
 };
@@ -55,7 +65,8 @@ export const EXPLAIN: Entry = {
       .option("-s, --skill <skill>", "explain one skill")
       .option("--file <file...>", "paths that the conversation is about, for skills with `paths`")
       .option("--max-skills <number>", "tell the instructions of at most so many skills")
-      .option("--budget <tokens>", "tell at most so much")
+      .option("--budget <tokens>", "give the instructions and the list at most so much")
+      .option("--listing-budget <tokens>", "give the list of skills at most so much")
       .option("--shortlist", "name the skills that fit by their words when no trigger does")
       .option("--text", "print only what the model is told")
       .addHelpText(

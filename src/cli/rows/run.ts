@@ -71,10 +71,18 @@ export const APPROVE: Entry = {
   define: (command) =>
     command
       .description(
-        "agree to what a run waits for, or refuse it; without an id: what waits, and what is agreed to always",
+        "agree to what a run waits for, or refuse it; apply held changes; without an id: what waits, is held, and is agreed to always",
       )
-      .argument("[id]", "a run, the beginning or end of its id, or `last`: the last that waits")
-      .addOption(new Option("--deny <reason>", "refuse it; the model is told why").conflicts(["run", "always"]))
+      .argument(
+        "[id]",
+        "a run, the beginning or end of its id, or `last`: the last that waits; or held changes, as held-3f2a91c0",
+      )
+      .addOption(
+        new Option("--deny [reason]", "refuse it, and tell the model why; remove held changes").conflicts([
+          "run",
+          "always",
+        ]),
+      )
       .option("--run", "agree for the rest of this run")
       .addOption(
         new Option(
@@ -99,6 +107,7 @@ export const APPROVE: Entry = {
           "skillet approve",
           "skillet approve 3f2a91c0 --resume",
           "skillet approve 3f2a91c0 --resume --yes",
+          "skillet approve held-3f2a91c0",
           'skillet approve 3f2a91c0 --deny "ask Ann first" --resume',
           "skillet approve --forget mailer",
         ),

@@ -12,7 +12,11 @@ export const SERVE: Entry = {
           "127.0.0.1:7400",
         ),
       )
-      .option("--token <reference>", "over HTTP: where the token is that clients have to send: env:NAME or file:PATH")
+      .option(
+        "--token <reference>",
+        "over HTTP: where the token is that clients have to send: env:NAME or file:PATH (default: a file of yours)",
+      )
+      .option("--no-token", "over HTTP, on this machine alone: let every user and program of it call")
       .option("--allow-host <name...>", "over HTTP: further names that clients may call this machine by")
       .option("--allow-origin <name...>", "over HTTP: web pages of these hosts may call too")
       .option("--only <skill...>", "serve these skills and no others")

@@ -2,6 +2,7 @@ import { Option } from "commander";
 import { examples } from "../examples.ts";
 import type { Entry } from "../program.ts";
 
+const ALLOW_PRIVATE = "also fetch from private addresses that only the source names";
 const PROJECT = "in this workspace, in place of all of them: .agents/skills";
 
 /** `skillet add`. */
@@ -18,6 +19,7 @@ export const ADD: Entry = {
       .option("--show", "also show all that will be followed and run, line by line")
       .option("--force", "also put it in the place of one that was added from another source")
       .option("--require-signature", "only what a known signer signed (`skillet signers`)")
+      .option("--allow-private-addresses", ALLOW_PRIVATE)
       .addOption(
         new Option("--frozen", "add exactly what the lock says, and fail when it cannot be had: for CI").conflicts([
           "all",
@@ -49,6 +51,7 @@ export const UPDATE: Entry = {
       .option("-n, --dry-run", "show what would change, and change nothing")
       .option("--show", "show every line that changes, however many")
       .option("--require-signature", "only what a known signer signed (`skillet signers`)")
+      .option("--allow-private-addresses", ALLOW_PRIVATE)
       .addOption(
         new Option("--conflicts <whose>", "whose text stays where you and the source changed the same").choices([
           "mine",
@@ -98,6 +101,7 @@ export const OUTDATED: Entry = {
       .description("ask the sources of added skills whether they have something newer; exit 1 when one has")
       .argument("[skill...]", "skills; all that were added when left out")
       .option("--project", PROJECT)
+      .option("--allow-private-addresses", ALLOW_PRIVATE)
       .addHelpText("after", examples("skillet outdated", "skillet outdated --json")),
   load: async () => (await import("../commands/outdated.ts")).outdated,
 };

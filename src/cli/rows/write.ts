@@ -27,7 +27,7 @@ export const NEW: Entry = {
 export const CHECK: Entry = {
   define: (command) =>
     command
-      .description("check skill files and say what is wrong, where, and how to mend it")
+      .description("check skills, and report what is wrong, where, and how to fix it")
       .argument(
         "[path...]",
         "skill folders, skill files, folders of skills, or names; the workspace's skills when left out",
@@ -39,7 +39,9 @@ export const CHECK: Entry = {
           .default("text")
           .conflicts("json"),
       )
-      .option("--fix", "mend what can be mended safely")
+      .option("--fix", "fix in place what does not change what a skill says, and show each change")
+      .addOption(new Option("-n, --dry-run", "show what --fix would change, and write nothing").implies({ fix: true }))
+      .option("--rename <key,...>", "with --fix: also rename these misspelled keys")
       .option("--strict", "warnings count as errors")
       .option("--changed", "the paths are files that changed: check the skills that they are part of, and nothing else")
       .addHelpText(
@@ -47,7 +49,8 @@ export const CHECK: Entry = {
         examples(
           "skillet check skills/deploy",
           "skillet check skills --profile agentskills",
-          "skillet check skills --fix",
+          "skillet check skills --fix --dry-run",
+          "skillet check --fix --rename alowed_tools skills",
           "skillet check --format sarif > skills.sarif",
           "git diff --name-only main | xargs skillet check --changed",
         ),

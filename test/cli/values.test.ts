@@ -1,0 +1,183 @@
+import { appendFileSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { skillText, writeFiles } from "../support/folder.ts";
+import { place } from "../support/place.ts";
+
+const OWN = "home/.skillet/skills/own";
+const WORKSPACE = "project/skills/own";
+const copy = (folder: string, says: string) => ({
+  [`${folder}/SKILL.md`]: skillText("own", { more: "env: [MY_KEY]\n" }),
+  [`${folder}/scripts/go.sh`]: `echo "${says} got $MY_KEY"\n`,
+});
+const VALUE = { stdin: "A-VALUE-OF-MINE" };
+const SET = ["config", "set", "skills.own.MY_KEY"];
+const GO = ["script", "own", "go.sh"];
+const isGot = (stdout: string) => stdout.includes("got [MY_KEY]");
+
+/** A home and a project with these copies of a skill, and a way to put more there. */
+function scene(...files: Record<string, string>[]) {
+  const made = place(Object.assign({}, ...files));
+  const grants = join(made.home, ".skillet/grants.json");
+  return {
+    ...made,
+    put: (more: Record<string, string>) => writeFiles(join(made.home, ".."), more),
+    owner: (name = "own"): { place?: string } | undefined => JSON.parse(readFileSync(grants, "utf8")).skills[name],
+    grants,
+  };
+}
+
+describe("a value that is set", () => {
+  it("[Q-03] belongs to the only copy from then on: one that is trusted and used first does not get it", async () => {
+    const { run, put, owner, home } = scene(copy(OWN, "OWN"));
+    const set = await run(SET, VALUE);
+    expect(set).toMatchObject({ code: 0, stdout: expect.stringContaining("for the copy from ~/.skillet/skills/own") });
+    expect(owner()).toMatchObject({ place: join(home, ".skillet/skills/own") });
+    put(copy(WORKSPACE, "SHADOW"));
+    const trusted = await run(["trust", "own", "--yes"]);
+    expect(trusted.code).toBe(0);
+    expect(trusted.stdout.replace(/\s+/g, " ")).toContain(
+      "config.toml has MY_KEY for this name, given to the copy from ~/.skillet/skills/own, and not to this one",
+    );
+    const shadow = await run(GO);
+    expect(shadow).toMatchObject({
+      code: 3,
+      stdout: "",
+      stderr: expect.stringContaining("skillet trust --secrets own"),
+    });
+    const used = await run(["script", "own@~/.skillet/skills", "go.sh"]);
+    expect(used).toMatchObject({ code: 0, stdout: "OWN got [MY_KEY]\n" });
+  });
+
+  it("[Q-03] belongs to the copy that the user names, of several", async () => {
+    const { run, owner, home, project, config, grants } = scene(copy(OWN, "OWN"), copy(WORKSPACE, "SHADOW"));
+    const before = readFileSync(config, "utf8");
+    const refused = await run(SET, VALUE);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain("There are 2 copies of the skill 'own'");
+    expect(refused.stderr).toContain("own@skills, own@~/.skillet/skills");
+    expect(refused.stderr).toContain("skillet config set skills.own.MY_KEY --for own@skills");
+    expect(readFileSync(config, "utf8")).toBe(before);
+    expect(() => readFileSync(grants)).toThrow("ENOENT");
+    const none = await run([...SET, "--for", "own@elsewhere"], VALUE);
+    expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining("is not a copy of the skill 'own'") });
+    expect(await run([...SET, "--for", "own@~/.skillet/skills"], VALUE)).toMatchObject({ code: 0 });
+    expect(owner()).toMatchObject({ place: join(home, ".skillet/skills/own") });
+    const again = await run(SET, { stdin: "ANOTHER-VALUE" });
+    expect(again, "it stays there").toMatchObject({ code: 0 });
+    expect(again.stdout.replace(/\s+/g, " ")).toContain(
+      "for the copy from ~/.skillet/skills/own, and not for the one found here",
+    );
+    const json = await run([...SET, "--for", "own@skills", "--json"], VALUE);
+    expect(JSON.parse(json.stdout)).toMatchObject({ copy: { source: "skills", place: join(project, "skills/own") } });
+    expect(owner()).toMatchObject({ place: join(project, "skills/own") });
+  });
+
+  it("[Q-03] belongs to the copy that is chosen at a terminal, of several", async () => {
+    const { run, owner, home } = scene(copy(OWN, "OWN"), copy(WORKSPACE, "SHADOW"));
+    const asked: string[] = [];
+    const ask = (answer: string) => async (question: string) => {
+      asked.push(question);
+      return question.startsWith("Which copy") ? answer : "A-VALUE-OF-MINE";
+    };
+    const no = await run(SET, { ask: ask("7") });
+    expect(no).toMatchObject({ code: 3, stderr: expect.stringContaining("no copy was chosen") });
+    const yes = await run(SET, { ask: ask("2") });
+    expect(yes.code, yes.stderr).toBe(0);
+    expect(yes.stderr).toContain("2  own@~/.skillet/skills");
+    expect(asked.filter((question) => question.startsWith("Which copy"))).toHaveLength(2);
+    expect(owner()).toMatchObject({ place: join(home, ".skillet/skills/own") });
+  });
+
+  it("[Q-03] is kept for no copy where there is none, and the next run asks or is refused", async () => {
+    const { run, put, grants, owner } = scene();
+    const set = await run(SET, VALUE);
+    expect(set.code).toBe(0);
+    expect(set.stdout.replace(/\s+/g, " ")).toContain("no skill 'own' is found from here");
+    expect(set.stdout).toContain("skillet trust --secrets own");
+    expect(() => readFileSync(grants)).toThrow("ENOENT");
+    put(copy(OWN, "OWN"));
+    const refused = await run(GO);
+    expect(refused).toMatchObject({
+      code: 3,
+      stdout: "",
+      stderr: expect.stringContaining("was not given to a copy of it yet"),
+    });
+    expect((await run(GO, { ask: async () => "n" })).stdout).toBe("");
+    expect(() => readFileSync(grants)).toThrow("ENOENT");
+    const asked = await run(GO, { ask: async () => "y" });
+    expect(asked.stderr).toContain("MY_KEY in config.toml, given to no copy yet");
+    expect(isGot(asked.stdout)).toBe(true);
+    expect(owner()).toBeDefined();
+    expect(isGot((await run(GO)).stdout), "from then on nobody is asked").toBe(true);
+  });
+
+  it("[Q-03] keeps the copy that was recorded for it before", async () => {
+    const { run, put, owner, home } = scene(copy(OWN, "OWN"));
+    await run(SET, VALUE);
+    const recorded = owner();
+    put(copy(WORKSPACE, "SHADOW"));
+    rmSync(join(home, ".skillet/skills/own"), { recursive: true });
+    const set = await run(SET, { stdin: "ANOTHER-VALUE" });
+    expect(set.stdout.replace(/\s+/g, " ")).toContain("and not for the one found here");
+    expect(owner()).toEqual(recorded);
+    await run(["trust", "own", "--yes"]);
+    expect((await run(GO)).stdout).toBe("");
+  });
+
+  it("is no value of a copy where it is for the name alone", async () => {
+    const { run, grants } = scene(copy(OWN, "OWN"), copy(WORKSPACE, "SHADOW"));
+    expect((await run(["config", "set", "skills.own.enabled", "true"])).code).toBe(0);
+    expect(() => readFileSync(grants)).toThrow("ENOENT");
+    const odd = await run(["config", "set", "skills.own.enabled", "true", "--for", "own@skills"]);
+    expect(odd).toMatchObject({ code: 2, stderr: expect.stringContaining("--for has no meaning") });
+  });
+});
+
+describe("a value that was written by hand", () => {
+  it("[Q-03] is refused without a terminal, with the command that gives it, which also a script can run", async () => {
+    const { run, config, put } = scene(copy(OWN, "OWN"));
+    appendFileSync(config, '[skills.own]\nMY_KEY = "A-VALUE-OF-MINE"\n');
+    const refused = await run(GO);
+    expect(refused).toMatchObject({ code: 3, stderr: expect.stringContaining("skillet trust --secrets own") });
+    expect((await run(["trust", "--secrets", "own", "--yes"])).code).toBe(0);
+    expect(isGot((await run(GO)).stdout)).toBe(true);
+    put(copy(WORKSPACE, "SHADOW"));
+    await run(["trust", "own", "--yes"]);
+    expect((await run(GO)).stdout).toBe("");
+  });
+
+  it("[Q-03] is asked about after trust, for a skill of a workspace", async () => {
+    const { run, config } = scene(copy(WORKSPACE, "IT"));
+    appendFileSync(config, '[skills.own]\nMY_KEY = "A-VALUE-OF-MINE"\n');
+    const asked: string[] = [];
+    const ask = async (question: string) => {
+      asked.push(question);
+      return "y";
+    };
+    const { stdout, stderr } = await run(GO, { ask });
+    expect(stdout, stderr).toBe("IT got [MY_KEY]\n");
+    expect(asked).toEqual([
+      expect.stringContaining("Trust this skill"),
+      expect.stringContaining("Give this to this copy, and to no other of its name?"),
+    ]);
+    expect(stderr.replace(/\s+/g, " ")).toContain("config.toml has MY_KEY for this name, given to no copy yet");
+  });
+});
+
+describe("a capability that is given", () => {
+  const asking = (folder: string) => ({
+    [`${folder}/SKILL.md`]: skillText("own", { more: "capabilities: [desk.tickets]\n" }),
+  });
+
+  it("[Q-03] goes to the copy that is named or chosen, of several", async () => {
+    const { run, owner, home, config } = scene(asking(OWN), asking(WORKSPACE));
+    const refused = await run(["capability", "grant", "own", "desk.tickets", "--yes"]);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain("own@skills, own@~/.skillet/skills");
+    expect(readFileSync(config, "utf8")).toBe("");
+    const given = await run(["capability", "grant", "own@~/.skillet/skills", "desk.tickets", "--yes"]);
+    expect(given.code, given.stderr).toBe(0);
+    expect(owner()).toMatchObject({ place: join(home, ".skillet/skills/own") });
+  });
+});
