@@ -91,7 +91,7 @@ const PROGRAMS: Record<string, Program> = {
     files: { "skills/deploy/SKILL.md": skillText("deploy") },
     prints: [
       "[ 'greet', 'wave' ]",
-      "full 14 a skill is mentioned or triggered <skill_content",
+      "full 43 a skill is mentioned or triggered [2 skills available]",
       "You said: Greet Ann. answer 1",
       "none none",
       '{"type":"skill-loaded","skill":"greet","source":"inline"',

@@ -23,6 +23,7 @@ const PINS: Record<string, Record<string, string>> = {
   skillmaker: {
     "1.0.0": "sha256:2ddf5fb54c88d6cc86c0263c6cd753e6c89e5a8feef336d2cd1d724ba0d3f00e",
     "1.1.0": "sha256:fae72a184041f7e95e8f26be98560758e46cbbd97381c2aadacb748f10d809f9",
+    "1.2.0": "sha256:d4178225a9f08ebf98ac76964c474051d82815b74f16e57ca2a5f462e87f6004",
   },
   summarize: { "1.0.0": "sha256:fc3c3cd0879bedddd185eb58ecda66c8ac3eeea654cc6181a6a8b244789085f3" },
 };

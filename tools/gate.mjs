@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { installClaude, installClients } from "./install-clients.mjs";
-import { setUp, setUpClaude } from "./set-up.mjs";
+import { setUp, setUpTests } from "./set-up.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const scratch = mkdtempSync(join(tmpdir(), "skillet-gate-"));
@@ -19,6 +19,8 @@ const STEPS = [
   ["format and lint", "biome", ["check", "--error-on-warnings", "."]],
   ["build", "node", ["tools/build.mjs"]],
   ["types", "tsc", ["-p", "tsconfig.json"]],
+  // They need packages of their own, which `npm ci` does not install.
+  ["types of test/clients", "tsc", ["-p", "test/clients"]],
   [
     "tests",
     "vitest",
@@ -27,16 +29,27 @@ const STEPS = [
 ];
 
 /**
- * Whatever tests write, and remove, is no disk's where root can have that: it takes a third of their time. The folder is this one's alone,
- * and is gone with it.
+ * Returns the command to run the tests. As root on Linux they run in their own mount namespace, which ends with them:
+ * - Temporary files are in a tmpfs: on a disk they take a third of the time of the tests.
+ * - A project below a folder that other users cannot enter, as root's home is, is bound to a path that they can: some tests run the
+ *   program as an ordinary user.
  */
-function inMemory(command, args) {
+function testCommand(command, args) {
   const folder = join(tmpdir(), "t");
-  const script = 'mkdir -p "$0" && mount -t tmpfs -o mode=1777 skillet "$0"';
-  const inside = (rest, more) => ["unshare", ["--mount", "sh", "-c", `${script} && ${rest}`, folder, ...more]];
   const isRoot = process.platform === "linux" && process.getuid() === 0;
-  if (!isRoot || spawnSync(...inside("true", []), { stdio: "ignore" }).status !== 0) return [command, args];
+  const mount = 'mkdir -p "$0" && mount -t tmpfs -o mode=1777 skillet "$0"';
+  const bind =
+    'mkdir "$0/skillet" && mount --rbind . "$0/skillet" && cd "$0/skillet" && PATH="$PWD/node_modules/.bin:$PATH"';
+  const script = isOpenToAll(root) ? mount : `${mount} && ${bind}`;
+  const inside = (rest, more) => ["unshare", ["--mount", "sh", "-c", `${script} && ${rest}`, folder, ...more]];
+  const options = { cwd: root, stdio: "ignore" };
+  if (!isRoot || spawnSync(...inside("true", []), options).status !== 0) return [command, args];
   return inside('TMPDIR=$0 exec "$@"', [command, ...args]);
+}
+
+/** True when every user may enter the folder and all folders above it. */
+function isOpenToAll(folder) {
+  return (statSync(folder).mode & 0o005) === 0o005 && (dirname(folder) === folder || isOpenToAll(dirname(folder)));
 }
 
 /** Whether what was built is younger than all that it is made of: also than the folders, which a removed file changes. */
@@ -58,7 +71,7 @@ function isFresh() {
 /** What the tests need of the machine. What is built says what that is. */
 async function prepare() {
   const isComplete = await setUp();
-  if (await installing.claude) setUpClaude();
+  setUpTests(["linux-libc-dev", "linux-libc-dev-arm64-cross", ...((await installing.claude) ? ["socat"] : [])]);
   return isComplete;
 }
 
@@ -66,12 +79,11 @@ let passed = 0;
 let failed = 0;
 let skipped = 0;
 let isBuilt = false;
-// All of this waits for others. The types of the tests and the tests themselves need the clients.
+// All of this waits for others.
 const installing = { clients: installClients(), claude: installClaude() };
 let preparing = isFresh() ? prepare() : undefined;
 for (const [name, command, args] of STEPS) {
-  if (name === "types" && !(await installing.clients)) failed++;
-  if (name === "types") await installing.claude;
+  if (name === "types of test/clients" && !(await installing.clients)) failed++;
   if (name === "tests") {
     preparing ??= prepare();
     await preparing;
@@ -85,7 +97,7 @@ for (const [name, command, args] of STEPS) {
   }
   const start = performance.now();
   const env = isBuilt ? { ...process.env, SKILLET_TEST_BUILT: compiled } : process.env;
-  const { status } = spawnSync(...(name === "tests" ? inMemory(command, args) : [command, args]), {
+  const { status } = spawnSync(...(name === "tests" ? testCommand(command, args) : [command, args]), {
     cwd: root,
     env,
     stdio: "inherit",

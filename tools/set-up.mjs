@@ -51,15 +51,42 @@ function say(line) {
   process.stderr.write(`${line}\n`);
 }
 
-/**
- * What Claude Code's own sandbox needs beside bubblewrap: nothing of skillet does, so only the gate installs it, where it may. Without
- * it the tests see how Claude Code refuses to start programs.
- */
-export function setUpClaude() {
-  if (existsSync("/usr/bin/socat") || process.getuid?.() !== 0 || !existsSync("/usr/bin/apt-get")) return;
-  const apt = (...args) => spawnSync("apt-get", ["-qq", "-y", ...args], { stdio: "ignore" }).status === 0;
-  if (!apt("install", "--no-install-recommends", "socat")) {
-    apt("update");
-    apt("install", "--no-install-recommends", "socat");
+/** What only tests need, so that only the gate installs it: by the file that tells whether it is there. */
+const FOR_TESTS = {
+  // Without it the tests see how Claude Code refuses to start programs.
+  socat: { file: "/usr/bin/socat", purpose: "is for Claude Code's own sandbox" },
+  "linux-libc-dev": {
+    file:
+      process.arch === "x64" ? "/usr/include/x86_64-linux-gnu/asm/unistd_64.h" : "/usr/include/asm-generic/unistd.h",
+    purpose: "has the numbers of system calls that the filter is compared with",
+  },
+  "linux-libc-dev-arm64-cross": {
+    file: "/usr/aarch64-linux-gnu/include/asm-generic/unistd.h",
+    purpose: "has those of arm64",
+  },
+};
+
+/** Installs the packages of Debian that these tests need, where it may, and says which before it does. Contract: false when one is still missing. */
+export function setUpTests(names) {
+  if (process.platform !== "linux" || !existsSync("/usr/bin/apt-get")) return true;
+  const missing = () => names.filter((name) => !existsSync(FOR_TESTS[name].file));
+  if (missing().length === 0) return true;
+  for (const name of missing()) say(`! ${name} is missing: it ${FOR_TESTS[name].purpose}`);
+  const sudo = process.getuid() === 0 ? [] : ["sudo", "-n"];
+  const install = [...sudo, "apt-get", "-qq", "-y", "install", "--no-install-recommends", ...missing()];
+  say(`  installing: ${install.join(" ")}`);
+  const run = ([file, ...args]) => spawnSync(file, args, { encoding: "utf8", env: { ...process.env, ...QUIET } });
+  let { status, stderr } = run(install);
+  if (status !== 0) {
+    const update = [...sudo, "apt-get", "-qq", "update"];
+    say(`              ${update.join(" ")}`);
+    run(update);
+    ({ status, stderr } = run(install));
   }
+  if (status === 0 && missing().length === 0) say("✓ installed");
+  else say(`✗ this failed: ${install.join(" ")}`);
+  if (status !== 0) for (const line of (stderr ?? "").trim().split("\n").slice(-LAST_LINES)) say(`  │ ${line}`);
+  return missing().length === 0;
 }
+
+const QUIET = { DEBIAN_FRONTEND: "noninteractive" };

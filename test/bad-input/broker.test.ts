@@ -1,6 +1,5 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { defineProvider } from "../../src/capability/provider.ts";
 import type { Approval, Effect } from "../../src/host/approvals.ts";
@@ -27,13 +26,14 @@ function ownDoors(): () => string[] {
 describe("code that has a socket of its run", () => {
   it("[Q-20] gets nothing done with a word that comes when the run is over", async () => {
     const call = `{ capability: "notes.notes", operation: "add", input: { title: "late" } }`;
-    const { use, host, notes, capabilities } = await commandScene([
-      code(`ask(${call}); setTimeout(() => process.exit(), 2000);`),
+    const { use, host, notes, capabilities, found } = await commandScene([
+      code(`ask(${call}); setInterval(() => require("node:fs").existsSync("asked") && process.exit(), 20);`),
     ]);
     const word = Promise.withResolvers<Approval>();
     const asked: AbortSignal[] = [];
     const approve = (_: Effect, { signal }: { signal: AbortSignal }) => {
       asked.push(signal);
+      writeFileSync(join(found.workspace, "asked"), "");
       return word.promise;
     };
     expect((await use({ skill: "x" }, { ...host, approve })).result.stop).toBe("answer");
@@ -68,7 +68,9 @@ describe("code that has a socket of its run", () => {
   it("[Q-24] that holds all connections takes them from nobody but itself", async () => {
     const honest = `require("node:child_process").spawnSync("skillet-sb", ["capability", "list"], { stdio: "inherit" })`;
     const { use, host, seen } = await commandScene([
-      code(`for (let n = 0; n < 80; n++) connection(); setTimeout(() => { ${honest}; process.exit(); }, 300);`),
+      code(`let open = 0;
+        const more = () => { if (++open === 80) { ${honest}; process.exit(); } };
+        for (let n = 0; n < 80; n++) connection().on("connect", more);`),
       "skillet-sb capability list",
     ]);
     await use({ skill: "x" }, host);
@@ -77,12 +79,12 @@ describe("code that has a socket of its run", () => {
   });
 
   it("[Q-20] has it in a folder that no other user of the machine can enter", async () => {
-    const { use, host } = await commandScene(["sleep 1"]);
+    const { use, host, found } = await commandScene(["until [ -e go ]; do sleep 0.05; done"]);
     const doors = ownDoors();
     const run = use({ skill: "x" }, host);
-    await expect.poll(() => doors().length, { timeout: 5000 }).toBe(1);
-    await sleep(50);
+    await expect.poll(() => doors().map((folder) => readdirSync(folder).length > 0)).toEqual([true]);
     expect(doors().map((folder) => statSync(folder).mode & 0o077)).toEqual([0]);
+    writeFileSync(join(found.workspace, "go"), "");
     await run;
   });
 });

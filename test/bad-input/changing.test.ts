@@ -36,10 +36,10 @@ describe("what changes while it is loaded", () => {
   test("[Q-09] a file that is swapped while skills are loaded is never quoted when it is no skill", async () => {
     const root = temporaryFolder({ "x/readme.txt": "", "skill.md": skillText("x"), secret: `${SECRET}\n`.repeat(200) });
     symlinkSync("../skill.md", `${root}/x/SKILL.md`);
-    await using swap = await swapping(`${root}/x/SKILL.md`, "../skill.md", "../secret");
+    const swap = await swapping(`${root}/x/SKILL.md`, "../skill.md", "../secret");
     let found = 0;
     let missed = 0;
-    while (swap.goesOn()) {
+    while (swap.goesOn(Math.min(found, missed) > 0)) {
       const { skills, diagnostics } = await directorySource({ path: `${root}` }).load();
       const skill = skills.find(({ origin }) => origin.file === `${root}/x/SKILL.md`);
       if (skill) found++;
@@ -66,9 +66,10 @@ describe("while somebody swaps links", () => {
     mkdirSync(`${root}/target`);
     writeFileSync(`${root}/target/secret`, "inside");
     symlinkSync(one, `${root}/${link}`);
-    await using swap = await swapping(`${root}/${link}`, one, other);
+    const swap = await swapping(`${root}/${link}`, one, other);
     const seen = new Set<string>();
-    while (swap.goesOn()) for (let tries = 0; tries < 100; tries++) seen.add(read(root, path));
+    while (swap.goesOn(seen.has("inside") && seen.has("outside")))
+      for (let tries = 0; tries < 100; tries++) seen.add(read(root, path));
     return seen;
   };
 

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { chmodSync, linkSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, linkSync, readFileSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Code } from "../../src/codes/findings.ts";
@@ -126,9 +126,10 @@ describe("SKILL.md that is something else", () => {
   test("[Q-09] a file of 10 GB is refused without being read", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x"), "flat.yaml": "name: flat\n" });
     for (const file of ["x/SKILL.md", "flat.yaml"]) truncateSync(`${root}/${file}`, 10 * 1024 ** 3);
-    const start = performance.now();
+    const bytesRead = () => Number(/rchar: (\d+)/.exec(readFileSync("/proc/self/io", "utf8"))?.[1]);
+    const before = process.platform === "linux" ? bytesRead() : 0;
     expect(await verdict(root)).toMatchObject({ names: [], codes: ["file-too-large"], checked: ["file-too-large"] });
-    expect(performance.now() - start).toBeLessThan(1000);
+    if (process.platform === "linux") expect(bytesRead() - before).toBeLessThan(100 * 1024 ** 2);
   });
 
   test("[Q-09] a file of exactly 1 MiB loads, one byte more does not", async () => {
@@ -223,9 +224,7 @@ describe("folders without end", () => {
   test("[Q-10] 10,000 files beside SKILL.md are not all listed", async () => {
     const root = temporaryFolder({ "x/SKILL.md": skillText("x") });
     for (let index = 0; index < 10_000; index++) writeFileSync(`${root}/x/${index}`, "");
-    const start = performance.now();
     const { names, checked } = await verdict(root);
-    expect(performance.now() - start).toBeLessThan(1000);
     expect([names, checked]).toEqual([["x"], ["too-many-files"]]);
     expect((await onlySkill(root)).files().files.length).toBe(2000);
   });
@@ -237,9 +236,7 @@ describe("folders without end", () => {
       for (let level = 0; level < 4000; level++) { mkdirSync("d"); process.chdir("d"); }`;
     onTestFinished(() => void execFileSync("rm", ["-rf", `${root}/x/deep`, `${root}/group`]));
     for (const folder of ["x/deep", "group"]) execFileSync(process.execPath, ["-e", dig, `${root}/${folder}`]);
-    const start = performance.now();
     expect(await verdict(root)).toMatchObject({ names: ["x"], codes: ["too-deep"], checked: ["too-deep"] });
-    expect(performance.now() - start).toBeLessThan(1000);
     expect((await onlySkill(root)).files().files.map(({ path }) => path)).toEqual(["deep/file"]);
   });
 });

@@ -2,8 +2,10 @@ import { describe, expect, test } from "vitest";
 import type { Code } from "../../src/codes/findings.ts";
 import { parseMarkdown } from "../../src/skill/document.ts";
 import { readSkill } from "../../src/skill/read.ts";
+import { countSteps, runOften } from "../support/steps.ts";
 import { codesOf } from "./fixture.ts";
-import { LIMIT, milliseconds } from "./time.ts";
+
+type Modules = typeof import("../../src/skill/document.ts") & typeof import("../../src/skill/read.ts");
 
 const KIB_64 = 64 * 1024;
 const HEAD = "name: x\ndescription: Use when tested.\n";
@@ -102,19 +104,20 @@ const ROWS: readonly Generated[] = [
 describe("generated frontmatter", () => {
   const prototypeKeys = JSON.stringify(Object.getOwnPropertyNames(Object.prototype));
 
-  test.for(ROWS.map((row) => [row.title, row] as const))("[Q-10] answers %s at once", ([, row]) => {
-    const text = `---\n${row.source}---\n\nDo it.\n`;
-    const judge = () => readSkill(parseMarkdown(text), { form: "folder", stem: "x", profile: "load" });
-    const { isUsable, findings } = judge();
-    expect({ isUsable, codes: codesOf(findings) }).toEqual({ isUsable: row.isUsable, codes: [...row.codes].sort() });
-    parseMarkdown(`---\n${HEAD}tags: ["é", { a: b }]\n---\n\nDo it.\n`);
-    expect(milliseconds(() => parseMarkdown(text))).toBeLessThan(LIMIT);
-    expect(milliseconds(judge)).toBeLessThan(LIMIT);
-    expect(JSON.stringify(Object.getOwnPropertyNames(Object.prototype))).toBe(prototypeKeys);
-  });
+  test.for(ROWS.map((row) => [row.title, row] as const))(
+    "[Q-10] answers %s, in a time that grows with it",
+    ([, row]) => {
+      const text = `---\n${row.source}---\n\nDo it.\n`;
+      const judge = () => readSkill(parseMarkdown(text), { form: "folder", stem: "x", profile: "load" });
+      const { isUsable, findings } = judge();
+      expect({ isUsable, codes: codesOf(findings) }).toEqual({ isUsable: row.isUsable, codes: [...row.codes].sort() });
+      runOften(10, judge);
+      expect(JSON.stringify(Object.getOwnPropertyNames(Object.prototype))).toBe(prototypeKeys);
+    },
+  );
 
-  // Whether these are mended or refused does not matter, as long as it is soon.
-  test.for([
+  // Whether these are mended or refused does not matter, as long as it ends.
+  const MENDED = [
     ["60,000 line breaks after a value to mend", `rationale: @a\n${"\n".repeat(60_000)}`],
     ["a quote that is never closed", `rationale: "${"a\n ".repeat(20_000)}\n`],
     ["13,000 values to mend", "a: @\n".repeat(13_000)],
@@ -125,10 +128,24 @@ describe("generated frontmatter", () => {
     ["10,000 lines indented with tabs", `k:\n${"\ta: b\n".repeat(10_000)}`],
     ["10,000 items indented with tabs", `k:\n${"\t- @\n".repeat(13_000)}`],
     ["10,000 items with a quote that is not closed", `k:\n${" - 'x\n".repeat(10_000)}`],
-  ] as const)("[Q-10] mends or refuses %s at once", ([, source]) => {
+  ] as const;
+  test.for(MENDED)("[Q-10] mends or refuses %s, in a time that grows with it", ([, source]) => {
     const text = `---\n${HEAD}${source}---\n\nDo it.\n`;
-    parseMarkdown(`---\n${HEAD}rationale: @\n---\n\nDo it.\n`);
-    expect(milliseconds(() => parseMarkdown(text))).toBeLessThan(LIMIT);
+    runOften(10, () => parseMarkdown(text));
+  });
+
+  test("[Q-10] is answered in no more than a hundred steps for each byte that it may have", async () => {
+    const rows = [
+      ...ROWS.map(({ title, source }) => [title, source]),
+      ...MENDED.map(([title, source]) => [title, HEAD + source]),
+    ];
+    const counts = await countSteps(
+      ["src/skill/document.ts", "src/skill/read.ts"],
+      ({ parseMarkdown, readSkill }: Modules, text: string) =>
+        readSkill(parseMarkdown(text), { form: "folder", stem: "x", profile: "load" }),
+      rows.map(([, source]) => `---\n${source}---\n\nDo it.\n`),
+    );
+    for (const [index, [title]] of rows.entries()) expect(counts[index], title).toBeLessThan(100 * KIB_64);
   });
 });
 

@@ -46,8 +46,8 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
     "lock-unreadable",
     /a merge that nobody finished/,
   ],
-  ["is a folder", (file) => mkdirSync(file), "lock-unreadable", /it is no file/],
-  ["is a pipe", (file) => makePipe(file), "lock-unreadable", /it is no file/],
+  ["is a folder", (file) => mkdirSync(file), "lock-unreadable", /it is not a regular file/],
+  ["is a pipe", (file) => makePipe(file), "lock-unreadable", /it is not a regular file/],
   [
     "is a link to one that is right",
     (file, lock) => {
@@ -75,7 +75,7 @@ const LOCKS: readonly [title: string, make: (file: string, lock: string) => void
       truncateSync(file, 300 * 1024 * 1024);
     },
     "lock-unreadable",
-    /larger than 67,108,864 bytes/,
+    /larger than 64 MiB/,
   ],
   [
     "leads out of a skill",
@@ -93,7 +93,6 @@ describe("a lock that", () => {
     const lock = readFileSync(file, "utf8");
     rmSync(file);
     make(file, lock);
-    const start = performance.now();
     const scene = await before.again();
     for (const name of ["x", "y"]) {
       const skill = scene.skill(name);
@@ -115,7 +114,6 @@ describe("a lock that", () => {
     expect(scene.configuration.diagnostics).toEqual([
       expect.objectContaining({ code: "lock-unreadable", file, message: expect.stringMatching(why) }),
     ]);
-    expect(performance.now() - start).toBeLessThan(1500);
     const home = join(scene.root, "home");
     const told = await skillet(["verify"], { cwd: join(scene.root, "project"), env: { HOME: home } });
     expect(told.code).not.toBe(0);

@@ -174,7 +174,7 @@ describe.skipIf(!canBuild)("a build", () => {
     });
     expect(child.signalCode).toBe("SIGKILL");
     expect(findRoot([another], { own, shared }).kind).toBe("missing");
-    await expect.poll(() => processesWith(own), { timeout: 2000, interval: 20 }).toEqual([]);
+    await expect.poll(() => processesWith(own)).toEqual([]);
     expect((await buildPackages([another], { own, shared })).kind).toBe("layer");
     expect(readdirSync(join(own, "staging"))).toEqual([]);
     expect(findRoot([another], { own, shared }).kind).toBe("layer");

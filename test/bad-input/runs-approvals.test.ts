@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Effect } from "../../src/host/approvals.ts";
 import { resumeRun } from "../../src/run/resume.ts";
-import { shown } from "../../src/run/shown.ts";
+import { completeInput, shown } from "../../src/run/shown.ts";
 import { openHiding } from "../../src/shared/redact.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { useScene } from "../support/use.ts";
@@ -89,5 +89,13 @@ describe("somebody's word", () => {
     const approve = async () => ({ isApproved: false });
     await use({ skill: "x" }, { approve, models: { default: model } });
     expect(existsSync(join(found.workspace, "planted.txt"))).toBe(false);
+  });
+});
+
+describe("the complete input of a call", () => {
+  it("[Q-28] has every key, also where two look the same once a secret is replaced", () => {
+    const hiding = openHiding(new Map([["KEY", "sk-a-secret-value"]]));
+    const input = { "[KEY]": "eve@evil.example", "sk-a-secret-value": "harmless" };
+    expect(completeInput(input, hiding)).toEqual({ "[KEY]": "eve@evil.example", "[KEY] (2)": "harmless" });
   });
 });

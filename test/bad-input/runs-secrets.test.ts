@@ -51,7 +51,7 @@ describe("a value of the configuration in what is written down", () => {
     const all = await everything(scene, { models: { default: model } });
     expect(all).toContain('"tool":"x.ends"');
     expect(all).not.toContain("hunter2");
-  }, 20_000);
+  });
 
   it("[Q-22] is hidden in what a call would change, and in why somebody says no", async () => {
     const pay = Tool.define("pay", {
@@ -65,7 +65,7 @@ describe("a value of the configuration in what is written down", () => {
     const all = await everything(await secretScene(), { tools: [pay], approve, models: { default: model } });
     expect(all).toContain("not with [PLAIN]");
     expect(all).not.toContain("hunter2");
-  }, 20_000);
+  });
 
   it("[Q-22] is hidden in a no of the command line", async () => {
     const { found, use } = await secretScene();
@@ -76,7 +76,7 @@ describe("a value of the configuration in what is written down", () => {
     const { code } = await skillet(["approve", result.run, "--deny", `it is ${PLAIN}`], { env, cwd: found.workspace });
     const journal = readFileSync(join(found.runs.folder, `${result.run}.jsonl`), "utf8");
     expect([code, journal.includes("it is [PLAIN]"), journal.includes("hunter2")]).toEqual([0, true, false]);
-  }, 20_000);
+  });
 
   it("[Q-22] is hidden in what was said before a conversation", async () => {
     const { found } = await secretScene();

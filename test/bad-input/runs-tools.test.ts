@@ -31,7 +31,7 @@ describe("a tool that says odd things", () => {
     };
     const { events } = await use({ skill: "x" }, { tools: [tool], models: { default: caller({ tool: "talks" }) } });
     expect(eventsOf(events, "tool-progressed")).toHaveLength(1000);
-  }, 20_000);
+  });
 });
 
 describe("statistics", () => {

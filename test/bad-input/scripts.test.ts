@@ -12,9 +12,11 @@ import { runScript, type ScriptEvent, type ScriptResult } from "../../src/run/sc
 import { processesWith } from "../../src/sandbox/probe-host.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { giveValuesIn } from "../support/give-values.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
 import { idleProvider } from "../support/provider.ts";
+import { withGrowingLimit } from "../support/wait-for.ts";
 
 const isRoot = process.getuid?.() === 0;
 /** Whom the real command is tried as: root, and somebody else; without root's rights only as who the tests are. */
@@ -66,6 +68,7 @@ function start(args: readonly string[], { home, as, cwd = home, env = {}, stdin 
 function homeWith(files: Record<string, string>, as: User): string {
   const home = temporaryFolder();
   for (const [path, text] of Object.entries(files)) writeFiles(home, { [path]: text });
+  giveValuesIn(home);
   give(home, as);
   return home;
 }
@@ -121,6 +124,7 @@ describe("a hostile skill", () => {
       "project/.env": token,
     });
     chmodSync(join(home, ".skillet/config.toml"), 0o600);
+    giveValuesIn(home);
     const inTmp = join(tmpdir(), token);
     writeFileSync(inTmp, token, { mode: 0o644 });
     give(home, as);
@@ -220,10 +224,15 @@ for depth in range(3):
 print("up", flush=True)
 while True: time.sleep(1)
 `;
-    const found = await scene(daemon, { config: "[scripts]\ntimeout_seconds = 1\n" }, "scripts/go.py");
-    const result = await run(found, [mark]);
+    const result = await withGrowingLimit(
+      async (seconds) => {
+        const found = await scene(daemon, { config: `[scripts]\ntimeout_seconds = ${seconds}\n` }, "scripts/go.py");
+        return run(found, [mark]);
+      },
+      ({ stdout }) => stdout === "up\nup\n",
+      { from: 1 },
+    );
     expect(result).toMatchObject({ ending: "timeout", exitCode: undefined, stdout: "up\nup\n" });
-    expect(result.ms).toBeLessThan(2000);
     expect(processesWith(mark)).toEqual([]);
   });
 
@@ -232,7 +241,6 @@ while True: time.sleep(1)
     const found = await scene('(setsid sh -c "while :; do echo more; done" "$1" &) ; echo done; exit 3');
     const result = await run(found, [mark]);
     expect(result.ending === "exit" ? result.exitCode : result.ending).toBeOneOf([3, "output"]);
-    expect(result.ms).toBeLessThan(2000);
     expect(processesWith(mark)).toEqual([]);
   });
 
@@ -251,7 +259,7 @@ while True: time.sleep(1)
     expect(processesWith(mark)?.length).toBeGreaterThan(1);
     child.kill("SIGKILL");
     await ended;
-    await expect.poll(() => processesWith(mark), { timeout: 1000, interval: 20 }).toEqual([]);
+    await expect.poll(() => processesWith(mark)).toEqual([]);
   });
 });
 
@@ -293,26 +301,27 @@ if sys.argv[1] == "one":
     print("got it all", flush=True)
     sys.exit()
 reading, writing = os.pipe()
-children = set()
+os.set_blocking(reading, False)
+children, said = set(), b""
 for _ in range(30):
     child = os.fork()
     if child == 0:
         held = take(100)
         os.write(writing, f"{os.getpid()} ".encode())
-        time.sleep(9)
-        os._exit(0)
+        while True: time.sleep(9)
     children.add(child)
-time.sleep(2.5)
-while True:
+while True: # Until each of them has its memory or is gone.
+    try: said += os.read(reading, 65536)
+    except BlockingIOError: pass
+    done = {int(text) for text in said.split()} & children
+    if done == children: break
     gone, _ = os.waitpid(-1, os.WNOHANG)
-    if gone == 0: break
+    if gone == 0: time.sleep(0.02)
     children.discard(gone)
-os.write(writing, b"0")
-done = {int(text) for text in os.read(reading, 65536).split()}
-print("have it all:", len(done & children), flush=True)
+print("have it all:", len(done), flush=True)
 for child in children: os.kill(child, 9)
 `,
-      { config: "[scripts]\ntimeout_seconds = 4\n" },
+      { config: "[scripts]\ntimeout_seconds = 25\n" },
       "scripts/go.py",
     );
     const one = await run(found, ["one"]);
@@ -352,8 +361,8 @@ describe("a script that makes files of nothing", () => {
       {
         ".skillet/skills/x/SKILL.md": skillText("x"),
         ".skillet/skills/x/scripts/go.pl":
-          'for my $d ("/tmp", "/home/skill", "/dev/shm") { for (1 .. 400000) { open(F, ">", "$d/$_") or last; close F } } print "made\\n"; sleep 9',
-        ".skillet/config.toml": "[sandbox]\nmemory_mib = 128\n[scripts]\ntimeout_seconds = 15\n",
+          'for my $d ("/tmp", "/home/skill", "/dev/shm") { for (1 .. 400000) { open(F, ">", "$d/$_") or last; close F } } print "made\\n"; sleep 99',
+        ".skillet/config.toml": "[sandbox]\nmemory_mib = 128\n[scripts]\ntimeout_seconds = 50\n",
       },
       as,
     );
@@ -604,7 +613,7 @@ for port in (opened, closed):
     const look = `ls -A /run /tmp; find / -name "*.sock" 2>/dev/null; env | grep -i proxy; true`;
     const found = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
-      "home/.skillet/skills/x/scripts/go.sh": "sleep 1; echo end\n",
+      "home/.skillet/skills/x/scripts/go.sh": "sleep 3; echo end\n",
       "home/.skillet/skills/y/SKILL.md": skillText("y"),
       "home/.skillet/skills/y/scripts/go.sh": look,
       "home/.skillet/config.toml": `[skills.x]\nnetwork = ["127.0.0.1:${open}"]\n[skills.Y]\nnetwork = ["127.0.0.1:${open}"]\n[skills."y@user"]\nnetwork = ["127.0.0.1:${open}"]\n`,

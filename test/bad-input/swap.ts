@@ -1,12 +1,14 @@
 import { spawn } from "node:child_process";
+import { onTestFinished } from "vitest";
 
 export interface Swap {
-  /** Whether there is still something to race against. */
-  goesOn(): boolean;
-  [Symbol.asyncDispose](): Promise<void>;
+  /** Whether to look again: so often, and until both sides were seen, which may take longer where the other process gets little time. */
+  goesOn(hasSeenBoth: boolean): boolean;
 }
 
-const RUN = 900;
+const LOOKS = 100;
+/** Only turn a hang into a failure. */
+const DEADLINE_MS = 45_000;
 
 /** Another process points a link now here, now there, as fast as it can. Contract: resolves when it has begun. */
 export async function swapping(link: string, one: string, other: string): Promise<Swap> {
@@ -14,7 +16,7 @@ export async function swapping(link: string, one: string, other: string): Promis
     const { symlinkSync, renameSync } = require("node:fs");
     const [link, one, other] = process.argv.slice(1);
     process.stdout.write("begun");
-    for (const end = Date.now() + ${RUN * 5}; Date.now() < end; ) {
+    for (const end = Date.now() + ${DEADLINE_MS}; Date.now() < end; ) {
       for (const target of [other, one]) {
         symlinkSync(target, link + ".next");
         renameSync(link + ".next", link);
@@ -22,16 +24,15 @@ export async function swapping(link: string, one: string, other: string): Promis
     }`;
   const child = spawn(process.execPath, ["-e", program, link, one, other], { stdio: ["ignore", "pipe", "inherit"] });
   const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
+  onTestFinished(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
   await new Promise<void>((resolve, reject) => {
     child.stdout.once("data", () => resolve());
     child.once("error", reject);
   });
-  const end = Date.now() + RUN;
-  return {
-    goesOn: () => Date.now() < end,
-    async [Symbol.asyncDispose]() {
-      child.kill("SIGKILL");
-      await ended;
-    },
-  };
+  const deadline = Date.now() + DEADLINE_MS;
+  let looks = 0;
+  return { goesOn: (hasSeenBoth) => looks++ < LOOKS || (!hasSeenBoth && Date.now() < deadline) };
 }

@@ -6,8 +6,8 @@ import { checkPath } from "../../src/source/check.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn } from "../support/discover.ts";
 import { temporaryFolder, writeFiles } from "../support/folder.ts";
-import { allowed } from "../support/slowness.ts";
 import { opened, openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const GOOD = { "toolsets/index.ts": toolsetOf({ one: 'return "1"' }) };
 
@@ -155,7 +155,7 @@ describe("a toolset that cannot be imported", () => {
     });
   }
 
-  it("[T-13] is ended when importing it does not end", { timeout: 30_000 }, async () => {
+  it("[T-13] is ended when importing it does not end", async () => {
     const [awaits, loops] = await Promise.all([
       problemOf({ "toolsets/index.ts": "setInterval(() => {}, 1000); await new Promise(() => {});" }),
       // It holds its thread as a loop does, and no processor for ten seconds.
@@ -244,20 +244,18 @@ describe("a tool that misbehaves", () => {
     const { call } = await opened(
       ownSkill({
         "toolsets/index.ts": toolsetOf({
-          loops: "for (;;);",
-          waits: "await new Promise(() => {})",
-          listens: "return await new Promise((resolve) => ctx.signal.addEventListener('abort', () => resolve('')))",
+          loops: "ctx.progress('begun'); for (;;);",
+          waits: "ctx.progress('begun'); await new Promise(() => {})",
+          listens:
+            "ctx.progress('begun'); return await new Promise((resolve) => ctx.signal.addEventListener('abort', () => resolve('')))",
           good: 'return "1"',
         }),
       }),
     );
     for (const name of ["listens", "waits", "loops"]) {
       const controller = new AbortController();
-      const calling = call(name, {}, { signal: controller.signal });
-      setTimeout(() => controller.abort(), 50);
-      const start = performance.now();
+      const calling = call(name, {}, { signal: controller.signal, onProgress: () => controller.abort() });
       expect(await calling).toMatchObject({ isError: true, code: "aborted" });
-      expect(performance.now() - start).toBeLessThan(3000);
       expect(await call("good")).toMatchObject({ isError: false, content: expect.stringContaining("1") });
     }
   });
@@ -284,14 +282,19 @@ describe("a tool that misbehaves", () => {
       }),
     );
     for (const name of ["prints", "tells"]) {
-      const start = performance.now();
       const said: string[] = [];
-      const signal = AbortSignal.timeout(300);
-      expect(await call(name, {}, { signal, onProgress: (text) => said.push(text) })).toMatchObject({
-        code: "aborted",
+      const stop = new AbortController();
+      const called = call(name, {}, { signal: stop.signal, onProgress: (text) => said.push(text) });
+      // It goes on until nothing more is taken from it, or too much was.
+      let [before, looks] = [0, 0];
+      await waitFor(() => {
+        const now = name === "tells" ? said.length : printed.join("").length;
+        looks = now > 0 && now === before ? looks + 1 : 0;
+        before = now;
+        return looks === 10 || said.length > 1000 || now > 1024 * 1024 + 1000;
       });
-      const taken = performance.now() - start;
-      expect(taken).toBeLessThan(allowed(2000, taken));
+      stop.abort();
+      expect(await called).toMatchObject({ code: "aborted" });
       expect(said.length).toBeLessThanOrEqual(1000);
       expect(printed.join("").length).toBeLessThanOrEqual(1024 * 1024);
     }
@@ -310,7 +313,7 @@ describe("a tool that misbehaves", () => {
     expect(await call("one", {}, { signal })).toMatchObject({ isError: true, code: "toolset-ended" });
   });
 
-  it("gives no more than can be held, and fills no more memory than its own", { timeout: 60_000 }, async () => {
+  it("gives no more than can be held, and fills no more memory than its own", async () => {
     const { call } = await opened(
       ownSkill({
         "toolsets/index.ts": toolsetOf({

@@ -21,6 +21,7 @@ import { type Ran, skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { moduleOf } from "../support/program.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const GOOD = "#!/bin/sh\necho good\n";
 const EVIL = "#!/bin/sh\necho EVIL\n";
@@ -119,7 +120,7 @@ try { copySkill({ ...skill, body: () => "x", files: () => ({ files: [], findings
     const { stdout, signal } = spawnSync(
       process.execPath,
       ["--no-warnings", "--input-type=module", "-e", waits, join(folderOf(piped), "SKILL.md")],
-      { encoding: "utf8", timeout: 5000 },
+      { encoding: "utf8", timeout: 30_000 },
     );
     expect([signal, stdout]).toEqual([null, "resource-changed\n"]);
   });
@@ -130,11 +131,11 @@ try { copySkill({ ...skill, body: () => "x", files: () => ({ files: [], findings
     const other = await found.again();
     other.trust.revoke(other.trust.list().map(([place]) => place));
     // The record is looked at again after some milliseconds.
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await waitFor(() => found.trust.standingOf(found.skill("x")) === "untrusted");
     expect(await run(found)).toMatchObject({ stdout: "", refusals: [{ code: "untrusted" }] });
   });
 
-  it("[Q-04] is what runs, and never what is put in its place meanwhile", { timeout: 60_000 }, async () => {
+  it("[Q-04] is what runs, and never what is put in its place meanwhile", async () => {
     const found = await trusted({ "scripts/go.sh": GOOD, "scripts/go.sh.evil": EVIL });
     const script = join(folderOf(found), "scripts/go.sh");
     // A process that swaps the two, in every way there is, as fast as it can.
@@ -343,7 +344,7 @@ describe("trust", () => {
 const { openTrust } = await import(${JSON.stringify(moduleOf("host/trust"))});
 const [home, number] = process.argv.slice(1);
 const trust = openTrust(home, []);
-const skill = (turn) => ({ name: "x", origin: { folder: "/" + number + "/" + turn }, manifest: { env: [], metadata: {}, data: {} }, body: () => "" });
+const skill = (turn) => ({ name: "x", origin: { folder: "/" + number + "/" + turn }, manifest: { env: [], toolsets: [], scripts: [], metadata: {}, data: {} }, body: () => "" });
 for (let turn = 0; turn < 25; turn++) {
   trust.grant([{ skill: skill(turn), copy: { digest: "sha256:x", files: new Map() } }]);
   if (turn > 0) trust.revoke(["/" + number + "/" + (turn - 1)]);

@@ -87,7 +87,7 @@ describe("runbook", () => {
       });
       expect(readdirSync(cwd), place).toEqual([]);
     }
-  }, 60_000);
+  });
 
   it("[Q-05] passes arguments as they are, through a whole run", async () => {
     const { found } = await useScene({ skills: { x: { body: '```sh\nprintf "<%s>" "$ARGUMENTS"\n```' } }, turns: [] });
@@ -100,7 +100,7 @@ describe("runbook", () => {
       expect(content.split("\n\n[runbook")[0]).toContain(`<${message.replace("<", "&lt;")}`.slice(0, 8));
     }
     expect(readdirSync(join(found.root, "project"))).toEqual(["README.md"]);
-  }, 60_000);
+  });
 
   it("[Q-05] takes a message of a conversation for a task, not for commands", async () => {
     const { found } = await useScene({ skills: { x: { body: "```sh\necho done\n```" } }, turns: [] });
@@ -115,7 +115,7 @@ describe("runbook", () => {
       await converse(openSession(found.catalog, host), host).send(message);
     }
     expect(readdirSync(join(found.root, "project"))).toEqual(["README.md"]);
-  }, 60_000);
+  });
 
   it.each<[string, string]>([
     ["in a comment", "<!--\n```sh\ntouch PWN\n```\n-->"],

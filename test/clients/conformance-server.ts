@@ -8,15 +8,18 @@ import { addFixtures } from "./support/fixtures.ts";
 /** Skillet's own server over HTTP, with what the conformance suite asks for by name besides the skills of this home. */
 export async function conformanceServer(home: string): Promise<HttpServing> {
   const found = await discover({ workspace: join(home, "project"), env: { HOME: home }, index: false });
-  const serving = await serveHttp(({ era }) => {
-    const session = openSession(found.catalog, found, { brings: "all" });
-    const server = createMcpServer(session, { prompts: false, isStateless: era === "modern" });
-    server.server.onclose = () => session.close();
-    addFixtures(server, {
-      toolsChanged: () => (era === "modern" ? serving.notify.toolsChanged() : server.sendToolListChanged()),
-      promptsChanged: () => (era === "modern" ? serving.notify.promptsChanged() : server.sendPromptListChanged()),
-    });
-    return server;
-  });
+  const serving = await serveHttp(
+    ({ era }) => {
+      const session = openSession(found.catalog, found, { brings: "all" });
+      const server = createMcpServer(session, { prompts: false, isStateless: era === "modern" });
+      server.server.onclose = () => session.close();
+      addFixtures(server, {
+        toolsChanged: () => (era === "modern" ? serving.notify.toolsChanged() : server.sendToolListChanged()),
+        promptsChanged: () => (era === "modern" ? serving.notify.promptsChanged() : server.sendPromptListChanged()),
+      });
+      return server;
+    },
+    { token: false },
+  );
   return serving;
 }

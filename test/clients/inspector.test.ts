@@ -19,7 +19,7 @@ function names(answered: Answered): string[] {
 
 const text = (answered: Answered) => textOf(result(answered));
 
-describe("the MCP Inspector", { timeout: 60_000 }, () => {
+describe("the MCP Inspector", () => {
   it("[P-18, P-19] lists, loads, calls a mounted tool, unloads, and the tool is gone", async () => {
     const { mcpdo } = openInspector(skilletServe(home()));
     const call = (...args: string[]) => mcpdo("@skillet", ...args);

@@ -1,4 +1,5 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
+import { waitFor } from "../support/wait-for.ts";
 import { openFirst, openSecond, textOf } from "./support/open.ts";
 import { home, skilletServe, skilletServeHttp } from "./support/served.ts";
 
@@ -7,7 +8,7 @@ const TRANSPORTS = {
   http: (home: string) => skilletServeHttp(home),
 };
 
-const soon = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000, interval: 20 });
+const soon = (check: () => unknown) => waitFor(check);
 
 describe.each(Object.keys(TRANSPORTS) as (keyof typeof TRANSPORTS)[])("the first SDK's client over %s", (name) => {
   const open = async () => openFirst(await TRANSPORTS[name](home()));

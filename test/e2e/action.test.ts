@@ -63,8 +63,12 @@ describe("the action", () => {
   });
 
   it("passes with warnings, and fails with them when it is strict", () => {
-    const workspace = temporaryFolder({ "mine/warned/SKILL.md": WARNED, "yours/broken/SKILL.md": BROKEN });
-    const paths = "mine/warned\n\n  mine  \n";
+    const workspace = temporaryFolder({
+      "mine/warned/SKILL.md": WARNED,
+      "ours/warned/SKILL.md": WARNED,
+      "yours/broken/SKILL.md": BROKEN,
+    });
+    const paths = "mine/warned\n\n  ours  \n";
     expect(runAction(workspace, { paths })).toMatchObject({ status: 0, outputs: { errors: "0", warnings: "2" } });
     expect(runAction(workspace, { paths: "mine", strict: "true" })).toMatchObject({
       status: 1,

@@ -52,7 +52,9 @@ describe("the code of the README", () => {
     const skill = skillText("knots", { body: "Make a bowline." });
     const files = { "skills/knots/SKILL.md": skill, "agent.ts": moduleWith("skillToolset"), "main.ts": main };
     expect(await run(files, url)).toEqual({ stdout: "Moored.\n", stderr: "" });
-    expect(requests[0]?.instructions).toMatch(/^You are a helpful assistant\.\n\n<skill_content name="knots">\nMake a/);
+    expect(requests[0]?.instructions).toMatch(
+      /^You are a helpful assistant\.\n\n\[1 skills available\]\n- knots: Does knots\. Use when asked for knots\.\n\n<skill_content name="knots">\nMake a/,
+    );
     expect(requests[1]?.results[0]?.content).toContain("Make a bowline.");
   });
 

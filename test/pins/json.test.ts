@@ -1,4 +1,5 @@
-import { rmSync } from "node:fs";
+import { rmSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { commandPaths } from "../../src/cli/program.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
@@ -13,7 +14,7 @@ import { Printed, pathIn, type Run, types } from "./printed-json.ts";
 
 /** What only others meet: of other callers, other machines, conflicts, and what is broken. */
 const RARE = new Set([
-  ...["sessionId", "userId", "chat", "cost", "givenTo", "isSkipped", "sameAs", "adopts", "meant"],
+  ...["sessionId", "userId", "chat", "cost", "givenTo", "isLeft", "isSkipped", "sameAs", "adopts", "meant"],
   ...["approval", "operation", "isOnce", "isReversible", "conflicts", "printed", "torn", "signal"],
   // Where no sandbox can be had, or packages are built.
   ...["exitCode", "isolation", "holds", "base", "bytes"],
@@ -25,7 +26,7 @@ const TOOLS = toolsetOf({ send: 'return { title: "Sent", metadata: {}, output: "
 async function atHome(printed: Printed): Promise<void> {
   const { home, project, run } = place({
     "home/.skillet/skills/own/SKILL.md": skillText("own", {
-      more: 'toolsets: ["toolsets/index:Tools"]\nenv: [OWN_KEY]\ntriggers: { keywords: [greet] }\n',
+      more: 'toolsets: ["toolsets/index:Tools"]\nenv: [OWN_KEY]\ntriggers: { keywords: [greet, say] }\n',
     }),
     "home/.skillet/skills/own/toolsets/index.ts": TOOLS,
     "home/.skillet/skills/own/scripts/hi.sh": "#!/bin/sh\necho hi\n",
@@ -35,8 +36,12 @@ async function atHome(printed: Printed): Promise<void> {
       { query: "the weather", should_trigger: false },
     ]),
     "home/.agents/skills/twice/SKILL.md": skillText("twice", { body: "Another." }),
+    "project/.git/HEAD": "ref: refs/heads/main\n",
+    "project/packages/app/.claude/skills/packaged/SKILL.md": skillText("packaged"),
     "project/skills/twice/SKILL.md": skillText("twice"),
+    "project/skills/twice/inner/SKILL.md": skillText("inner", { description: "Greets hedges. Use when asked." }),
     "project/skills/odd/SKILL.md": "---\nname: odd\ndescription: Odd: it is. Use when odd.\n---\n\ncurl x | sh\n",
+    "project/linked/odd.md": "---\nname: linked\ndescription: Odd: it is. Use when odd.\n---\n\nDo it.\n",
     "project/skills/broken/SKILL.md": "---\nname: broken\n---\n\nNothing.\n",
     "project/.skillet/config.toml": "[limits]\nmax_iterations = 500\n",
   });
@@ -50,10 +55,13 @@ async function atHome(printed: Printed): Promise<void> {
   await take("Show", "show", "twice", "--body");
   await take("ShowFile", "show", "own", "scripts/hi.sh");
   await take("Check", "check", "skills");
+  symlinkSync("odd.md", join(project, "linked/SKILL.md"));
+  await take("Check", "check", "linked", "--fix", "--dry-run");
   await take("Check", "skill", "validate", "skills/odd");
   await take("Scan", "scan", "skills");
-  await take("Explain", "explain", "greet them");
+  await take("Explain", "explain", "say hi and greet them");
   await take("ExplainSkill", "explain", "greet them", "--skill", "own");
+  await take("ExplainSkill", "explain", "greet hedges", "--skill", "inner");
   await take("Eval", "eval", "own");
   await take("New", "new", "fresh");
   await take("Script", "script", "own");
@@ -66,6 +74,7 @@ async function atHome(printed: Printed): Promise<void> {
   await take("Switch", "disable", "odd");
   await take("Switch", "enable", "own");
   await take("ConfigSet", "config", "set", "limits.max_iterations", "9");
+  await take("ConfigSet", "config", "set", "skills.own.network", "127.0.0.1:9");
   await take("TrustSecrets", "trust", "--secrets", "own", "--yes");
   await take("Config", "config");
   await take("ConfigGet", "config", "get", "limits.max_iterations");
@@ -94,19 +103,29 @@ async function atHome(printed: Printed): Promise<void> {
   rmSync(home, { recursive: true, force: true });
 }
 
-/** What goes on until it is interrupted: here, by a first line; or, where something is changed then, by a second. */
+/** What goes on until it is interrupted: here, by a first line; or, where something is changed once it watches, by a second. */
 async function endless(printed: Printed, about: { run: Run; shape: string; args: string[]; change?: () => void }) {
   const stop = new AbortController();
-  const { run, shape, args, change = () => stop.abort() } = about;
+  const { run, shape, args, change } = about;
   let lines = 0;
-  const onOutput = () => (++lines === 1 ? setTimeout(change, 300) : stop.abort());
-  await printed.takeLines(run, shape, args, { signal: stop.signal, onOutput });
+  const onOutput = () => {
+    if (++lines > 1 || !change) stop.abort();
+  };
+  const onStderr = (text: string) => {
+    if (text.startsWith("watching")) change?.();
+  };
+  await printed.takeLines(run, shape, args, { signal: stop.signal, onOutput, onStderr });
 }
 
 const writes: Turn = () => [{ tool: "write_file", input: { path: "out.txt", content: "written\n" } }];
 
+const instructs: Turn = () => [{ tool: "write_file", input: { path: "CLAUDE.md", content: "Obey.\n" } }];
+
 async function inRuns(printed: Printed): Promise<void> {
-  const server = await modelServer("openai", [writes, () => "Done.", () => "Hello.", () => "Hello.", writes]);
+  const server = await modelServer("openai", [
+    ...[writes, () => "Done.", instructs, () => "Done."],
+    ...[() => "Hello.", () => "Hello.", writes],
+  ]);
   const { run } = place({ "home/.skillet/skills/writer/SKILL.md": skillText("writer") }, modelConfig("openai", server));
   const take = (shape: string, ...args: string[]) => printed.take(run, shape, args);
   await take("Run", "run", "nobody");
@@ -117,6 +136,9 @@ async function inRuns(printed: Printed): Promise<void> {
   await take("Run", "resume", id);
   await take("Approve", "approve");
   await take("ApproveForget", "approve", "--forget", "writer");
+  await take("Run", "run", "writer", "instruct", "--yes");
+  const { held } = await take("Approve", "approve");
+  await take("ApproveHeld", "approve", held[0].id, "--deny");
   await take("Run", "chat", "hello");
   await printed.takeLines(run, "RunEvents", ["run", "writer", "hello", "--events"]);
   await take("Run", "run", "writer", "again");
@@ -168,6 +190,7 @@ async function fromElsewhere(printed: Printed): Promise<void> {
   await take("Show", "show", "one");
   await take("Verify", "verify");
   await take("ListInstalled", "list", "--installed");
+  await take("ListByClient", "list", "--by", "client");
   await take("Outdated", "outdated");
   repository.commit({ "skills/one/SKILL.md": skillText("one", { body: "Newer.", more: "env: [KEY]\n" }) });
   await take("Outdated", "outdated");

@@ -78,6 +78,7 @@ describe("what others depend on", () => {
       "closeMcpServers",
       "converse",
       "copySkill",
+      "createEmbeddedMatcher",
       "defineSkill",
       "denials",
       "digestOf",
@@ -113,6 +114,7 @@ describe("what others depend on", () => {
       "runScript",
       "sandboxPathOf",
       "scriptsOf",
+      "selectShortlist",
       "skill",
       "skillContent",
       "skillRef",
@@ -187,15 +189,20 @@ describe("what others depend on", () => {
       link-broken eeeee
       link-loop eeeee
       link-outside wwewe
+      hard-link-outside wwewe
       file-skipped wwewe
       file-too-large eeeee
       not-utf8 eeeee
       body-encoding weeee
       not-written eeeee
+      fix-refused wwwww
       file-case weeee
       file-name weeee
       file-mode wwewe
       too-many-files wwewe
+      nearer-copy-broken wwwww
+      nested-skill iiiii
+      nested-skipped iiiii
       source-failed eeeee
       too-deep wwwww
       too-many-skills wwwww
@@ -249,7 +256,7 @@ describe("what others depend on", () => {
       capability-format weeee
       provider-wiring wwwww
       trigger-pattern weeee
-      trigger-broad weeee
+      trigger-broad wwwww
       trigger-unusable weeee
       trigger-limit weeee
       variable-name weeee
@@ -268,6 +275,7 @@ describe("what others depend on", () => {
       lock-unreadable wwwww
       hidden-text-body wwewe
       dead-link wweww
+      link-outside-skill iiwii
       script-missing wweww
       toolset-missing wweww
       tab iiiii

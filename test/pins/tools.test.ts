@@ -19,7 +19,7 @@ function described(tools: readonly Tool[]): string {
 describe("what models and their programs depend on", () => {
   it("is the tiers and the levels", () => {
     expect(TIERS).toEqual(["none", "breadcrumb", "registry", "full"]);
-    expect(LEVELS).toEqual(["explicit", "phrase", "trigger", "words"]);
+    expect(LEVELS).toEqual(["explicit", "phrase", "trigger", "weak", "words"]);
   });
 
   it("[S-11, W-08] is the tools of a session and what they take", async () => {
@@ -60,7 +60,9 @@ describe("what models and their programs depend on", () => {
   });
 
   it("is what a loaded skill looks like", async () => {
-    const session = openSession(await catalogOf({ a: { keywords: ["go"], body: "Do it.", more: { model: "fast" } } }));
+    const session = openSession(
+      await catalogOf({ a: { keywords: ["ferry"], body: "Do it.", more: { model: "fast" } } }),
+    );
     expect((await session.load("a")).content).toMatchInlineSnapshot(`
       "<skill_content name="a">
       Do it.
@@ -70,7 +72,7 @@ describe("what models and their programs depend on", () => {
     expect((await session.load("a")).content).toMatchInlineSnapshot(
       `"Skill 'a' is already loaded in this conversation, and has not changed. If its instructions are out of sight, load it with again: true."`,
     );
-    expect(session.disclose("go").text).toMatchInlineSnapshot(`"[Skill a is already loaded in this conversation]"`);
+    expect(session.disclose("ferry").text).toMatchInlineSnapshot(`"[Skill a is already loaded in this conversation]"`);
     expect(session.reminder()).toMatchInlineSnapshot(
       `"[Skills loaded in this conversation: a. load_skill with again: true repeats one]"`,
     );

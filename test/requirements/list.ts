@@ -37,6 +37,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "Every use returns one shape: content, isError, iterations (and how it stopped); a refusal or failure is such a result, never an exception.",
   "W-29":
     "The workspace is `--workspace DIR`, else `AGENT_WORKSPACE_ROOT`, else the current folder; `./workspace/skills` is searched too, so that the document's verification commands work as written.",
+  "W-31":
+    "When a nearer copy of a skill fails to load, every command that uses a farther copy prints a warning with the file and the reason.",
   "S-01":
     "Sources in rising precedence: bundled, integration, installed, user, workspace. The later one overrides; what it shadows stays visible to the user.",
   "S-02": "Bundled skills go through the same parser and rules as any other, with no privileged wiring.",
@@ -89,7 +91,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "S-33":
     "Integration skills come from Sources that the embedding program registers; installed ones live in `~/.skillet/installed/` and get there with `skillet add` from a folder, an archive or a repository; both are rows of the locations table and of `doctor`.",
   "S-34":
-    "list_available leaves out what cannot run on this system (disabled, missing tool, interpreter, sandbox or package support, other OS), each with its reason in `list --all`.",
+    "list_available leaves out what cannot run on this system (disabled, missing tool, interpreter, sandbox or package support, other OS), each with its reason in `list --all`; such skills are not offered to models anywhere.",
   "S-35":
     "Provider wiring in a skill's frontmatter is never read; a diagnostic says that it belongs in the configuration.",
   "S-36":
@@ -143,9 +145,10 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     'Tier 0: nothing, when no skill is visible. Reading: the document\'s "or no match" is T-06 where skills have triggers, T-07 where some have none.',
   "T-06": "Tier 1: `[N skills available]`, when skills have triggers and none matches.",
   "T-07":
-    "Tier 2: names and brief descriptions, when the user asks what there is, or nothing matches and a visible skill has no triggers.",
+    "Tier 2: names and descriptions within the listing budget (A-02, A-03), when the user asks what there is, or nothing matches and a visible skill has no triggers.",
   "T-08": "Tier 3: the full instructions of the skills that match.",
-  "T-09": "Budgets hold: about 10 tokens for tier 1, about 15 a skill for tier 2.",
+  "T-09":
+    "Budgets hold: about 10 tokens for tier 1; for tier 2 the listing budget, where about 15 tokens a skill is the floor when everything is shortened.",
   "T-10":
     "Sources: bundled, `~/.agent/skills/`, `./.agent/skills/`. Reading: these are user and workspace locations in the one precedence order.",
   "T-11":
@@ -258,6 +261,21 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "Q-25": "What is written parses back to the same values; template values are never expanded again",
   "Q-26":
     "A workspace's configuration can set only a listed few keys (enabled, alias choice, disclosure and lower limits); an endpoint, key, command, provider, tool, network or sandbox entry there is refused with file and line",
+  "A-01":
+    "Discovery reads the standard folders of every supported client, at user and project level, and nested workspaces of a monorepo; one table serves discovery, export and doctor.",
+  "Q-27": "After a run, sensitive paths of a writable workspace differ only by approved changes",
+  "Q-28": "An approval shows the complete input that will be executed, and nothing else can be executed under it",
+  "Q-29": "No request goes to a private address because a remote source named it",
+  "Q-30": "`serve --http` answers no request without a token unless `--no-token` was given",
+  "Q-31": "Everything read from a skill after it was judged comes from the judged copy",
+  "A-02": 'While a description is listed, its "use when" part is listed.',
+  "A-03":
+    "Full descriptions while they fit the budget; then the most relevant whole, the others shortened; names last; the listing states what was shortened.",
+  "A-04":
+    "The same query, skills, budget and usage snapshot give the same bytes; the query changes only the query-dependent suffix.",
+  "A-05":
+    "An unrelated prompt adds no full text, and a shortlist in at most 5 % of cases; `advise` otherwise returns nothing.",
+  "A-09": "The search index is persistent, incremental, and rebuilt when damaged.",
 };
 
 /** What no test proves yet, and why. This list only shrinks: `MOST_OPEN` goes down with it and never up. */

@@ -12,7 +12,7 @@ import { openSandbox } from "../../src/sandbox/open.ts";
 import { type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
 import { checksFor } from "../sandbox/checks.ts";
 import { sceneFor } from "../sandbox/scene.ts";
-import { ORDINARY_USER } from "./ordinary-user.ts";
+import { asOrdinaryUser, ORDINARY_USER } from "./ordinary-user.ts";
 import { WITH_BUILT } from "./program.ts";
 
 export interface Tried {
@@ -31,9 +31,7 @@ export async function asUser(): Promise<Tried> {
   const leaked = openSync(secret, "r");
   const isRoot = process.getuid?.() === 0;
   if (isRoot) chownSync(home, ORDINARY_USER, ORDINARY_USER);
-  const id = String(ORDINARY_USER);
-  const drop = isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
-  const [program = "", ...args] = [...drop, process.execPath, ...WITH_BUILT, import.meta.filename, home];
+  const [program = "", ...args] = [...asOrdinaryUser(), process.execPath, ...WITH_BUILT, import.meta.filename, home];
   try {
     // Descriptor 40 is one that it was started with and that leads to a file: sandboxes must not pass it on. (Node itself sees to
     // the first ones, up to a gap.)

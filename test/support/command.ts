@@ -15,6 +15,7 @@ export interface RunOptions {
   columns?: number;
   signal?: AbortSignal;
   onOutput?: (text: string) => void;
+  onStderr?: (text: string) => void;
   /** What whoever sits at the terminal answers. */
   ask?: (question: string) => Promise<string>;
   /** What is piped in. */
@@ -41,13 +42,18 @@ export async function skillet(args: readonly string[], options: RunOptions = {})
       columns,
       write(text) {
         stderr += text;
+        options.onStderr?.(text);
       },
     },
     env: { HOME: home, ...options.env },
     cwd: options.cwd ?? home,
     ...(options.ask ? { ask: options.ask } : {}),
     ...(options.stdin === undefined ? {} : { stdin: async () => options.stdin ?? "" }),
-    interrupted: () => new Promise((resolve) => options.signal?.addEventListener("abort", () => resolve())),
+    interrupted: () =>
+      new Promise((resolve) => {
+        options.signal?.addEventListener("abort", () => resolve());
+        if (options.signal?.aborted) resolve();
+      }),
   };
   const code = await main(args, io);
   return { code, stdout, stderr };

@@ -1,6 +1,7 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { type Discovered, discover } from "../../src/host/discover.ts";
+import { needsGrant } from "../../src/host/grants.ts";
 import type { Skill } from "../../src/skill/skill.ts";
 import { temporaryFolder, writeFiles } from "./folder.ts";
 
@@ -15,13 +16,24 @@ export interface Scene extends Discovered {
 export async function discoverIn(
   files: Record<string, string | Uint8Array>,
   env: Record<string, string> = {},
+  { areGiven = true }: { areGiven?: boolean } = {},
 ): Promise<Scene> {
   const root = temporaryFolder();
   for (const [path, content] of Object.entries(files)) {
     writeFiles(root, { [path.startsWith("home/") ? path : `project/${path}`]: content });
     if (path === "home/.skillet/config.toml") chmodSync(join(root, path), 0o600);
   }
-  return look(root, env);
+  const scene = await look(root, env);
+  if (areGiven && !("home/.skillet/grants.json" in files)) giveValues(scene);
+  return scene;
+}
+
+/** Gives what is configured to the skills that it is for, as `skillet config set` does where there is one copy. */
+export function giveValues({ settings, catalog, grants }: Discovered): void {
+  for (const name of settings.skills.keys()) {
+    const [skill, ...others] = catalog.copies(name).filter(needsGrant);
+    if (skill && others.length === 0 && !grants.ownerOf(name)) grants.grant(skill);
+  }
 }
 
 async function look(root: string, env: Record<string, string>): Promise<Scene> {

@@ -5,11 +5,12 @@ import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { onTestFinished } from "vitest";
 import { temporaryFolder, writeFiles } from "./folder.ts";
+import { giveValuesIn } from "./give-values.ts";
 import { asClient, type ClientParts, type McpClient, negotiation } from "./mcp-client.ts";
 import { PROGRAM, RUN } from "./program.ts";
 
 /** For a machine that is busy with other tests. */
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 45_000;
 
 /** A workspace, and a home beside it. */
 export interface Place {
@@ -29,6 +30,7 @@ export function placeWith(files: Record<string, string>): Place {
     writeFiles(root, { [path.startsWith("home/") ? path : `project/${path}`]: text });
     if (path.endsWith("config.toml")) chmodSync(join(root, path), 0o600);
   }
+  giveValuesIn(home, cwd);
   return { root, home, cwd };
 }
 

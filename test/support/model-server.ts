@@ -57,6 +57,8 @@ export type Turn = (request: ModelRequest) => Reply;
 export interface ModelRequest extends Omit<ReadRequest, "entries"> {
   /** What came of the tools that it called, in order. `isError` where the protocol can say it. */
   results: readonly { tool: string; content: string; isError: boolean | undefined }[];
+  /** What skillet put after what the user wrote last, for this turn alone. */
+  context: string;
   /** All that was said by both, in order. */
   said: readonly string[];
   /** What it had thought, as it came back. */
@@ -90,8 +92,8 @@ export async function modelServer(
     checkTools(read.tools);
     const { entries, ...rest } = read;
     const reasoning = entries.flatMap((entry) => ("reasoning" in entry ? entry.reasoning : []));
-    const said = entries.flatMap((entry) => ("role" in entry && entry.text ? entry.text : []));
-    const understood = { ...rest, results: resultsIn(entries, called), said, reasoning };
+    const said = entries.flatMap((entry) => ("role" in entry && entry.text ? splitContext(entry.text).prompt : []));
+    const understood = { ...rest, ...splitContext(rest.prompt), results: resultsIn(entries, called), said, reasoning };
     requests.push(understood);
     const turn = typeof script === "function" ? script : script[requests.length - 1];
     if (!turn) throw new Error(`the script has only ${script.length} turns`);
@@ -229,4 +231,13 @@ function sendStream(response: ServerResponse, lines: readonly string[]): ServerR
   response.writeHead(200, { "content-type": "text/event-stream" });
   for (const line of lines) response.write(`${line}\n\n`);
   return response;
+}
+
+const CONTEXT = "\n\n[Skills for this message; the user did not write what follows]\n";
+
+function splitContext(text: string): { prompt: string; context: string } {
+  const at = text.indexOf(CONTEXT);
+  return at === -1
+    ? { prompt: text, context: "" }
+    : { prompt: text.slice(0, at), context: text.slice(at + CONTEXT.length) };
 }

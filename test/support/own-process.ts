@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { ORDINARY_USER } from "./ordinary-user.ts";
+import { asOrdinaryUser } from "./ordinary-user.ts";
 import { WITH_BUILT } from "./program.ts";
 
 export interface Starting {
@@ -15,9 +15,7 @@ export async function ownProcess<Came extends { signal: string | null }>(
   orders: object,
   { isOrdinary = false, wrap = [] }: Starting = {},
 ): Promise<Came> {
-  const id = String(ORDINARY_USER);
-  const isRoot = process.getuid?.() === 0;
-  const drop = isOrdinary && isRoot ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
+  const drop = isOrdinary ? asOrdinaryUser() : [];
   const node = [process.execPath, ...WITH_BUILT, file, JSON.stringify(orders)];
   const [program = "", ...args] = [...wrap, ...drop, ...node];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], cwd: "/" });

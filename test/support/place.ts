@@ -2,6 +2,7 @@ import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { type RunOptions, skillet } from "./command.ts";
 import { temporaryFolder } from "./folder.ts";
+import { giveValuesIn } from "./give-values.ts";
 
 export interface Place {
   home: string;
@@ -11,7 +12,10 @@ export interface Place {
   run(args: readonly string[], options?: RunOptions): ReturnType<typeof skillet>;
 }
 
-/** A home with a configuration, and a project that others may change; `files` are below `home/` and `project/`. */
+/**
+ * A home with a configuration, and a project that others may change; `files` are below `home/` and `project/`. What is configured for a skill
+ * is given to its copy where there is one, as `skillet config set` does.
+ */
 export function place(files: Record<string, string>, config = ""): Place {
   const root = temporaryFolder({ "home/.skillet/config.toml": config, "project/README.md": "A project.\n", ...files });
   const [home, project] = [join(root, "home"), join(root, "project")];
@@ -19,6 +23,7 @@ export function place(files: Record<string, string>, config = ""): Place {
   chmodSync(root, 0o755);
   chmodSync(file, 0o600);
   chmodSync(project, 0o777);
+  giveValuesIn(home, project);
   return {
     home,
     project,

@@ -6,7 +6,7 @@ import { spawn } from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import type { Ran } from "./command.ts";
-import { ORDINARY_USER } from "./ordinary-user.ts";
+import { asOrdinaryUser } from "./ordinary-user.ts";
 import { KEPT, PROGRAM } from "./program.ts";
 
 export interface Starting {
@@ -14,17 +14,17 @@ export interface Starting {
   env: Record<string, string>;
   /** Whether it is to be somebody who is not root. */
   isOrdinary?: boolean;
+  /** Kills it after so long: only turns a hang into a failure. */
+  deadlineMs?: number;
   /** Kills itself right before it renames something for the so-manieth time, counted from 1. */
   killBeforeRename?: number;
 }
 
 export async function skilletProcess(
   args: readonly string[],
-  { cwd, env, isOrdinary = false, killBeforeRename = 0 }: Starting,
+  { cwd, env, isOrdinary = false, killBeforeRename = 0, deadlineMs }: Starting,
 ): Promise<Ran & { signal: string | null }> {
-  const id = String(ORDINARY_USER);
-  const isDropped = isOrdinary && process.getuid?.() === 0;
-  const drop = isDropped ? ["/usr/bin/setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--"] : [];
+  const drop = isOrdinary ? asOrdinaryUser() : [];
   const [program = "", ...rest] = [...drop, process.execPath, import.meta.filename, ...args];
   const child = spawn(program, rest, {
     cwd,
@@ -36,6 +36,7 @@ export async function skilletProcess(
     },
     stdio: ["ignore", "pipe", "pipe"],
   });
+  const deadline = deadlineMs === undefined ? undefined : setTimeout(() => child.kill("SIGKILL"), deadlineMs);
   let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (bytes) => {
     stdout += bytes;
@@ -44,7 +45,10 @@ export async function skilletProcess(
     stderr += bytes;
   });
   return new Promise((resolve) =>
-    child.on("close", (code, signal) => resolve({ code: code ?? -1, signal, stdout, stderr })),
+    child.on("close", (code, signal) => {
+      clearTimeout(deadline);
+      resolve({ code: code ?? -1, signal, stdout, stderr });
+    }),
   );
 }
 

@@ -70,13 +70,11 @@ export function terminal(args: readonly string[], place: Place): Terminal {
     signal: (name) => void process.kill(pid(), name),
     async hangUp() {
       child.kill("SIGKILL");
-      await expect.poll(() => isRunning(pid()), { timeout: 15_000 }).toBe(false);
+      await expect.poll(() => isRunning(pid())).toBe(false);
       return Number(readFileSync(join(start, "code"), "utf8"));
     },
     async sees(text) {
-      await expect
-        .poll(() => written.includes(text, seen), { timeout: 15_000, message: `"${text}" after ${written}` })
-        .toBe(true);
+      await expect.poll(() => written.includes(text, seen), { message: `"${text}" after ${written}` }).toBe(true);
       seen = written.indexOf(text, seen) + text.length;
     },
     screen: () => screenOf(written),

@@ -38,6 +38,8 @@ export interface Parts {
   /** Files of the workspace, which everybody may change. */
   workspace?: Record<string, string>;
   env?: Record<string, string>;
+  /** Whether what is configured for the skills was given to them. Defaults to true. */
+  areGiven?: boolean;
 }
 
 /** Skills in a user's home, a workspace, and a model behind a provider's protocol that follows a script. */
@@ -56,6 +58,7 @@ export async function useScene({ skills, turns, config = "", workspace = {}, ...
       ...workspace,
     },
     parts.env,
+    { areGiven: parts.areGiven ?? true },
   );
   // Code never runs as root: where the tests do, others must be let in.
   chmodSync(found.root, 0o755);

@@ -2,6 +2,7 @@ import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type RunOptions, skillet } from "./command.ts";
 import { skillText, temporaryFolder, writeFiles } from "./folder.ts";
+import { giveValuesIn } from "./give-values.ts";
 
 /** What the provider of a test does: JavaScript that has `request`, `method`, `params`, `answer(result)`, `refuse(error)` and `fs`. */
 export interface Wiring {
@@ -29,6 +30,7 @@ export function wired({ program, table = "", config = "", files = {} }: Wiring) 
 function withFiles(home: string, files: Record<string, string>) {
   writeFiles(home, files);
   chmodSync(join(home, ".skillet/config.toml"), 0o600);
+  giveValuesIn(home);
   const run = (args: readonly string[], options: RunOptions = {}) =>
     skillet(args, { cwd: join(home, "work"), ...options, env: { HOME: home, ...options.env } });
   return { home, run, file: (path: string) => readFileSync(join(home, path), "utf8") };

@@ -112,6 +112,55 @@ timeout_seconds = 120
 path = "~/team-skills"
 \`\`\`
 
+## Values and the copy they are for
+
+\`\`\`sh
+skillet config set skills.research.PERPLEXITY_API_KEY < key.txt
+skillet config set skills.research.PERPLEXITY_API_KEY --for research@bundled < key.txt
+\`\`\`
+
+What \`[skills.<name>]\` gives a skill (variables, \`network\`, \`workspace\`, \`dynamic_commands\`, capabilities) is for one copy of it, which
+\`~/.skillet/grants.json\` records. [Another copy of the name](trust.md#values) is refused.
+
+| \`config set\` finds | the values are for |
+|---|---|
+| a recorded copy | that one, as before |
+| one copy | that one, from now on |
+| several copies | the one that you choose at the terminal, or name with \`--for NAME@SOURCE\`; without either, nothing is set |
+| no copy | none yet |
+
+Values without a record, such as those that you write into the file by hand, are given to no copy by its use. The next run asks at a terminal, and otherwise is
+refused with the command to run: \`skillet trust --secrets NAME\`, with \`--yes\` in a script. Skills that come with skillet, and those of an embedding program, need no
+record while there is none.
+
+## Changes while something runs
+
+\`\`\`sh
+skillet disable research
+\`\`\`
+
+Running servers, chats, runs and \`skillet list --watch\` follow both files: a change is in effect within 2 seconds, without a restart. The commands that write them
+(\`disable\`, \`enable\`, \`capability grant\`, \`capability ungrant\`, \`config set\`, \`config unset\`) wait for the servers and chats that
+run on this machine, and print how many have the change. One that does not answer is named with its process id.
+
+| what changes | sessions, chats and runs that begin later | a run under way |
+|---|---|---|
+| \`enabled\` of a skill | yes; a session that has loaded it loses its tools, and its client is notified | no further tool call of that skill, nor of skills that its run started |
+| capabilities, providers, quotas | yes | at its next call |
+| \`tools.disabled\`, \`tools.mcp.*.enabled\` | yes | at its next call |
+| which chats may use a skill | yes | when it uses another skill |
+| values of variables, model aliases and keys, limits, sandbox, network | yes | keeps what it began with |
+| \`sources\` | yes | keeps the skills that it began with |
+
+A script that was started runs to its end. Variables of the environment (\`env:NAME\`) are those that the process was started with.
+
+**Mistakes.** While something runs, a mistake in a file never loosens anything. If a file is not valid TOML, the previous configuration stays in
+effect. If a value has the wrong type, the previous value of that key stays. A server warns once on stderr, with file and line, and a chat before
+its next answer. Both recover when the file is fixed. A change is applied once nothing has written to the file for 100 ms, so an incomplete file is
+never read.
+
+Settings that your program gives itself are not followed: see [embedding](embedding.md#find).
+
 ## Environment
 
 | variable | what it does |

@@ -39,6 +39,7 @@ function spelled(keys: readonly string[]): string {
 /** What a value is called that takes all of these types: the first that fits. */
 const TYPES: readonly [types: readonly string[], word: string][] = [
   [["array", "number"], "a list, or one text"],
+  [["object", "array"], "keys and values, or a list"],
   [["object"], "keys and values"],
   [["boolean"], "true or false"],
   [["integer"], "a number"],

@@ -33,12 +33,12 @@ export const SCENES: Readonly<Record<string, Scene>> = {
   },
   check: {
     title:
-      "skillet check finds a description that is no YAML, a misspelled key and a missing description; --fix mends the first two",
+      "skillet check finds a description that is not YAML, a misspelled key and a missing description; --fix fixes the first and shows the change",
     cwd: "shop",
     files: {
       "shop/skills/deploy/SKILL.md": `---
 name: deploy
-description: Deploys the shop: to staging first. Use when asked to ship it.
+description: Deploys the shop: to staging first. Use when asked to ship.
 ---
 
 Run \`make deploy\`.

@@ -1,8 +1,9 @@
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { onTestFinished, vi } from "vitest";
+import { onTestFinished } from "vitest";
 import { temporaryFolder } from "../../support/folder.ts";
+import { waitFor } from "../../support/wait-for.ts";
 import { client } from "./client.ts";
 import type { Program } from "./served.ts";
 
@@ -64,7 +65,7 @@ async function stopDaemon(folder: string, mcpdo: Inspector["mcpdo"]): Promise<vo
   const pid = Number(readFileSync(lock, "utf8"));
   await mcpdo("daemon", "stop");
   try {
-    await vi.waitFor(() => {
+    await waitFor(() => {
       if (isAlive(pid)) throw new Error(`the Inspector's daemon ${pid} goes on`);
     });
   } catch {

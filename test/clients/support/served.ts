@@ -39,7 +39,7 @@ export function skilletServe(home: string, args: readonly string[] = []): Progra
 
 /** `skillet serve --http` on a free port of the loopback interface: its address. It ends with the test. */
 export async function skilletServeHttp(home: string, args: readonly string[] = []): Promise<string> {
-  const { command, args: given, env, cwd } = skilletServe(home, ["--http", "127.0.0.1:0", ...args]);
+  const { command, args: given, env, cwd } = skilletServe(home, ["--http", "127.0.0.1:0", "--no-token", ...args]);
   const child = spawn(command, given, { env, cwd, stdio: ["ignore", "pipe", "pipe"] });
   onTestFinished(() => ended(child));
   return new Promise((resolve, reject) => {

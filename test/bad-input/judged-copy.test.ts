@@ -1,0 +1,309 @@
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openCatalog } from "../../src/catalog/catalog.ts";
+import { contentOfCopy } from "../../src/install/content.ts";
+import { exportSkill } from "../../src/install/export.ts";
+import { copyTree } from "../../src/install/tree.ts";
+import { fileBytes, filesNow } from "../../src/mcp/publish-file.ts";
+import { publishManifest } from "../../src/mcp/publish-manifest.ts";
+import { openSession } from "../../src/session/session.ts";
+import type { Skill } from "../../src/skill/skill.ts";
+import { copySkill } from "../../src/source/digest.ts";
+import { directorySource } from "../../src/source/directory.ts";
+import { expectedFolder } from "../../src/source/file-list.ts";
+import { relisted } from "../../src/source/relisted.ts";
+import { discoverIn } from "../support/discover.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { modelServer } from "../support/model-server.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
+import { skilletProcess } from "../support/skillet-process.ts";
+import { modelConfig } from "../support/use.ts";
+import { SECRET } from "./scene.ts";
+import { swapping } from "./swap.ts";
+
+/** A skill three folders down, and beside it folders that hold a secret where a link in place of one of these would find it. */
+async function scene() {
+  const root = realpathSync(
+    temporaryFolder({
+      "a/b/skills/odd/SKILL.md": skillText("odd"),
+      "a/b/skills/odd/key": "harmless",
+      "a/b/skills/odd/deep/key": "harmless",
+      "private/SKILL.md": skillText("odd", { body: SECRET }),
+      "private/key": SECRET,
+      "private/deep/key": SECRET,
+      "private/name-of-secret": SECRET,
+    }),
+  );
+  for (const place of ["odd", "skills/odd", "b/skills/odd"]) {
+    mkdirSync(join(root, "elsewhere", dirname(place)), { recursive: true });
+    cpSync(join(root, "private"), join(root, "elsewhere", place), { recursive: true });
+  }
+  const source = directorySource({ path: `${root}/a`, recursive: true });
+  const catalog = await openCatalog([source]);
+  return { root, catalog, skill: catalog.get("odd"), folder: join(root, "a/b/skills/odd") };
+}
+
+/** What is swapped for a link, and what that leads to. */
+const SWAPS: readonly (readonly [what: string, place: string, target: string])[] = [
+  ["its folder", "a/b/skills/odd", "elsewhere/odd"],
+  ["its folder, for one that holds no skill", "a/b/skills/odd", "private/deep"],
+  ["the folder of skills", "a/b/skills", "elsewhere"],
+  ["a folder above that", "a/b", "elsewhere"],
+];
+
+function swap(root: string, place: string, target: string): void {
+  renameSync(join(root, place), join(root, "away"));
+  symlinkSync(join(root, target), join(root, place));
+}
+
+/** Everything that reads a skill's files from the disk, as text. */
+const READERS: Readonly<Record<string, (skill: Skill, root: string) => unknown>> = {
+  "a file": (skill) => Buffer.from(skill.read("key")).toString(),
+  "a file below": (skill) => Buffer.from(skill.read("deep/key")).toString(),
+  "its instructions": (skill) => skill.body(),
+  "the list of its files": (skill) => JSON.stringify(relisted(skill).files()),
+  "a copy": (skill) => [...copySkill(skill).files.values()].map(({ bytes }) => Buffer.from(bytes).toString()).join(),
+  "a copy of the files that there are now": (skill) =>
+    [...copySkill(relisted(skill)).files.values()].map(({ bytes }) => Buffer.from(bytes).toString()).join(),
+  "its examples": (skill) => skill.examples().join(),
+  "a published file": (skill) => String(fileBytes(skill, "key")),
+  "the published files": (skill) => JSON.stringify(filesNow(skill)),
+  "the published SKILL.md": async (skill) => String((await publishManifest(skill, "odd"))?.bytes),
+  "an export": (skill, root) => {
+    const path = join(root, "out");
+    exportSkill({ skill, format: "agent-plugin", path });
+    return readdirSync(path, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => readFileSync(join(entry.parentPath, entry.name), "utf8"))
+      .join();
+  },
+  "a client's copy": (skill, root) => {
+    contentOfCopy(skill, "");
+    const written = copyTree({
+      ...{ folder: skill.origin.folder ?? "", expected: expectedFolder(skill.origin), links: "inside" },
+      ...{ to: join(root, "to"), target: join(root, "to"), isReadOnly: false },
+    });
+    return written.filter((path) => /key$/.test(path)).map((path) => readFileSync(path, "utf8"));
+  },
+};
+
+async function attempt(read: () => unknown): Promise<string> {
+  try {
+    return String(await read());
+  } catch (error) {
+    return String(error);
+  }
+}
+
+describe("a skill whose place another folder takes", () => {
+  it.each(
+    SWAPS.flatMap(([what, place, target]) =>
+      Object.keys(READERS).map((reader) => [what, reader, place, target] as const),
+    ),
+  )("[Q-09] [Q-31] %s is swapped: %s is never that of the other", async (_, reader, place, target) => {
+    const { root, skill } = await scene();
+    skill.files();
+    swap(root, place, target);
+    const given = await attempt(() => READERS[reader]?.(skill, root));
+    expect(given).not.toContain(SECRET);
+    expect(given).not.toContain("name-of-secret");
+  });
+
+  it.each(SWAPS)("[Q-09] %s is swapped before anything was read", async (_, place, target) => {
+    const { root, skill } = await scene();
+    swap(root, place, target);
+    for (const read of Object.values(READERS)) expect(await attempt(() => read(skill, root))).not.toContain(SECRET);
+  });
+
+  it.each(SWAPS)("[Q-09] [Q-31] %s is swapped: no tool of a session quotes the other", async (_, place, target) => {
+    const { root, catalog } = await scene();
+    const session = openSession(catalog, { workspace: root });
+    expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).content).toContain(
+      "harmless",
+    );
+    swap(root, place, target);
+    const read = await session.call("read_skill_resource", { skill: "odd", resource: "key" });
+    // A link that leads to a whole skill is found as that one, and is read as such: it is another skill.
+    if (!target.startsWith("elsewhere")) expect(read).toMatchObject({ isError: true });
+    if (!target.startsWith("elsewhere")) expect(read.content).not.toContain(SECRET);
+  });
+
+  it.each(SWAPS.slice(0, 3))(
+    "[Q-09] %s is swapped all the time: every read gives its own bytes or none",
+    async (_, place) => {
+      const { root, skill } = await scene();
+      skill.files();
+      renameSync(join(root, place), join(root, "away"));
+      symlinkSync(join(root, "away"), join(root, place));
+      const below = place === "a/b/skills/odd" ? "private" : "elsewhere";
+      const swapped = await swapping(join(root, place), join(root, "away"), join(root, below));
+      let looks = 0;
+      while (swapped.goesOn(true)) {
+        looks++;
+        for (const path of ["key", "deep/key"])
+          expect(await attempt(() => Buffer.from(skill.read(path)).toString())).not.toContain(SECRET);
+        expect(await attempt(() => JSON.stringify(relisted(skill).files()))).not.toContain("name-of-secret");
+      }
+      expect(looks).toBeGreaterThan(0);
+    },
+  );
+
+  it("[Q-09] a folder that is put there anew is read once the skills are found again, and by a session at once", async () => {
+    const { catalog, skill, folder, root } = await scene();
+    const session = openSession(catalog, { workspace: root });
+    rmSync(folder, { recursive: true });
+    mkdirSync(join(root, "held")); // So that its inode is not that of the next folder.
+    writeFiles(folder, { "SKILL.md": skillText("odd"), key: "made anew" });
+    if (skill.origin.folderId !== (await catalog.reload()).get("odd").origin.folderId)
+      expect(() => skill.read("key")).toThrow(expect.objectContaining({ code: "resource-changed" }));
+    expect(Buffer.from((await catalog.reload()).get("odd").read("key")).toString()).toBe("made anew");
+    expect((await session.call("read_skill_resource", { skill: "odd", resource: "key" })).content).toContain(
+      "made anew",
+    );
+  });
+
+  it("[Q-09] files that an editor replaces are read as they are now, and a skill that is a link stays one", async () => {
+    const { root, skill, folder } = await scene();
+    writeFileSync(`${folder}/key.new`, "edited");
+    renameSync(`${folder}/key.new`, `${folder}/key`);
+    expect(Buffer.from(skill.read("key")).toString()).toBe("edited");
+    mkdirSync(`${root}/linked`);
+    symlinkSync(folder, `${root}/linked/odd`);
+    const linked = (await openCatalog([directorySource({ path: `${root}/linked` })])).get("odd");
+    expect(Buffer.from(linked.read("key")).toString()).toBe("edited");
+    expect(copySkill(linked).files.size).toBe(3);
+  });
+});
+
+describe.each([
+  ["root", false],
+  ["an ordinary user", true],
+] as const)("a run of %s", (_, isOrdinary) => {
+  it("[Q-09] [Q-31] reads its skill's files as they were judged, wherever its folder leads by now", async () => {
+    let project = "";
+    const server = await modelServer("openai", [
+      () => {
+        // As another program in the workspace does: what code of the run itself does to a skill's folder is held back.
+        renameSync(join(project, "skills/r"), join(project, "skills/old"));
+        symlinkSync("../secrets", join(project, "skills/r"));
+        return [{ tool: "bash", input: { command: "ls /workspace/skills/r/" } }];
+      },
+      () => [{ tool: "read_skill_resource", input: { resource: "id_ed25519" } }],
+      () => [{ tool: "complete", input: { result: "done" } }],
+    ]);
+    const root = realpathSync(
+      temporaryFolder({
+        "home/.skillet/config.toml": modelConfig("openai", server),
+        "project/skills/r/SKILL.md": skillText("r", { more: "allowed-tools: Bash\n" }),
+        "project/skills/r/id_ed25519": "harmless",
+        "project/secrets/id_ed25519": SECRET,
+      }),
+    );
+    project = join(root, "project");
+    handOver(root, isOrdinary);
+    const starting = { cwd: project, env: { HOME: join(root, "home") }, isOrdinary };
+    expect(await skilletProcess(["trust", "r", "--yes"], starting)).toMatchObject({ code: 0 });
+    const ran = await skilletProcess(["run", "r", "go", "--json"], starting);
+    expect(ran).toMatchObject({ code: 0 });
+    const [, moved, read] = server.requests.map(({ results }) => results.at(-1)?.content ?? "");
+    expect(existsSync(join(root, "project/skills/old"))).toBe(true);
+    expect(moved).toContain("id_ed25519");
+    expect(read).toContain("harmless");
+    expect(JSON.stringify([server.requests, ran])).not.toContain(SECRET);
+  });
+});
+
+/** Makes all of it that user's. */
+function handOver(root: string, isOrdinary: boolean): void {
+  const files = readdirSync(root, { recursive: true, encoding: "utf8" }).map((path) => join(root, path));
+  for (const path of [root, ...files]) {
+    if (isOrdinary && process.getuid?.() === 0) chownSync(path, ORDINARY_USER, ORDINARY_USER);
+    else if (path.includes("/project")) chmodSync(path, 0o777);
+  }
+  chmodSync(root, 0o755);
+  chmodSync(join(root, "home/.skillet/config.toml"), 0o600);
+}
+
+describe("a file with a second name", () => {
+  const FINDING = { code: "hard-link-outside", message: expect.stringContaining('"key" is a hard link') };
+
+  async function linked(own: string, more: Record<string, string> = {}) {
+    const found = await discoverIn({ [`${own}/SKILL.md`]: skillText("x"), "home/private/key": SECRET, ...more });
+    const base = own.startsWith("home/") ? found.root : join(found.root, "project");
+    const folder = join(base, own);
+    linkSync(join(found.root, "home/private/key"), join(folder, "key"));
+    return { found: await found.again(), folder };
+  }
+
+  it("[Q-09] outside is no file of a workspace's skill, and says so", async () => {
+    const { found } = await linked("skills/x");
+    const skill = found.skill("x");
+    expect(skill.files()).toEqual({ files: [], findings: [FINDING] });
+    expect(() => skill.read("key")).toThrow(expect.objectContaining({ code: "resource-unlisted" }));
+    expect([...copySkill(skill).files.keys()]).toEqual(["SKILL.md"]);
+    expect(() => contentOfCopy(skill, "")).toThrow(expect.objectContaining({ code: "not-copied" }));
+    const path = join(found.root, "x.zip");
+    const { leftOut } = exportSkill({ skill, format: "skill-zip", path });
+    expect(leftOut).toEqual([expect.stringContaining("hard link")]);
+    expect(readFileSync(path).includes(SECRET)).toBe(false);
+  });
+
+  it.each([
+    ["root", false],
+    ["an ordinary user", true],
+  ])("[Q-09] outside is not shown to %s", async (_, isOrdinary) => {
+    const { found } = await linked("skills/x", { "home/.skillet/config.toml": "" });
+    handOver(found.root, isOrdinary);
+    const starting = { cwd: join(found.root, "project"), env: { HOME: join(found.root, "home") }, isOrdinary };
+    const shown = await skilletProcess(["show", "x"], starting);
+    expect(shown.stdout).toContain("hard-link-outside");
+    const file = await skilletProcess(["show", "x", "key"], starting);
+    expect(file).toMatchObject({ code: 1, stderr: expect.stringContaining("has no file") });
+    expect(file.stdout).not.toContain(SECRET);
+  });
+
+  it("[Q-09] outside is not read either when it takes a listed file's place", async () => {
+    const found = await discoverIn({
+      "skills/x/SKILL.md": skillText("x"),
+      "skills/x/key": "harmless",
+      "home/key": SECRET,
+    });
+    const skill = found.skill("x");
+    expect(skill.files().files).toHaveLength(1);
+    const folder = join(found.root, "project/skills/x");
+    rmSync(join(folder, "key"));
+    linkSync(join(found.root, "home/key"), join(folder, "key"));
+    expect(() => skill.read("key")).toThrow(expect.objectContaining({ code: "resource-outside" }));
+    expect(String(fileBytes(skill, "key"))).not.toContain(SECRET);
+    expect(() => copySkill(skill)).toThrow(expect.objectContaining({ code: "resource-outside" }));
+  });
+
+  it("[Q-09] in the same skill is one of its files, as is any in the user's own folders", async () => {
+    const found = await discoverIn({ "skills/x/SKILL.md": skillText("x"), "skills/x/key": "harmless" });
+    const folder = join(found.root, "project/skills/x");
+    mkdirSync(join(folder, "deep"));
+    linkSync(join(folder, "key"), join(folder, "deep/again"));
+    const skill = (await found.again()).skill("x");
+    expect(skill.files().files.map(({ path }) => path)).toEqual(["deep/again", "key"]);
+    expect(Buffer.from(skill.read("deep/again")).toString()).toBe("harmless");
+    for (const own of ["home/.skillet/skills/x", "home/.skillet/installed/x", "home/.agent/skills/x"]) {
+      const { found: other } = await linked(own);
+      expect(other.skill("x").files()).toMatchObject({ files: [{ path: "key" }], findings: [] });
+    }
+  });
+});

@@ -1,0 +1,138 @@
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { replaceFile } from "../../src/host/locked-file.ts";
+import { readRegularFile, readRegularText } from "../../src/shared/regular-file.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
+import { skilletProcess } from "../support/skillet-process.ts";
+
+/** Files below `~/.skillet`, each with a command that reads it. */
+const FILES: Readonly<Record<string, readonly string[]>> = {
+  "config.toml": ["list"],
+  "trust.json": ["show", "x"],
+  "grants.json": ["script", "x", "go"],
+  "approvals.json": ["approve"],
+  "installs.json": ["list", "--installed"],
+  "signers.json": ["signers"],
+  "statistics.db": ["stats"],
+  "audit.jsonl": ["audit"],
+  "audit.head": ["audit", "--verify"],
+  "vault.json": ["auth", "list"],
+  "vault.key": ["auth", "list"],
+  "serve-token": ["serve", "--http", "127.0.0.1:0"],
+  "signing-key.pem": ["sign", "skills/x"],
+  "installed/skills.lock": ["list"],
+  "cache/verified": ["verify"],
+  "cache/sandbox.json": ["script", "x", "go"],
+  "cache/scan": ["list"],
+  live: ["config", "set", "limits.seconds", "60"],
+  runs: ["runs"],
+};
+
+/** Puts something that never ends in a file's place; in a folder, in the place of each of its files. */
+const ENDLESS: Readonly<Record<string, (path: string) => void>> = {
+  "a pipe": (path) => void execFileSync("mkfifo", [path]),
+  "a link to an endless device": (path) => symlinkSync("/dev/zero", path),
+  "a link to a pipe": (path) => {
+    execFileSync("mkfifo", [`${path}.pipe`]);
+    symlinkSync(`${path}.pipe`, path);
+  },
+};
+
+const DEADLINE_MS = 60_000;
+
+async function scene(isOrdinary: boolean) {
+  const root = realpathSync(
+    temporaryFolder({
+      "home/.skillet/config.toml": '[skills.x]\nX_KEY = "a-value-of-x"\n',
+      "home/.skillet/installed/readme": "",
+      "project/skills/x/SKILL.md": skillText("x", { more: "env: [X_KEY]\n" }),
+      "project/skills/x/scripts/go.sh": "#!/bin/sh\necho went\n",
+    }),
+  );
+  const own = () => {
+    if (isOrdinary && process.getuid?.() === 0) execFileSync("chown", ["-hR", String(ORDINARY_USER), root]);
+  };
+  chmodSync(join(root, "home/.skillet/config.toml"), 0o600);
+  chmodSync(root, 0o755);
+  own();
+  const starting = {
+    cwd: join(root, "project"),
+    env: { HOME: join(root, "home") },
+    isOrdinary,
+    deadlineMs: DEADLINE_MS,
+  };
+  return { root, own, run: (args: readonly string[]) => skilletProcess(args, starting) };
+}
+
+describe.each([
+  ["root", false],
+  ["an ordinary user", true],
+] as const)("for %s", (_, isOrdinary) => {
+  it.each(Object.entries(ENDLESS))(
+    "%s in the place of a file of skillet's own hangs no command",
+    async (_what, put) => {
+      const { root, own, run } = await scene(isOrdinary);
+      expect(await run(["trust", "x", "--yes"])).toMatchObject({ code: 0 });
+      expect(await run(["trust", "--secrets", "x", "--yes"])).toMatchObject({ code: 0 });
+      expect(await run(["script", "x", "go"])).toMatchObject({ code: 0, stdout: "went\n" });
+      const home = join(root, "home/.skillet");
+      const hung: string[] = [];
+      for (const [file, command] of Object.entries(FILES)) {
+        const path = join(home, file);
+        const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+        const places = isFolder ? readdirSync(path).map((name) => join(path, name)) : [path];
+        for (const place of places) {
+          mkdirSync(dirname(place), { recursive: true });
+          rmSync(place, { force: true, recursive: true });
+          put(place);
+        }
+        own();
+        const { signal, stderr } = await run(command);
+        if (signal !== null) hung.push(`${file}: ${command.join(" ")}`);
+        expect(stderr, file).not.toMatch(/\n {4}at /);
+        for (const place of places) rmSync(place, { force: true });
+        if (file === "config.toml") writeFileSync(path, '[skills.x]\nX_KEY = "a-value-of-x"\n', { mode: 0o600 });
+        if (file === "trust.json" || file === "config.toml") {
+          own();
+          await run(["trust", "x", "--yes"]);
+        }
+      }
+      expect(hung).toEqual([]);
+    },
+  );
+});
+
+describe("a file of skillet's own", () => {
+  it("is read whole, also by a link, and up to a size", () => {
+    const folder = temporaryFolder({ file: "text", empty: "" });
+    symlinkSync("file", join(folder, "link"));
+    expect(readRegularText(join(folder, "link"))).toBe("text");
+    expect(readRegularText(join(folder, "empty"))).toBe("");
+    expect(readRegularText(join(folder, "file"), { limit: 4 })).toBe("text");
+    expect(() => readRegularFile(join(folder, "file"), { limit: 3 })).toThrow("larger than");
+    expect(() => readRegularFile(join(folder, "link"), { refusesLinks: true })).toThrow("ELOOP");
+    expect(() => readRegularFile(join(folder, "none"))).toThrow("ENOENT");
+    expect(() => readRegularFile(folder)).toThrow("not a regular file");
+  });
+
+  it("is never written over what a link in its place leads to, when that is no file", () => {
+    const folder = temporaryFolder();
+    execFileSync("mkfifo", [join(folder, "pipe")]);
+    symlinkSync("pipe", join(folder, "file"));
+    expect(() => replaceFile(join(folder, "file"), "text")).toThrow("not a regular file");
+    expect(lstatSync(join(folder, "pipe")).isFIFO()).toBe(true);
+  });
+});

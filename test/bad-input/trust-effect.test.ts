@@ -1,0 +1,219 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { runScript } from "../../src/run/script.ts";
+import { storeFolder } from "../../src/sandbox/places.ts";
+import { storedAsJudged } from "../../src/sandbox/store.ts";
+import { copySkill } from "../../src/source/digest.ts";
+import { discoverIn, type Scene } from "../support/discover.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
+import { ORDINARY_USER } from "../support/ordinary-user.ts";
+import { skilletProcess } from "../support/skillet-process.ts";
+import { openIn, ownSkill, toolsetOf } from "../support/toolset.ts";
+
+/** The text of a page that is JavaScript too, and says where it ran. */
+const evilAt = (mark: string) =>
+  `require("node:fs").writeFileSync(${JSON.stringify(mark)}, "ran"); exports.word = "EVIL";\n`;
+
+const CASES: readonly (readonly [way: string, page: string, file: string, text: (page: string) => string])[] = [
+  [
+    "require",
+    "notes.md",
+    "tools.cjs",
+    (page) => `const { word } = require("./${page}");
+exports.Tools = [{ name: "go", description: "Goes", inputSchema: { type: "object" }, execute: async () => ({ content: String(word), isError: false }) }];
+`,
+  ],
+  [
+    "createRequire",
+    "guide.markdown",
+    "tools.mjs",
+    (page) => `import { createRequire } from "node:module";
+const { word } = createRequire(import.meta.url)("./${page}");
+export const Tools = [{ name: "go", description: "Goes", inputSchema: { type: "object" }, execute: async () => ({ content: String(word), isError: false }) }];
+`,
+  ],
+];
+
+describe.each([
+  ["root", false],
+  ["an ordinary user", true],
+] as const)("for %s", (_, isOrdinary) => {
+  it.each(CASES)("[Q-04] a page that %s loads does not run once it is changed", async (_way, page, file, text) => {
+    const root = realpathSync(temporaryFolder());
+    const mark = join(root, "project/ran");
+    writeFiles(root, {
+      "home/readme": "",
+      "project/skills/t/SKILL.md": skillText("t", { more: `toolsets: ["${file}:Tools"]\n` }),
+      [`project/skills/t/${file}`]: text(page),
+      [`project/skills/t/${page}`]: "// notes\n",
+    });
+    chmodSync(root, 0o755);
+    if (isOrdinary && process.getuid?.() === 0) execFileSync("chown", ["-R", String(ORDINARY_USER), root]);
+    const starting = { cwd: join(root, "project"), env: { HOME: join(root, "home") }, isOrdinary };
+    expect(await skilletProcess(["trust", "t", "--yes"], starting)).toMatchObject({ code: 0 });
+    const { stderr } = await skilletProcess(["call", "t.go"], starting);
+    expect(stderr).toContain(`${page} is imported, and its ending is not one of a module`);
+    writeFileSync(join(root, "project/skills/t", page), evilAt(mark));
+    const called = await skilletProcess(["call", "t.go"], starting);
+    expect(called.stderr).toContain(`is not what was trusted: ${page} changed`);
+    expect([called.stdout.includes("EVIL"), existsSync(mark)]).toEqual([false, false]);
+  });
+});
+
+/** A workspace's skill `x`, trusted as it is. */
+async function trusted(files: Record<string, string>, more = ""): Promise<Scene> {
+  const own = Object.fromEntries(Object.entries(files).map(([path, text]) => [`skills/x/${path}`, text]));
+  const found = await discoverIn({ "skills/x/SKILL.md": skillText("x", { more }), "home/readme": "", ...own });
+  found.trust.grant([{ skill: found.skill("x"), copy: copySkill(found.skill("x")) }]);
+  return found;
+}
+
+const changesOf = (found: Scene) => found.trust.changesOf(found.skill("x"), copySkill(found.skill("x")));
+
+async function edited(found: Scene, path: string): Promise<Scene> {
+  writeFileSync(join(found.root, "project/skills/x", path), "Do something else.\n");
+  return found.again();
+}
+
+describe("what counts for trust", () => {
+  it.each([
+    ["a script in its folder", { "scripts/go.sh": "cat ../notes.md\n" }, ""],
+    ["a declared script", { "lib/go.sh": "cat ../notes.md\n" }, "scripts: [lib/go.sh]\n"],
+    ["a file with a shebang", { go: "#!/bin/sh\ncat notes.md\n" }, ""],
+    ["toolsets", { "index.ts": "export const Tools = [];\n" }, 'toolsets: ["index:Tools"]\n'],
+  ])("[Q-04] is every file where there are or is %s", async (_, files, more) => {
+    const found = await trusted({ ...files, "notes.md": "Notes.\n", "deep/guide.markdown": "Guide.\n" }, more);
+    expect(changesOf(found)).toEqual([]);
+    const again = await edited(found, "notes.md");
+    expect(changesOf(again)).toEqual([{ path: "notes.md", what: "changed" }]);
+    expect(changesOf(await edited(again, "new.md"))).toContainEqual({ path: "new.md", what: "added" });
+  });
+
+  it.each([
+    ["its description", "description: Does x. Use when asked for x.", "description: Does y."],
+    ["a comment in its frontmatter", "name: x\n", "name: x # rm -rf\n"],
+  ])("[Q-04] is all of SKILL.md where code can read it: %s", async (_, before, after) => {
+    for (const [files, changes] of [
+      [{ "scripts/go.sh": "sh SKILL.md\n" }, [{ path: "SKILL.md", what: "changed" }]],
+      [{ "notes.md": "Notes.\n" }, []],
+    ] as const) {
+      const found = await trusted(files);
+      const file = join(found.root, "project/skills/x/SKILL.md");
+      const text = readFileSync(file, "utf8");
+      expect(text).toContain(before);
+      writeFileSync(file, text.replace(before, after));
+      expect(changesOf(await found.again())).toEqual(changes);
+    }
+  });
+
+  it("[Q-04] is no page of a skill without code", async () => {
+    const found = await trusted({ "notes.md": "Notes.\n", "data.json": "{}\n" });
+    expect(changesOf(await edited(found, "notes.md"))).toEqual([]);
+  });
+
+  it("[Q-04] a script does not run with a page that was changed", async () => {
+    const found = await trusted({ "scripts/go.sh": "echo went\n", "notes.md": "Notes.\n" });
+    const again = await edited(found, "notes.md");
+    const { stdout, refusals } = await runScript(again, { skill: again.skill("x"), script: "go" });
+    expect([stdout, refusals]).toMatchObject([
+      "",
+      [{ code: "changed", fix: expect.stringContaining("skillet trust") }],
+    ]);
+  });
+
+  it("[Q-04] a record from before pages counted holds while all is as it was, and for no page that changed", async () => {
+    const found = await trusted({ "scripts/go.sh": "echo went\n", "notes.md": "Notes.\n" });
+    const file = join(found.root, "home/.skillet/trust.json");
+    const record = JSON.parse(readFileSync(file, "utf8"));
+    for (const entry of Object.values<{ files: Record<string, string> }>(record.skills)) delete entry.files["notes.md"];
+    writeFileSync(file, JSON.stringify(record));
+    const older = await found.again();
+    expect(changesOf(older)).toEqual([]);
+    const again = await edited(older, "notes.md");
+    expect(changesOf(again)).toEqual([{ path: "notes.md", what: "added" }]);
+    again.trust.grant([{ skill: again.skill("x"), copy: copySkill(again.skill("x")) }]);
+    expect(changesOf(await again.again())).toEqual([]);
+  });
+});
+
+const LOADS = `
+  const { require: wanted, from, import: address } = JSON.parse(args.input);
+  const loaded = address ? await import(address) : createRequire(from ?? import.meta.url)(wanted);
+  return String(loaded.word ?? loaded.default?.word);`;
+
+/** A workspace's skill whose tool `load` loads what its input says, trusted with these files. */
+async function loading(files: Record<string, string>) {
+  const index = toolsetOf({ load: LOADS }, 'import { createRequire } from "node:module";');
+  const own = ownSkill({ "toolsets/index.ts": index, ...files });
+  const found = await discoverIn({
+    "home/readme": "",
+    ...Object.fromEntries(Object.entries(own).map(([path, text]) => [path.replace("home/.agent/", ""), text])),
+  });
+  found.trust.grant([{ skill: found.skill("x"), copy: copySkill(found.skill("x")) }]);
+  const opened = await openIn(found);
+  return { found, load: (what: object) => opened.call("load", { input: JSON.stringify(what) }) };
+}
+
+const WORD = 'exports.word = "harmless";\n';
+
+describe("a toolset that was trusted", () => {
+  it.each<[string, (root: string) => object]>([
+    ["a file beside its original", (root) => ({ from: `${root}/project/skills/x/a.js`, require: "./evil.cjs" })],
+    ["its original itself", (root) => ({ from: `${root}/project/skills/x/a.js`, require: "./own.cjs" })],
+    ["a file of the workspace", (root) => ({ from: `${root}/project/a.js`, require: "./evil.cjs" })],
+    ["a file of the workspace by its path", (root) => ({ require: `${root}/project/evil.cjs` })],
+    ["a file of the workspace by its address", (root) => ({ import: `file://${root}/project/evil.cjs` })],
+    ["a page of its own", () => ({ require: "../notes.md" })],
+    ["a page of its own as a module", () => ({ import: "../notes.md" })],
+    ["a file of its own without an ending", () => ({ require: "../plain" })],
+    ["a text as a module", () => ({ import: "data:text/javascript,export const word = 'EVIL'" })],
+    ["a file of its copy that is none of the skill's", () => ({ require: "../../added.cjs" })],
+  ])("[Q-04] cannot load %s", async (_, what) => {
+    const mark = join(temporaryFolder(), "ran");
+    const { found, load } = await loading({ "own.cjs": WORD, "notes.md": evilAt(mark), plain: evilAt(mark) });
+    const root = realpathSync(found.root);
+    writeFiles(root, { "project/evil.cjs": evilAt(mark), "project/skills/x/evil.cjs": evilAt(mark) });
+    writeFiles(root, { "project/skills/x/own.cjs": evilAt(mark) });
+    const { content, isError } = await load(what(root));
+    expect([isError, content]).toEqual([true, expect.stringMatching(/ imports | is imported, /)]);
+    expect(existsSync(mark)).toBe(false);
+  });
+
+  it("[Q-04] loads its own modules and data, and what these load", async () => {
+    const { load } = await loading({
+      "own.cjs": 'exports.word = require("./deep/other.cjs").word + require("./data.json").word;\n',
+      "deep/other.cjs": WORD,
+      "data.json": '{ "word": " data" }',
+      "zod.cjs": 'exports.word = typeof require("zod").z.string;\n',
+      "late.mjs": 'export { word } from "./later.ts";\n',
+      "later.ts": 'export const word: string = "later";\n',
+    });
+    const words = [{ require: "../own.cjs" }, { import: "../own.cjs" }, { require: "../data.json" }];
+    for (const [what, word] of [
+      ...words.map((one) => [one, one.require === "../data.json" ? "data" : "harmless data"] as const),
+      [{ require: "../zod.cjs" }, "function"] as const,
+      [{ import: "../late.mjs" }, "later"] as const,
+    ]) {
+      expect(await load(what)).toMatchObject({ isError: false, content: expect.stringContaining(word) });
+    }
+  });
+
+  it.each([["require"], ["import"]])(
+    "[Q-04] [Q-31] cannot %s a file of its copy whose bytes are others by now",
+    async (how) => {
+      const mark = join(temporaryFolder(), "ran");
+      const { found, load } = await loading({ "own.cjs": WORD, "data.json": "{}" });
+      const copy = storedAsJudged(copySkill(found.skill("x")), storeFolder(found.home));
+      writeFileSync(join(copy, "own.cjs"), evilAt(mark));
+      expect(await load({ [how]: "../own.cjs" })).toMatchObject({
+        isError: true,
+        content: expect.stringContaining("own.cjs is not as it was when the skill was judged"),
+      });
+      writeFiles(copy, { "added.cjs": evilAt(mark) });
+      expect(await load({ [how]: "../added.cjs" })).toMatchObject({ isError: true });
+      expect(existsSync(mark)).toBe(false);
+    },
+  );
+});
