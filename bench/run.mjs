@@ -1,6 +1,8 @@
 import { parseArgs } from "node:util";
 import * as capabilityReport from "./capability/report.mjs";
 import { capability } from "./capability.mjs";
+import * as discloseReport from "./disclose/report.mjs";
+import { disclose } from "./disclose.mjs";
 import { discover } from "./discover.mjs";
 import * as installReport from "./install/report.mjs";
 import { install } from "./install.mjs";
@@ -20,7 +22,7 @@ import { supply } from "./supply.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] [mcp] [capability] [render] [install] [supply] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [capability] [render] [install] [supply] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -33,6 +35,7 @@ const HELP = `usage: npm run bench -- [discover] [match] [sandbox] [use] [runs] 
 const BENCHES = {
   discover: { measure: discover, ...discoverReport },
   match: { measure: match, ...matchReport },
+  disclose: { measure: disclose, ...discloseReport },
   sandbox: { measure: sandbox, ...sandboxReport },
   use: { measure: use, ...useReport },
   runs: { measure: runs, ...runsReport },
