@@ -51,7 +51,10 @@ if (fs.existsSync(file("down"))) {
   const after = args.findIndex((arg) => arg.startsWith("debian@"));
   const env = Object.fromEntries(variables.trim().split("\\n").map((line) => line.split(/=(.*)/s).slice(0, 2)));
   const seen = args.slice(after + 1).map((arg) => arg.replace("/run/skillet/network.sock", /source=([^,]*net.sock)/.exec(args.join(" "))?.[1]));
-  const child = spawn(value("--entrypoint"), seen, { detached: true, stdio: ["inherit", "inherit", "inherit"], env });
+  // As an engine does, it knows the container before the entry point runs: what the entry point prints may end this client at once.
+  const known = 'i=0; until [ -e "$0" ]; do i=$((i + 1)); [ $i -lt 3000 ] || exit 1; sleep 0.01; done; exec "$@"';
+  const argv = ["-c", known, file(value("--name")), value("--entrypoint"), ...seen];
+  const child = spawn("/bin/sh", argv, { detached: true, stdio: ["inherit", "inherit", "inherit"], env });
   fs.writeFileSync(file("pid"), String(child.pid));
   fs.renameSync(file("pid"), file(value("--name")));
   child.on("exit", (code, signal) => { fs.rmSync(file(value("--name")), { force: true }); process.exit(code ?? 128 + require("node:os").constants.signals[signal]); });

@@ -6,7 +6,8 @@ import { onTestFinished } from "vitest";
 /** A folder of its own for one test, with these files in it; gone when the test is over. */
 export function temporaryFolder(files: Record<string, string | Uint8Array> = {}): string {
   const folder = mkdtempSync(join(tmpdir(), "skillet-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  // A process that was just killed may still write a last file.
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
   writeFiles(folder, files);
   return folder;
 }
