@@ -70,6 +70,7 @@ export type { Host } from "./host/host.ts";
 export type { Journal } from "./host/journal.ts";
 export type { JournalLine, JournalText, RunHead, RunTail } from "./host/journal-lines.ts";
 export type { RunLimits } from "./host/limits.ts";
+export { closeMcpServers } from "./host/mcp/end.ts";
 export type {
   CallResult,
   Message,
@@ -155,7 +156,6 @@ export {
   skillsSection,
 } from "./prompt/skills-section.ts";
 export type { Params, Value as ParamValue } from "./prompt/template.ts";
-export { closeMcpServers } from "./run/mcp/end.ts";
 export { type Check, planUse, type UsePlan } from "./run/plan-use.ts";
 export { type RunResult, wrapResult } from "./run/result.ts";
 export { type ResumeOptions, resumeRun } from "./run/resume.ts";

@@ -1,5 +1,5 @@
 import { type Command, CommanderError } from "commander";
-import { closeMcpServers } from "../run/mcp/end.ts";
+import { closeMcpServers } from "../host/mcp/end.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { reveal } from "../shared/hidden.ts";

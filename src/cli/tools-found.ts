@@ -61,7 +61,7 @@ export async function openServer(found: Discovered, server: string): Promise<Too
   if (settings.enabled === false) return { ...head, tools: [], problems: [switchedOff(server)], close: () => {} };
   const [{ mcpTools }, { closeMcpServers }] = await Promise.all([
     import("../run/mcp/servers.ts"),
-    import("../run/mcp/end.ts"),
+    import("../host/mcp/end.ts"),
   ]);
   const { tools, problems } = await mcpTools(found, (name) => name === server);
   const hiding = openHiding(allSecrets(new Map(), found));

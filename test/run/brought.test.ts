@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { closeMcpServers } from "../../src/run/mcp/end.ts";
+import { closeMcpServers } from "../../src/host/mcp/end.ts";
 import { Tool } from "../../src/skill/tool.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { eventsOf, useScene } from "../support/use.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Approve, Effect } from "../../src/host/approvals.ts";
-import { closeMcpServers } from "../../src/run/mcp/end.ts";
+import { closeMcpServers } from "../../src/host/mcp/end.ts";
 import { eventsOf, useScene } from "../support/use.ts";
 
 const PROGRAM = join(import.meta.dirname, "../support/mcp-server.ts");

@@ -1,5 +1,5 @@
 import type { Discovered } from "../../host/discover.ts";
-import { closeMcpServers } from "../../run/mcp/end.ts";
+import { closeMcpServers } from "../../host/mcp/end.ts";
 import { type McpState, mcpStates } from "../../run/mcp/servers.ts";
 import { count } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";

@@ -1,12 +1,12 @@
+import { type Connection, connect, isAnswer, isLate } from "../../host/mcp/connect.ts";
+import { openFailures, START_MS } from "../../host/mcp/failure.ts";
+import { type Launch, secretsOf } from "../../host/mcp/launch.ts";
 import type { SkillError } from "../../shared/error.ts";
 import { timerMs } from "../../shared/patience.ts";
 import { openHiding } from "../../shared/redact.ts";
 import { isData } from "../../skill/data.ts";
 import type { CallOptions, ToolResult } from "../../skill/tool.ts";
 import { refusedResult } from "../result.ts";
-import { type Connection, connect, isAnswer, isLate } from "./connect.ts";
-import { openFailures, START_MS } from "./failure.ts";
-import { type Launch, secretsOf } from "./launch.ts";
 import { type ListedTool, readTool, resultOf, sayProgress } from "./tool.ts";
 
 /** One server: started when first needed, and again when it has died. */

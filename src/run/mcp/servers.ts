@@ -1,5 +1,8 @@
 import type { ErrorCode } from "../../codes/codes.ts";
 import type { Host } from "../../host/host.ts";
+import { onClosing } from "../../host/mcp/end.ts";
+import { START_MS } from "../../host/mcp/failure.ts";
+import { failed, launchOf, tableOf } from "../../host/mcp/launch.ts";
 import type { Notice } from "../../host/sandbox.ts";
 import type { McpSettings } from "../../host/settings.ts";
 import { type Hiding, openHiding } from "../../shared/redact.ts";
@@ -8,9 +11,6 @@ import { plainSchema } from "../../skill/plain-schema.ts";
 import type { Tool } from "../../skill/tool.ts";
 import { asNotice, hide, hideIn } from "../notice.ts";
 import { allSecrets } from "../secrets.ts";
-import { onClosing } from "./end.ts";
-import { START_MS } from "./failure.ts";
-import { failed, launchOf, tableOf } from "./launch.ts";
 import { type McpServer, openServer } from "./server.ts";
 import { asTool, isNamed, type ListedTool } from "./tool.ts";
 

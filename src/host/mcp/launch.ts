@@ -1,12 +1,11 @@
 import { existsSync } from "node:fs";
 import type { ErrorCode } from "../../codes/codes.ts";
-import { userHome } from "../../host/home.ts";
-import type { Host } from "../../host/host.ts";
-import { resolved } from "../../host/reference.ts";
-import type { McpSettings } from "../../host/settings.ts";
 import { SkillError } from "../../shared/error.ts";
 import type { Secrets } from "../../shared/redact.ts";
-import { homeOf } from "../enclosure.ts";
+import { skilletHome, userHome } from "../home.ts";
+import type { Host } from "../host.ts";
+import { resolved } from "../reference.ts";
+import type { McpSettings } from "../settings.ts";
 
 /** How a server is reached, with all values in place. */
 export type Launch = { name: string; seconds: number } & (Program | Address);
@@ -23,10 +22,13 @@ interface Address {
   token: string | undefined;
 }
 
+/** What values of the configuration are resolved with. */
+export type LaunchContext = Pick<Host, "home" | "env">;
+
 const SECONDS = 60;
 
 /** Throws a SkillError when it is configured as none can be. */
-export function launchOf(name: string, settings: McpSettings, host: Host): Launch {
+export function launchOf(name: string, settings: McpSettings, host: LaunchContext): Launch {
   const { command, url, token, env, seconds = SECONDS } = settings;
   if ((command === undefined) === (url === undefined)) {
     const said = url === undefined ? "neither command nor url" : "both command and url";
@@ -37,8 +39,9 @@ export function launchOf(name: string, settings: McpSettings, host: Host): Launc
     return { name, seconds, url, token: value };
   }
   const values = [...env].map(([variable, written]) => [variable, givenBy(name, `env.${variable}`, written, host)]);
-  const own = homeOf(host);
-  const folder = existsSync(own) ? own : userHome(host.env ?? process.env);
+  const around = host.env ?? process.env;
+  const own = host.home ?? skilletHome(around);
+  const folder = existsSync(own) ? own : userHome(around);
   return { name, seconds, command: command ?? [], env: Object.fromEntries(values), folder };
 }
 
@@ -57,7 +60,7 @@ export function tableOf(name: string): string {
   return `[tools.mcp.${name}]`;
 }
 
-function givenBy(name: string, key: string, written: string, host: Host): string {
+function givenBy(name: string, key: string, written: string, host: LaunchContext): string {
   return resolved(written, host, (why) => {
     throw failed(name, `${key}: ${why}`, `correct ${key} under ${tableOf(name)} in config.toml`);
   });

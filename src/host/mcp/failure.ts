@@ -1,8 +1,8 @@
-import type { Notice } from "../../host/sandbox.ts";
 import type { SkillError } from "../../shared/error.ts";
 import { codeOf, reason } from "../../shared/inside.ts";
 import { inLine } from "../../shared/prompt.ts";
 import { openHiding } from "../../shared/redact.ts";
+import type { Notice } from "../sandbox.ts";
 import { isAnswer, isLate, Unconnected } from "./connect.ts";
 import { failed, type Launch, secretsOf, tableOf } from "./launch.ts";
 
