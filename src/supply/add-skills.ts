@@ -17,7 +17,15 @@ import { readFolderSkill } from "../source/folder-skill.ts";
 import { locations, type Surroundings } from "../source/locations.ts";
 import { type Addition, planAdd } from "./add.ts";
 import { parseAddress } from "./address.ts";
-import { type Candidate, candidateOf, distinct, outermost, prepare, withNotes } from "./candidate.ts";
+import {
+  type Candidate,
+  candidateOf,
+  distinct,
+  outermost,
+  prepare,
+  type RefusedSkill,
+  withNotes,
+} from "./candidate.ts";
 import { fetchOffer, provenanceOf, type Supply } from "./fetch-offer.ts";
 import { change } from "./put.ts";
 import { requireSignatures } from "./signature.ts";
@@ -38,6 +46,8 @@ export interface AddSkillsOptions extends Pick<DiscoverOptions, "workspace" | "h
   requireSignature?: boolean;
   /** Asks private addresses too that only the source named. */
   allowPrivate?: boolean;
+  /** Called for each skill that cannot be added, so that the others are. Without it, the first one is thrown and nothing is added. */
+  onRefused?(name: string, error: SkillError): void;
   /** Asked with all that is to come, before anything is put in its place: whether it may be. */
   agree(coming: readonly Coming[]): boolean | Promise<boolean>;
   signal?: AbortSignal;
@@ -47,8 +57,8 @@ export interface AddSkillsOptions extends Pick<DiscoverOptions, "workspace" | "h
 export type Coming = Extract<Addition, { is: "new" | "update" }>;
 
 /**
- * Adds skills from elsewhere: fetched, looked at, agreed to, put in their place and locked, all of them or none. Gives what came of each;
- * nothing when it was not agreed to. Throws a SkillError when one cannot be added.
+ * Adds skills from a remote source: fetched, checked, approved, put in their place and locked in one change. Returns what became of
+ * each, or undefined when they were not approved. Throws a SkillError when one cannot be added, unless `onRefused` is given.
  */
 export async function addSkills(options: AddSkillsOptions): Promise<readonly Addition[] | undefined> {
   const {
@@ -58,6 +68,7 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Add
     isForced = false,
     allowPrivate,
     requireSignature,
+    onRefused,
     agree,
     signal,
   } = options;
@@ -68,14 +79,16 @@ export async function addSkills(options: AddSkillsOptions): Promise<readonly Add
   return inStaging(around.skilletHome, async (work) => {
     const supply = await fetchOffer(address, work, { env: around.env, names, ...defined({ signal, allowPrivate }) });
     const { offer } = supply;
-    const chosen = distinct(
-      names.length > 0 ? names.map((name) => candidateOf(name, offer)) : outermost(offer.candidates),
-    );
+    const refuse = ({ name, error }: RefusedSkill) => {
+      if (!onRefused) throw error;
+      onRefused(name, error);
+    };
+    const wanted = names.length > 0 ? names.map((name) => candidateOf(name, offer)) : outermost(offer.candidates);
+    if (wanted.length === 0) throw nothingThere(supply);
+    const chosen = distinct(wanted, refuse);
     const planning = { supply, place, around, work, locked: lockedIn(place), isForced };
     const { additions, problems } = planAdditions(chosen, planning);
-    const [problem] = problems;
-    if (problem) throw problem;
-    if (chosen.length === 0) throw nothingThere(supply);
+    for (const problem of problems) refuse(problem);
     const signers = openSigners(around.skilletHome);
     const coming = requireSignatures(additions.filter(isComing), { signers, ...defined({ all: requireSignature }) });
     if (coming.length === 0) return additions;
@@ -106,10 +119,10 @@ export interface Planning {
 export function planAdditions(
   chosen: readonly Candidate[],
   { supply, place, around, work, locked, isForced }: Planning,
-): { additions: Addition[]; problems: SkillError[] } {
+): { additions: Addition[]; problems: RefusedSkill[] } {
   const originals = openOriginals(around.skilletHome);
   const additions: Addition[] = [];
-  const problems: SkillError[] = [];
+  const problems: RefusedSkill[] = [];
   for (const candidate of chosen) {
     try {
       const prepared = prepare(candidate, supply.fetched, join(work, "skills", candidate.skill.name));
@@ -117,7 +130,7 @@ export function planAdditions(
       additions.push(planAdd({ prepared, provenance, place, locked, originals, work: join(work, "merged"), isForced }));
     } catch (error) {
       if (!(error instanceof SkillError)) throw error;
-      problems.push(error);
+      problems.push({ name: candidate.skill.name, error });
     }
   }
   return { additions, problems };

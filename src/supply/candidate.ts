@@ -57,7 +57,7 @@ export async function offerOf(fetched: Fetched): Promise<Offer> {
     const candidates = skills
       .filter((skill) => !isMisnamed(skill))
       .map((skill) => ({ skill, path: pathIn(folder, skill) }));
-    return { candidates, diagnostics: judged(diagnostics), notes };
+    return { candidates, diagnostics: judged(diagnostics), notes: [...notes, ...leftOut(fetched, candidates)] };
   }
   const plugin = pluginFolders(folder);
   const isRepository = address.kind === "git" && address.inside === undefined;
@@ -72,8 +72,24 @@ export async function offerOf(fetched: Fetched): Promise<Offer> {
   return {
     candidates,
     diagnostics: judged(plugin && own ? [...own.diagnostics, ...diagnostics] : diagnostics),
-    notes: [...notes, ...(plugin?.notes ?? [])],
+    notes: [...notes, ...(plugin?.notes ?? []), ...leftOut(fetched, candidates)],
   };
+}
+
+/** Returns a sentence for each refused file that belongs to no skill, as far as a reader wants to know. */
+function leftOut({ refused }: Fetched, candidates: readonly Candidate[]): string[] {
+  const stray = [...refused].filter(([path]) => !candidates.some((candidate) => isPartOf(candidate, path)));
+  const more = stray.length - MOST_NOTES;
+  return [
+    ...stray.slice(0, MOST_NOTES).map(([, { message }]) => `Left out, since it belongs to no skill: ${message}`),
+    ...(more > 0 ? [`Left out: ${more} more files that belong to no skill`] : []),
+  ];
+}
+
+/** True when a path of the source is in the folder of this skill. */
+function isPartOf({ skill, path: folder }: Candidate, path: string): boolean {
+  const below = folder === "" ? "" : `${folder}/`;
+  return skill.origin.form === "folder" && path.startsWith(below);
 }
 
 interface Found {
@@ -168,27 +184,45 @@ export function withNotes(message: string, { notes }: Offer): string {
 
 const MOST_NOTES = 5;
 
-/** Those that can be added together: of several of one name, the first, if they are the same. Throws a SkillError when they are not. */
-export function distinct(candidates: readonly Candidate[]): Candidate[] {
+/** A skill of a source that cannot be added, and why. */
+export interface RefusedSkill {
+  name: string;
+  error: SkillError;
+}
+
+/**
+ * Returns the skills that can be added together: of several with one name, the first, if they are the same. Calls `onRefused` for the
+ * names that are not; without it, throws a SkillError.
+ */
+export function distinct(
+  candidates: readonly Candidate[],
+  onRefused: (refused: RefusedSkill) => void = ({ error }) => {
+    throw error;
+  },
+): Candidate[] {
   const byName = Map.groupBy(candidates, ({ skill }) => skill.name);
-  const [alike] = [...Map.groupBy(byName.keys(), foldedName).values()].filter((names) => names.length > 1);
-  if (alike) {
-    throw new SkillError("name-twice", {
+  for (const alike of Map.groupBy([...byName.keys()], foldedName).values()) {
+    if (alike.length < 2) continue;
+    const error = new SkillError("name-twice", {
       message: `Skills of the source are called ${alike.map(shown).join(" and ")}, which are one folder on some disks`,
       fix: "name the one that you mean",
     });
+    for (const name of alike) {
+      onRefused({ name, error });
+      byName.delete(name);
+    }
   }
-  return [...byName.values()].flatMap(([first, ...others]) => {
+  return [...byName].flatMap(([name, [first, ...others]]) => {
     if (!first) return [];
     const digest = others.length > 0 && digestIn(first);
     const other = others.find((candidate) => digestIn(candidate) !== digest);
-    if (other) {
-      throw new SkillError("name-twice", {
-        message: `Two skills of the source are called "${first.skill.name}": ${first.path} and ${other.path}`,
-        fix: "name the folder that you mean: //FOLDER behind the source",
-      });
-    }
-    return [first];
+    if (!other) return [first];
+    const error = new SkillError("name-twice", {
+      message: `Two skills of the source are called "${name}": ${first.path} and ${other.path}`,
+      fix: "name the folder that you mean: //FOLDER behind the source",
+    });
+    onRefused({ name, error });
+    return [];
   });
 }
 
@@ -201,6 +235,15 @@ export function prepare(candidate: Candidate, fetched: Fetched, folder: string):
   const { skill, path } = candidate;
   const { name } = skill;
   entryPath({ path: name, kind: "folder" });
+  const refused = [...fetched.refused].find(([at]) => isPartOf(candidate, at));
+  if (refused) {
+    const [, cause] = refused;
+    throw new SkillError(cause.code, {
+      message: `Skill "${name}" is refused: ${cause.message}`,
+      fix: "ask its author to fix it; the other skills of the source can be added",
+      cause,
+    });
+  }
   const unlisted = skill.files().findings.find(({ code }) => code === "too-many-files" || code === "too-deep");
   if (unlisted) {
     throw new SkillError(unlisted.code, {

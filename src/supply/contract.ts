@@ -37,6 +37,8 @@ export interface Fetched {
   links: ReadonlyMap<string, string>;
   /** What of the source is not there, and why: a sentence each. */
   notes: readonly string[];
+  /** Entries that were not written, by their paths, and why. A skill that has one is refused; other skills are not. */
+  refused: ReadonlyMap<string, SkillError>;
 }
 
 export interface FetchOptions {

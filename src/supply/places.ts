@@ -12,34 +12,40 @@ export function emptyPlaces(): Places {
   const taken = new Map<string, { kind: SourceEntry["kind"]; isSaid: boolean }>();
   const folded = new Map<string, string>();
 
-  function put(path: string, by: string, kind: SourceEntry["kind"]): void {
-    const key = foldedPath(path);
-    const other = folded.get(key);
+  function checkClash(path: string, by: string): void {
+    const other = folded.get(foldedPath(path));
     if (other !== undefined) {
       throw refusedEntry("entry-clash", by, `and ${shown(other)} are one and the same on some disks`);
     }
-    folded.set(key, path);
+  }
+
+  function put(path: string, by: string, kind: SourceEntry["kind"]): void {
+    folded.set(foldedPath(path), path);
     taken.set(path, { kind, isSaid: path === by });
   }
 
   return {
     take(path, kind) {
+      // Everything is checked before anything is taken: a path that is refused leaves no trace.
       const made: string[] = [];
       for (const folder of foldersOf(path)) {
         const there = taken.get(folder);
         if (there === undefined) {
-          put(folder, path, "folder");
+          checkClash(folder, path);
           made.push(folder);
         } else if (there.kind !== "folder") throw through(path, folder, there.kind);
       }
       const there = taken.get(path);
       if (there?.isSaid)
         throw refusedEntry("entry-twice", path, "is there twice: which of both is meant cannot be known");
-      if (there === undefined) {
+      if (there === undefined) checkClash(path, path);
+      else if (kind !== "folder") throw through(path, path, kind);
+      for (const folder of made) put(folder, path, "folder");
+      if (there !== undefined) there.isSaid = true;
+      else {
         put(path, path, kind);
         if (kind === "folder") made.push(path);
-      } else if (kind === "folder") there.isSaid = true;
-      else throw through(path, path, kind);
+      }
       return made;
     },
   };

@@ -1,6 +1,7 @@
 import { realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { isInside, readInside } from "../shared/inside.ts";
+import { count } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
 import { shown } from "./refusal.ts";
 
@@ -11,14 +12,67 @@ export interface PluginFolders {
   notes: string[];
 }
 
-/** Where the skills of a plugin are, or nothing when the folder is none. Contract: the folder is absolute. */
+/** Returns where the skills of a plugin or of a marketplace of plugins are, or undefined when the folder is neither. Contract: the folder is absolute. */
 export function pluginFolders(folder: string): PluginFolders | undefined {
   const root = realpathSync(folder);
+  const marketplace = manifestAt(root, ".claude-plugin/marketplace.json");
+  const found = marketplace && marketplaceFolders(root, marketplace);
+  // A marketplace of plugins in other repositories may still have skills of its own.
+  if (found && found.folders.length > 0) return found;
+  const plugin = onePluginFolders(root);
+  return plugin && found ? { ...plugin, notes: [...plugin.notes, ...found.notes] } : plugin;
+}
+
+function onePluginFolders(root: string): PluginFolders | undefined {
   for (const kind of MANIFESTS) {
     const manifest = manifestAt(root, kind.path);
     if (manifest && kind.isPlugin(manifest)) return foldersOf(root, kind, manifest);
   }
   return undefined;
+}
+
+/** More plugins than this are not looked into. */
+const MOST_PLUGINS = 1000;
+
+/** Returns the skills' folders of all plugins that are in the repository itself. */
+function marketplaceFolders(root: string, marketplace: Manifest): PluginFolders {
+  const plugins = Array.isArray(marketplace["plugins"]) ? marketplace["plugins"].filter(isData) : [];
+  const { pluginRoot } = isData(marketplace["metadata"]) ? marketplace["metadata"] : {};
+  const base = typeof pluginRoot === "string" ? pluginRoot : "";
+  const folders: string[] = [];
+  const notes: string[] = [];
+  let elsewhere = 0;
+  let others = 0;
+  for (const plugin of plugins.slice(0, MOST_PLUGINS)) {
+    const { source, skills } = plugin;
+    if (typeof source !== "string") {
+      elsewhere++;
+      continue;
+    }
+    const own = realFolder(root, source) ?? realFolder(root, join(base, source));
+    if (own === undefined) {
+      notes.push(
+        `The marketplace says that the plugin ${nameOf(plugin)}is in ${shown(source)}, which is not a folder in it`,
+      );
+      continue;
+    }
+    const named = textsOf(skills).flatMap((path) => realFolder(own, path) ?? []);
+    const found = onePluginFolders(own);
+    others += Number(found !== undefined && found.notes.length > 0);
+    const standard = found?.folders ?? [realFolder(own, "skills") ?? []].flat();
+    folders.push(...(named.length > 0 ? named : standard));
+  }
+  if (elsewhere > 0)
+    notes.push(
+      `${count(elsewhere, "plugin")} of the marketplace ${elsewhere === 1 ? "is" : "are"} in other repositories: add those by their address`,
+    );
+  if (others > 0)
+    notes.push(
+      `${count(others, "plugin")} of the marketplace ${others === 1 ? "has" : "have"} more than skills (agents, commands, hooks): only skills are added`,
+    );
+  if (plugins.length > MOST_PLUGINS)
+    notes.push(`Only the first ${MOST_PLUGINS} plugins of the marketplace were looked into`);
+  return { folders: withoutNested(folders), notes };
 }
 
 type Manifest = Readonly<Record<string, unknown>>;

@@ -59,6 +59,28 @@ export const ENTRY_CODES = [
 ] as const;
 export type EntryCode = (typeof ENTRY_CODES)[number];
 
+/**
+ * Refusals that concern one file alone: it is left out, and the skill that it belongs to is refused. Every other code stops the whole
+ * source: names that lead elsewhere, entries that contradict each other, damage, and the limits of a source.
+ */
+const OF_ONE_FILE: ReadonlySet<string> = new Set<EntryCode>([
+  "archive-nested",
+  "entry-clash",
+  "entry-colon",
+  "entry-deep",
+  "entry-device",
+  "entry-ending",
+  "entry-hidden",
+  "entry-kind",
+  "entry-long",
+  "entry-too-large",
+]);
+
+/** True for a refusal that concerns one file alone. */
+export function isOfOneFile(error: unknown): error is SkillError {
+  return error instanceof SkillError && OF_ONE_FILE.has(error.code);
+}
+
 /** Every way in which an archive itself does. */
 export const ARCHIVE_CODES = [
   "archive-ambiguous",

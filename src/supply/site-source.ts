@@ -40,7 +40,7 @@ export async function fetchSite(
     }
     if (left < 0) throw tooMuch(url);
   }
-  return { folder, address, links, notes };
+  return { folder, address, links, notes, refused: new Map() };
 }
 
 function named(name: string, skills: readonly SiteSkill[], url: string): SiteSkill {

@@ -8,11 +8,13 @@ import type { SourceEntry } from "./contract.ts";
 import { entryPath, LONGEST_TARGET } from "./entry-name.ts";
 import { judgeNested } from "./nested.ts";
 import { emptyPlaces } from "./places.ts";
-import { refusedEntry, shown } from "./refusal.ts";
+import { isOfOneFile, refusedEntry, shown } from "./refusal.ts";
 
 export interface UnpackOptions {
   /** Contract: absolute, empty, and only ours. What fails leaves it half-full: whoever calls takes it away. */
   to: string;
+  /** Leaves out files that are refused for themselves alone, in place of throwing; `refused` has them. */
+  skipRefused?: boolean;
   signal?: AbortSignal;
 }
 
@@ -21,6 +23,8 @@ export interface Unpacked {
   links: ReadonlyMap<string, string>;
   /** What is not as it was in the source: a sentence each. */
   notes: readonly string[];
+  /** What was left out, by its path, and why. */
+  refused: ReadonlyMap<string, SkillError>;
   files: number;
   bytes: number;
 }
@@ -28,12 +32,15 @@ export interface Unpacked {
 /** THE gate: writes what a source holds below a folder of ours, files and folders and nothing else. Throws over anything that could lead elsewhere. */
 export async function unpack(
   entries: Iterable<SourceEntry> | AsyncIterable<SourceEntry>,
-  { to, signal }: UnpackOptions,
+  { to, skipRefused = false, signal }: UnpackOptions,
 ): Promise<Unpacked> {
   const budget = sourceBudget();
+  // Archives within it have their own limits: one that is too large is refused, and what follows it is not.
+  const nestedBudget = sourceBudget();
   const places = emptyPlaces();
   const links = new Map<string, string>();
   const disarmed: string[] = [];
+  const refused = new Map<string, SkillError>();
   let [files, bytes, work] = [0, 0, 0];
   for await (const entry of entries) {
     work += WORK_OF_ENTRY + entry.size;
@@ -43,27 +50,36 @@ export async function unpack(
     }
     signal?.throwIfAborted();
     budget.entry(entry.path);
+    try {
+      take(entry);
+    } catch (error) {
+      if (!skipRefused || !isOfOneFile(error)) throw error;
+      refused.set(entry.path.replace(/^(?:\.\/)+/, ""), error);
+    }
+  }
+  return { links, notes: disarmedNote(disarmed), refused, files, bytes };
+
+  function take(entry: SourceEntry): void {
     const path = entryPath(entry);
-    if (path === "") continue;
+    if (path === "") return;
     if (entry.kind === "other") throw odd(entry);
     for (const folder of places.take(path, entry.kind)) {
       if (folder !== path) budget.entry(folder);
       write(folder, () => mkdirSync(`${to}/${folder}`, 0o755));
     }
     if (entry.kind === "link") links.set(path, targetOf(entry));
-    if (entry.kind !== "file") continue;
+    if (entry.kind !== "file") return;
     budget.file(path, entry.size);
     const content = entry.read();
     if (content.length !== entry.size) {
       throw refusedEntry("entry-size", path, "has not as many bytes as its source says");
     }
-    judgeNested(path, content, budget);
+    judgeNested(path, content, nestedBudget);
     write(path, () => writeNew(`${to}/${path}`, content, entry.mode & 0o111 ? 0o755 : 0o644));
     if (entry.mode & SET_ID) disarmed.push(path);
     files++;
     bytes += content.length;
   }
-  return { links, notes: disarmedNote(disarmed), files, bytes };
 }
 
 const SET_ID = 0o6000;

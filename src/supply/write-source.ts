@@ -11,8 +11,8 @@ export async function writeSource(
   { to, signal }: FetchOptions,
 ): Promise<Fetched> {
   const folder = filesFolder(to);
-  const { links, notes } = await unpack(entries, { to: folder, ...defined({ signal }) });
-  return { folder, address, links, notes };
+  const { links, notes, refused } = await unpack(entries, { to: folder, skipRefused: true, ...defined({ signal }) });
+  return { folder, address, links, notes, refused };
 }
 
 /** Makes the folder for the files. It is called as `to` is: a skill that states no name has that of its folder. */

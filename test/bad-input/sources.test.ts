@@ -4,8 +4,10 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SkillError } from "../../src/shared/error.ts";
 import { parseAddress } from "../../src/supply/address.ts";
+import { candidateOf, prepare } from "../../src/supply/candidate.ts";
 import type { Address } from "../../src/supply/contract.ts";
 import { fetchSource } from "../../src/supply/fetch.ts";
+import { fetchOffer } from "../../src/supply/fetch-offer.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { addLink, addSubmodule, canary, makeRepository, type Repository } from "../support/repositories.ts";
 
@@ -224,15 +226,6 @@ describe("a commit that no git would make", () => {
       "entry-twice",
     ],
     [
-      "two cases",
-      (r, blob) =>
-        treeOf(r, [
-          [BLOB, "A", blob],
-          [BLOB, "a", blob],
-        ]),
-      "entry-clash",
-    ],
-    [
       "a file through a link",
       (r, blob) =>
         treeOf(r, [
@@ -248,6 +241,19 @@ describe("a commit that no git would make", () => {
     const to = temporaryFolder();
     await expect(fetchSource(at(repository.url), { to, env: {} })).rejects.toMatchObject({ code });
     expect(existsSync(join(to, "evil")) || existsSync("/tmp/evil")).toBe(false);
+  });
+
+  it("is taken without a file that is refused for itself alone, and says which", async () => {
+    const repository = makeRepository(SKILL);
+    const blob = repository.git("rev-parse", "HEAD:greet/SKILL.md");
+    const tree = treeOf(repository, [
+      [BLOB, "A", blob],
+      [BLOB, "a", blob],
+    ]);
+    repository.git("update-ref", "HEAD", repository.git("commit-tree", "-m", "x", tree));
+    const { folder, refused } = await fetchSource(at(repository.url), { to: temporaryFolder(), env: {} });
+    expect(readdirSync(folder)).toEqual(["A"]);
+    expect([...refused]).toMatchObject([["a", { code: "entry-clash" }]]);
   });
 
   it("makes no link, and follows none that is there", async () => {
@@ -283,10 +289,15 @@ describe("a folder that wants to run something", () => {
     expect(trap.hasSprung()).toBe(false);
   });
 
-  it("is refused over a pipe, and not waited for", async () => {
+  it("is refused over a pipe in it, and not waited for", async () => {
     const folder = temporaryFolder(SKILL);
     execFileSync("mkfifo", [join(folder, "greet/pipe")]);
-    expect(await outcomeOf({ kind: "folder", path: folder })).toBe("entry-kind");
+    const work = temporaryFolder();
+    const { fetched, offer } = await fetchOffer({ kind: "folder", path: folder }, work, { env: process.env });
+    expect(readdirSync(join(fetched.folder, "greet"))).toEqual(["SKILL.md"]);
+    expect(() => prepare(candidateOf("greet", offer), fetched, join(work, "greet"))).toThrow(
+      expect.objectContaining({ code: "entry-kind" }),
+    );
   });
 
   it("gives nothing through a link, neither of a file nor of a folder in it", async () => {

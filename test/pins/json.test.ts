@@ -185,6 +185,7 @@ async function fromElsewhere(printed: Printed): Promise<void> {
   const { home, run } = place({});
   const take = (shape: string, ...args: string[]) => printed.take(run, shape, args);
   const source = `${repository.url}#main`;
+  await take("AddList", "add", source, "--list");
   await take("Add", "add", source, "--all", "--dry-run");
   await take("Add", "add", source, "--all", "--yes");
   await take("Show", "show", "one");

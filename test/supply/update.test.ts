@@ -57,7 +57,13 @@ function scene(): Scene {
     writeFiles(join(from, "x"), files);
     const read = readFolderSkill(join(from, "x"), { scope: "installed", source: "installed" });
     if (!read || !("skill" in read)) throw new Error("no skill");
-    const fetched = { folder: from, address: { kind: "folder", path: from }, links: new Map(), notes: [] } as const;
+    const fetched = {
+      folder: from,
+      address: { kind: "folder", path: from },
+      links: new Map(),
+      refused: new Map(),
+      notes: [],
+    } as const;
     return planUpdate({
       name: "x",
       entry: lockIn(skillsDir)?.["x"] ?? putOf("x", folder).entry,

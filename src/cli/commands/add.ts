@@ -3,22 +3,25 @@ import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { nothingThere, planAdditions } from "../../supply/add-skills.ts";
 import { parseAddress } from "../../supply/address.ts";
-import { type Candidate, candidateOf, distinct, outermost } from "../../supply/candidate.ts";
+import { type Candidate, candidateOf, distinct, outermost, type RefusedSkill } from "../../supply/candidate.ts";
 import { fetchOffer, type Supply } from "../../supply/fetch-offer.ts";
 import { lockedIn } from "../../supply/skills-place.ts";
 import { inStaging } from "../../supply/staging.ts";
+import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic, requireConfiguration, surroundingsFor } from "../found.ts";
-import { type Io, printer } from "../io.ts";
+import { type Io, printer, printJson } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
-import { sayNotice } from "../say.ts";
 import { answerOf, fetching, unlessStopped } from "../supply/fetch.ts";
 import { lockedPlace } from "../supply/locked-skills.ts";
+import { createVerdicts, printOffer, type Verdicts, verdictAsJson } from "../supply/offer-list.ts";
 import { agreeAndPut } from "../supply/put.ts";
-import { someOf } from "../supply/words.ts";
+import { sayProblems, someOf } from "../supply/words.ts";
 import { Told } from "../told.ts";
+import { printHanging } from "../wrap.ts";
 
 export interface AddOptions {
   all?: boolean;
+  list?: boolean;
   project?: boolean;
   yes?: boolean;
   dryRun?: boolean;
@@ -51,30 +54,51 @@ export async function add(context: Context<AddOptions>): Promise<number> {
     const supply = await fetching(io, source, (signal) =>
       fetchOffer(address, work, { env: io.env, names, signal, allowPrivate }),
     );
-    const chosen = await choose(io, supply, names, { found, options });
+    if (options.list) return listOffer(io, supply, { options, work });
+    const refused: RefusedSkill[] = [];
+    const verdicts = createVerdicts(supply.fetched, work);
+    const chosen = await choose(io, supply, names, { found, options, refused, verdicts });
     const planning = { supply, place, around, work, locked, isForced: options.force ?? false };
     const { additions, problems } = planAdditions(chosen, planning);
-    const [first] = problems;
-    if (first) throw saidImpossible(io, { first, problems, all: chosen.length });
-    return agreeAndPut(additions, { io, options, found, place, work, verb: "Add", notes: supply.offer.notes });
+    refused.push(...problems);
+    const [first] = refused;
+    if (first && additions.length === 0) throw saidImpossible(io, refused);
+    const { notes } = supply.offer;
+    return agreeAndPut(additions, { io, options, found, place, work, verb: "Add", notes, problems: refused });
   };
   return unlessStopped("nothing was added", () => inStaging(around.skilletHome, adding));
 }
 
-const MOST_PROBLEMS = 20;
-
-interface Impossible {
-  first: SkillError;
-  problems: readonly SkillError[];
-  all: number;
+/** Prints every skill of a source with its verdict, and adds nothing. */
+function listOffer(
+  io: Io,
+  { offer, fetched }: Supply,
+  { options, work }: { options: AddOptions & CommonOptions; work: string },
+): number {
+  const verdicts = createVerdicts(fetched, work);
+  const candidates = outermost(offer.candidates);
+  if (options.json) {
+    printJson(
+      io.stdout,
+      candidates.map((candidate) => verdictAsJson(candidate, verdicts.of(candidate))),
+    );
+    return EXIT.fine;
+  }
+  const out = printer(io.stdout, io.env);
+  printOffer(out, candidates, { verdicts, isNumbered: false });
+  out.line`${count(candidates.length, "skill")}`;
+  for (const note of offer.notes) printHanging(out, out.text`${out.dim("·")} `, [note], { indent: 2, paint: out.dim });
+  return EXIT.fine;
 }
 
-function saidImpossible(io: Io, { first, problems, all }: Impossible): Told {
+/** Prints why none of the chosen skills can be added. */
+function saidImpossible(io: Io, refused: readonly RefusedSkill[]): Told {
   const error = printer(io.stderr, io.env);
-  for (const { message, fix = "" } of problems.slice(0, MOST_PROBLEMS)) sayNotice(error, error.red("✗"), message, fix);
-  const { code, message, fix = "" } = first;
-  if (all === 1) return new Told(code, { message, fix });
-  const rest = `${problems.length} of ${all} skills cannot be added, and nothing was: name those that you want`;
+  sayProblems(error, refused);
+  const [first] = refused;
+  const { code = "usage", message = "", fix = "" } = first?.error ?? {};
+  if (refused.length === 1) return new Told(code, { message, fix });
+  const rest = `none of ${refused.length} skills can be added`;
   error.line`${rest}`;
   return new Told(code, { message, fix: rest });
 }
@@ -82,26 +106,31 @@ function saidImpossible(io: Io, { first, problems, all }: Impossible): Told {
 interface Choosing {
   found: Discovered;
   options: AddOptions & CommonOptions;
+  /** Takes the skills that cannot be added, so that the others can. */
+  refused: RefusedSkill[];
+  verdicts: Verdicts;
 }
 
 /** Which of the source's skills are meant. Throws a SkillError when nobody says. */
 async function choose(io: Io, supply: Supply, names: readonly string[], choosing: Choosing): Promise<Candidate[]> {
   const { offer } = supply;
   const { candidates } = offer;
+  const refuse = (one: RefusedSkill) => void choosing.refused.push(one);
   if (names.length > 0) return distinct(names.map((name) => candidateOf(name, offer)));
   sayBroken(io, supply, choosing);
   if (candidates.length === 0) throw nothingThere(supply);
   const outer = outermost(candidates);
   const distinctNames = [...new Set(outer.map(({ skill }) => skill.name))];
-  if (distinctNames.length === 1 || choosing.options.all) return distinct(outer);
+  if (distinctNames.length === 1 || choosing.options.all) return distinct(outer, refuse);
   if (!io.ask) {
     throw new SkillError("usage", {
       message: `There are ${count(distinctNames.length, "skill")} in it, and none was named`,
-      fix: `name some, or say --all: ${someOf(distinctNames)}`,
+      fix: `name some, or say --all: ${someOf(distinctNames)}; --list shows what was found in each`,
     });
   }
   const others = candidates.filter((one) => !outer.includes(one) && !distinctNames.includes(one.skill.name));
-  return ask(io, distinct(outer), [...new Map(others.map((one) => [one.skill.name, one])).values()]);
+  const inside = [...new Map(others.map((one) => [one.skill.name, one])).values()];
+  return ask(io, { outer: distinct(outer, refuse), inside, verdicts: choosing.verdicts });
 }
 
 function sayBroken(io: Io, { offer, fetched }: Supply, { found }: Choosing): void {
@@ -114,23 +143,19 @@ function sayBroken(io: Io, { offer, fetched }: Supply, { found }: Choosing): voi
 
 const MOST_OFFERED = 60;
 
-/** `inside`: skills in the folders of others, which come with these, and can be added without them. */
-async function ask(io: Io, outer: readonly Candidate[], inside: readonly Candidate[]): Promise<Candidate[]> {
+interface Asking {
+  outer: readonly Candidate[];
+  /** Skills in the folders of others, which come with these, and can be added without them. */
+  inside: readonly Candidate[];
+  verdicts: Verdicts;
+}
+
+async function ask(io: Io, { outer, inside, verdicts }: Asking): Promise<Candidate[]> {
   const out = printer(io.stderr, io.env);
   const candidates = [...outer, ...inside];
-  const shown = candidates.slice(0, MOST_OFFERED);
-  const widest = String(shown.length).length;
-  const longest = Math.min(32, Math.max(...shown.map(({ skill }) => skill.name.length)));
-  for (const [index, { skill }] of shown.entries()) {
-    const name = skill.name.padEnd(longest);
-    const room = Math.max(20, out.width - widest - name.length - 5);
-    const { parent } = skill.origin;
-    const says = `${parent === undefined ? "" : `(inside ${parent}) `}${skill.description}`;
-    out.line`${String(index + 1).padStart(widest)}  ${out.bold(name)}  ${out.dim(oneLine(says, Math.min(room, 120)))}`;
-  }
-  const more = candidates.length - shown.length;
-  if (more > 0)
-    out.line`${out.dim(`… and ${more} more: type their names; skillet add SOURCE --all --dry-run --json has all`)}`;
+  printOffer(out, candidates.slice(0, MOST_OFFERED), { verdicts, isNumbered: true });
+  const more = candidates.length - MOST_OFFERED;
+  if (more > 0) out.line`${out.dim(`… and ${more} more: type their names; skillet add SOURCE --list has all`)}`;
   for (let left = TRIES; left > 0; left--) {
     const answer = await answerOf(io, "Which? Numbers (1 3-5) or names, or `all`: ");
     const chosen = answer === "" ? [] : /^all$/i.test(answer) ? [...outer] : chosenIn(answer, candidates);

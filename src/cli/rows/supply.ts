@@ -12,7 +12,8 @@ export const ADD: Entry = {
       .description("add skills from a folder, an archive, a repository or a site: look, scan, agree, lock")
       .argument("[source]", "./folder, file.zip, file.tar.gz, owner/repo, https://…, git@…, with //FOLDER and #REF")
       .argument("[name...]", "which of its skills, where it has several")
-      .option("-a, --all", "all of its skills")
+      .option("-a, --all", "all of its skills that can be added")
+      .option("-l, --list", "list its skills with what was found in each, and add nothing")
       .option("--project", PROJECT)
       .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
       .option("-n, --dry-run", "show what would be added, and add nothing")
@@ -30,6 +31,7 @@ export const ADD: Entry = {
         "after",
         examples(
           "skillet add acme/skills",
+          "skillet add acme/skills --list",
           "skillet add acme/skills review --dry-run --show",
           "skillet add https://git.example.com/team/skills.git//review#v2 --project",
           "skillet add ./deploy.skill",
