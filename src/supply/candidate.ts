@@ -4,6 +4,7 @@ import { treeDigest } from "../host/lock/tree.ts";
 import type { ScanFinding } from "../scan/finding.ts";
 import { scanSkill } from "../scan/scan.ts";
 import { SkillError } from "../shared/error.ts";
+import { isInside } from "../shared/inside.ts";
 import { byText, nearest } from "../shared/text.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { toSkillMd } from "../skill/render.ts";
@@ -11,10 +12,11 @@ import type { Skill } from "../skill/skill.ts";
 import type { CopiedFile } from "../source/digest.ts";
 import { directorySource } from "../source/directory.ts";
 import { readFolderSkill, readNestedSkills } from "../source/folder-skill.ts";
+import { sampleFolderIn } from "../source/nested-skills.ts";
 import { isSkillsFolder } from "../source/walk.ts";
 import type { Fetched } from "./contract.ts";
 import { entryPath, foldedName } from "./entry-name.ts";
-import { pluginFolders } from "./plugin-folder.ts";
+import { type PluginFolders, pluginFolders } from "./plugin-folder.ts";
 import { lockedFilesOf, readTree, type Tree, writeTree } from "./read-tree.ts";
 import { shown } from "./refusal.ts";
 import { copyLinkedSkillFiles, leadsTo, renamedSkillFile } from "./skill-file.ts";
@@ -67,6 +69,7 @@ export async function offerOf(fetched: Fetched): Promise<Offer> {
     .flatMap(({ skills }) => skills.filter((skill) => !isMisnamed(skill)))
     .map((skill) => ({ skill, path: pathIn(folder, skill) }))
     .filter(({ skill, path }) => skill.origin.form === "folder" || !lost.some((above) => path.startsWith(above)))
+    .filter(({ skill }) => !isTemplate(skill, plugin))
     .sort((a, b) => byText(a.skill.name, b.skill.name) || byText(a.path, b.path));
   const diagnostics = loaded.flatMap((one) => one.diagnostics);
   return {
@@ -74,6 +77,15 @@ export async function offerOf(fetched: Fetched): Promise<Offer> {
     diagnostics: judged(plugin && own ? [...own.diagnostics, ...diagnostics] : diagnostics),
     notes: [...notes, ...(plugin?.notes ?? []), ...leftOut(fetched, candidates)],
   };
+}
+
+/** True for a sample or template of a marketplace that none of its plugins has. */
+function isTemplate({ origin: { folder, file = "" } }: Skill, plugin: PluginFolders | undefined): boolean {
+  if (!plugin?.plugins || plugin.plugins.length === 0) return false;
+  const place = folder ?? file;
+  const [root = ""] = plugin.folders;
+  const isSample = sampleFolderIn(relative(root, place).split(sep).join("/"));
+  return isSample !== undefined && !plugin.plugins.some((own) => isInside(own, place));
 }
 
 /** Returns a sentence for each refused file that belongs to no skill, as far as a reader wants to know. */

@@ -10,17 +10,15 @@ export interface PluginFolders {
   folders: string[];
   /** What of it is not taken, and why: a sentence each. */
   notes: string[];
+  /** Of a marketplace: the folders of its plugins' skills. It may have skills besides them, which are found with it. */
+  plugins?: string[];
 }
 
 /** Returns where the skills of a plugin or of a marketplace of plugins are, or undefined when the folder is neither. Contract: the folder is absolute. */
 export function pluginFolders(folder: string): PluginFolders | undefined {
   const root = realpathSync(folder);
   const marketplace = manifestAt(root, ".claude-plugin/marketplace.json");
-  const found = marketplace && marketplaceFolders(root, marketplace);
-  // A marketplace of plugins in other repositories may still have skills of its own.
-  if (found && found.folders.length > 0) return found;
-  const plugin = onePluginFolders(root);
-  return plugin && found ? { ...plugin, notes: [...plugin.notes, ...found.notes] } : plugin;
+  return marketplace ? marketplaceFolders(root, marketplace) : onePluginFolders(root);
 }
 
 function onePluginFolders(root: string): PluginFolders | undefined {
@@ -34,7 +32,7 @@ function onePluginFolders(root: string): PluginFolders | undefined {
 /** More plugins than this are not looked into. */
 const MOST_PLUGINS = 1000;
 
-/** Returns the skills' folders of all plugins that are in the repository itself. */
+/** Finds the folders of the skills of all plugins that are in the marketplace itself. */
 function marketplaceFolders(root: string, marketplace: Manifest): PluginFolders {
   const plugins = Array.isArray(marketplace["plugins"]) ? marketplace["plugins"].filter(isData) : [];
   const { pluginRoot } = isData(marketplace["metadata"]) ? marketplace["metadata"] : {};
@@ -72,7 +70,7 @@ function marketplaceFolders(root: string, marketplace: Manifest): PluginFolders 
     );
   if (plugins.length > MOST_PLUGINS)
     notes.push(`Only the first ${MOST_PLUGINS} plugins of the marketplace were looked into`);
-  return { folders: withoutNested(folders), notes };
+  return { folders: [root], plugins: withoutNested(folders), notes };
 }
 
 type Manifest = Readonly<Record<string, unknown>>;

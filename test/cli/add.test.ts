@@ -317,7 +317,7 @@ describe("a source of several skills", () => {
       "plugins/ops/agents/operator.md": page("operator"),
       "plugins/ops/commands/ship.md": page("ship"),
       "extra/report/SKILL.md": skillText("report"),
-      "template/SKILL.md": skillText("template"),
+      "templates/blank/SKILL.md": skillText("blank"),
     });
     const listed = (await json(["add", folder, "--list"])) as { name: string }[];
     expect(listed.map(({ name }) => name)).toEqual(["deploy", "report"]);
