@@ -89,6 +89,11 @@ export const CODES = {
   ),
   "line-ends": row("iwwww", "Lines end the Windows way.", "save it with plain line feeds (`--fix` does)"),
   "leading-blank": row("weeee", "Blank lines stand before the frontmatter.", "start the file with --- (`--fix` does)"),
+  "leading-comment": row(
+    "weeee",
+    "A comment or label line is before the frontmatter; other loaders then see no frontmatter.",
+    "start the file with --- (`--fix` removes the line)",
+  ),
   "delimiter-blanks": row("iwwww", "A --- line has blanks after it.", "remove them (`--fix` does)"),
   "frontmatter-missing": row(
     "eeeee",

@@ -1,7 +1,7 @@
 import type { Code } from "../codes/findings.ts";
 import { severityOf } from "./diagnostic.ts";
 import { type Document, parseMarkdown, parseYaml } from "./document.ts";
-import { findFrame } from "./frame.ts";
+import { findFrame, withoutLeadingLines } from "./frame.ts";
 import { isKnownKey } from "./manifest.ts";
 import { STANDARD_NAME, unusableName } from "./name.ts";
 import type { Place } from "./read.ts";
@@ -61,7 +61,8 @@ interface Fix {
 const FIXES: readonly Fix[] = [
   { code: "byte-order-mark", apply: (text) => ({ text: text.replace(/^\ufeff/, "") }) },
   { code: "line-ends", apply: (text) => ({ text: text.replaceAll("\r\n", "\n") }) },
-  { code: "leading-blank", apply: (text) => ({ text: text.replace(/^(?:[ \t]*\n)+(?=---)/, "") }) },
+  { code: "leading-blank", apply: (text) => ({ text: withoutLeadingLines(text) }) },
+  { code: "leading-comment", apply: (text) => ({ text: withoutLeadingLines(text) }) },
   { code: "delimiter-blanks", apply: (text) => ({ text: withFrontmatter(text, (source) => source) }) },
   {
     code: "yaml-repaired",

@@ -18,13 +18,11 @@ export interface Frame {
 export function findFrame(raw: string): Frame | { text: string; findings: Finding[] } {
   const findings: Finding[] = [];
   const text = plainText(raw, findings);
-  const opening = OPENING.exec(text);
+  const opening = OPENING.exec(text) ?? LABELED_OPENING.exec(text);
   if (!opening) return { text, findings: [...findings, missing(text)] };
-  const [whole, blank = "", after = ""] = opening;
-  const firstLine = newlines(blank) + 2;
-  if (blank !== "") {
-    findings.push({ code: "leading-blank", message: "blank lines stand before the frontmatter", line: 1, column: 1 });
-  }
+  const [whole, before = "", after = ""] = opening;
+  const firstLine = newlines(before) + 2;
+  if (before !== "") findings.push(leading(before));
   if (after !== "") findings.push(blanksAfter(firstLine - 1));
   const start = whole.length;
   CLOSING.lastIndex = start - 1;
@@ -35,6 +33,19 @@ export function findFrame(raw: string): Frame | { text: string; findings: Findin
   const end = closing.index + 1;
   if (closing[1]) findings.push(blanksAfter(firstLine + newlines(text.slice(start, end))));
   return { text, start, end, bodyStart: CLOSING.lastIndex, firstLine, closed: true, findings };
+}
+
+/** Returns the text without comment, label and blank lines before the frontmatter. */
+export function withoutLeadingLines(text: string): string {
+  const [, before = ""] = OPENING.exec(text) ?? LABELED_OPENING.exec(text) ?? [];
+  return text.slice(before.length);
+}
+
+function leading(before: string): Finding {
+  const at = { line: 1, column: 1 };
+  return before.trim() === ""
+    ? { code: "leading-blank", message: "blank lines stand before the frontmatter", ...at }
+    : { code: "leading-comment", message: "a comment or label is before the frontmatter", ...at };
 }
 
 /** Blank lines before and white space after a body say nothing. */
@@ -69,6 +80,8 @@ export function newlines(text: string): number {
 }
 
 const OPENING = /^((?:[ \t]*\n)*)---([ \t]*)(?:\n|$)/;
+// A page that starts with a heading and a rule is not a skill: the line after the --- must be a key.
+const LABELED_OPENING = /^((?:(?:[ \t]*|<!--[^\n]*-->[ \t]*|#[^\n]*)\n){1,5})---([ \t]*)\n(?=[A-Za-z_][\w-]*[ \t]*:)/;
 const CLOSING = /\n---([ \t]*)(?:\n|$)/g;
 
 function missing(text: string): Finding {

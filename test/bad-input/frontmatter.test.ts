@@ -18,6 +18,8 @@ const ROWS = [
   loads("frontmatter-byte-order-mark", "loads a file with a byte order mark and says so", "byte-order-mark"),
   loads("frontmatter-line-ends", "loads Windows line ends and says so", "line-ends"),
   refused("frontmatter-carriage-returns", "refuses a file whose lines end with CR alone", "frontmatter-missing"),
+  loads("frontmatter-comment-before", "[W-30] loads frontmatter after a comment line and says so", "leading-comment"),
+  loads("frontmatter-label-before", "[W-30] loads frontmatter after a label line and says so", "leading-comment"),
   loads("frontmatter-leading-blank", "loads frontmatter after blank lines and says so", "leading-blank"),
   refused("frontmatter-four-dashes", "takes ---- for no delimiter", "frontmatter-missing"),
   loads("frontmatter-delimiter-blanks", "loads delimiters with blanks after them and says so", "delimiter-blanks"),

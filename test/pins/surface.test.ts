@@ -209,6 +209,7 @@ describe("what others depend on", () => {
       byte-order-mark iwwww
       line-ends iwwww
       leading-blank weeee
+      leading-comment weeee
       delimiter-blanks iwwww
       frontmatter-missing eeeee
       frontmatter-unclosed eeeee

@@ -37,6 +37,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "Every use returns one shape: content, isError, iterations (and how it stopped); a refusal or failure is such a result, never an exception.",
   "W-29":
     "The workspace is `--workspace DIR`, else `AGENT_WORKSPACE_ROOT`, else the current folder; `./workspace/skills` is searched too, so that the document's verification commands work as written.",
+  "W-30":
+    "A comment or label line before the frontmatter (`<!-- … -->`, `# …`) loads with a diagnostic; `check --fix` removes it.",
   "W-31":
     "When a nearer copy of a skill fails to load, every command that uses a farther copy prints a warning with the file and the reason.",
   "S-01":

@@ -37,12 +37,22 @@ describe("parseMarkdown", () => {
     ["a byte order mark", "\ufeff---\ndescription: d\n---\nb", ["byte-order-mark"]],
     ["Windows line ends", "---\r\ndescription: d\r\n---\r\nb", ["line-ends"]],
     ["blanks after the delimiters", "--- \ndescription: d\n---\t\nb", ["delimiter-blanks", "delimiter-blanks"]],
+    ["[W-30] a comment before them", "<!-- skills/x/SKILL.md -->\n---\ndescription: d\n---\nb", ["leading-comment"]],
+    ["[W-30] a label before them", "# skills/x/SKILL.md\n\n---\ndescription: d\n---\nb", ["leading-comment"]],
     ["blank lines before them", "\n\n---\ndescription: d\n---\nb", ["leading-blank"]],
     ["a closing delimiter at the end of the file", "---\ndescription: d\n---", []],
   ])("reads through %s and says so", (_, text, expected) => {
     const document = parseMarkdown(text);
     expect(document.data).toEqual({ description: "d" });
     expect(codes(document)).toEqual(expected);
+  });
+
+  it.each([
+    ["a heading and a rule", "# Title\n\n---\n\nText: with a colon\n\n---\n"],
+    ["a comment that goes on", "<!-- a\nb -->\n---\ndescription: d\n---\nb"],
+    ["text before the lines", "A page.\n---\ndescription: d\n---\nb"],
+  ])("[W-30] takes %s for no frontmatter", (_, text) => {
+    expect(codes(parseMarkdown(text))).toEqual(["frontmatter-missing"]);
   });
 
   it.each([

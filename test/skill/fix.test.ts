@@ -23,6 +23,12 @@ describe("fixDocument", () => {
     expect(fixDocument(text(before), request)).toEqual({ text: text(after), fixed: ["yaml-repaired"], refused: [] });
   });
 
+  it("[W-30] removes a comment or label line before the frontmatter", () => {
+    const text = "---\nname: right\ndescription: d\n---\n\nx\n";
+    for (const before of ["<!-- skills/right/SKILL.md -->\n", "# skills/right/SKILL.md\n\n"])
+      expect(fixDocument(before + text, request)).toEqual({ text, fixed: ["leading-comment"], refused: [] });
+  });
+
   it.each(["123", "true", "no", "null", "1e3"])("writes the name %s so that it stays text", (stem) => {
     const { text } = fixDocument("---\ndescription: d\n---\n\nx\n", { ...request, stem });
     expect(text).toBe(`---\nname: "${stem}"\ndescription: d\n---\n\nx\n`);
