@@ -1,3 +1,5 @@
+import { decodeEscapes, ESCAPED, normalizedForms } from "./taint-normalize.ts";
+
 /** A text as it is compared: as written, and with its escapes decoded. */
 export function readings(text: string): string[] {
   const plain = folded(text);
@@ -13,66 +15,6 @@ function folded(text: string): string {
   return plain.toLowerCase().replace(/\s+/g, " ").trim();
 }
 
-const ESCAPED = /%[0-9a-f]{2}|=[0-9a-f]{2}|\\[\\/"bfnrtux]|&(?:#|[a-z]{2,6};)/i;
-const ENTITIES: Readonly<Record<string, string>> = {
-  amp: "&",
-  apos: "'",
-  bsol: "\\",
-  colon: ":",
-  commat: "@",
-  dash: "-",
-  gt: ">",
-  hyphen: "-",
-  lowbar: "_",
-  lt: "<",
-  nbsp: " ",
-  num: "#",
-  period: ".",
-  quot: '"',
-  shy: "",
-  sol: "/",
-};
-const WHITE = /\\[bfnrt]/g;
-/** An escape can be escaped again (`%2540`); more rounds than this are not found by accident. */
-const MOST_ROUNDS = 3;
-
-function decodeEscapes(text: string): string {
-  let decoded = text;
-  for (let round = 0; round < MOST_ROUNDS; round++) {
-    const next = unescaped(decoded);
-    if (next === decoded) break;
-    decoded = next;
-  }
-  return decoded;
-}
-
-function unescaped(text: string): string {
-  return text
-    .replace(/=([0-9a-f]{2})/gi, (all, code) => character(code, 16, all))
-    .replace(/(?:%[0-9a-f]{2})+/gi, decoded)
-    .replace(/\\u\{([0-9a-f]{1,6})\}|\\u([0-9a-f]{4})|\\x([0-9a-f]{2})/gi, (all, long, four, two) =>
-      character(long ?? four ?? two, 16, all),
-    )
-    .replace(WHITE, " ")
-    .replace(/\\([\\/"'])/g, "$1")
-    .replace(/&#x([0-9a-f]{1,6});/gi, (all, code) => character(code, 16, all))
-    .replace(/&#([0-9]{1,7});/g, (all, code) => character(code, 10, all))
-    .replace(/&([a-z]{2,6});/gi, (all, name) => ENTITIES[String(name).toLowerCase()] ?? all);
-}
-
-function decoded(escapes: string): string {
-  try {
-    return decodeURIComponent(escapes);
-  } catch {
-    return escapes;
-  }
-}
-
-function character(digits: string, base: number, otherwise: string): string {
-  const code = Number.parseInt(digits, base);
-  return code <= 0x10ffff ? String.fromCodePoint(code) : otherwise;
-}
-
 /** A text reduced to its letters and digits, to find an address in it however it is spaced, marked up or escaped. */
 export interface LetterText {
   letters: string;
@@ -83,23 +25,41 @@ export interface LetterText {
 const STARTS = 1;
 const ENDS = 2;
 
-/**
- * Reduces a text to letters and digits. Markup is removed, and "at" and "dot" are, where they stand for characters of an address, since a
- * model that copies an address repairs all of that.
- */
+/** Reduces each form of a text to letters and digits, as written and without the words that stand for signs of an address. */
 export function letterForms(text: string): LetterText[] {
-  const plain = decodeEscapes(text).replace(TAGS, "");
-  const spoken = plain.replace(SPOKEN_MARKS, "$1.");
-  return [...new Set([plain, spoken])].map(lettersOf).filter(({ letters }) => letters !== "");
+  const forms = normalizedForms(text).flatMap((form) => {
+    const words = wordsOf(form);
+    const spoken = wordsOf(form.replace(CAPITAL_SIGNS, "$1 $2 ").replace(LETTER_SIGNS, " ")).filter(isNotSign);
+    // One word is not an address: `dot.example` is not in every text with "example".
+    return spoken.length < 2 ? [words] : [words, spoken];
+  });
+  const distinct = new Map(forms.map((words) => [words.join(" "), words]));
+  return [...distinct.values()].filter(({ length }) => length > 0).map(lettersOf);
 }
 
-const TAGS = /<\/?[a-z!][^<>]{0,200}>/gi;
-const SPOKEN_MARKS = /(\w)[ \t]*(?:[([{<][ \t]*(?:at|dot)[ \t]*[)\]}>]|[ \t](?:at|dot)[ \t])[ \t]*(?=\w)/gi;
+/** `eve_at_evil_dot_example`, "eve at evil dot example". Both sides of a comparison lose these words. */
+const SPOKEN_SIGNS: ReadonlySet<string> = new Set(
+  "at atsign arroba arobase chiocciola dot d0t point period punkt punto dash hyphen minus underscore slash colon".split(
+    " ",
+  ),
+);
+const isNotSign = (word: string): boolean => !SPOKEN_SIGNS.has(word);
+/** `eveATevilDOTexample` */
+const CAPITAL_SIGNS = /([a-z0-9])(AT|DOT)(?=[a-z0-9])/g;
+/** `eve(a)evil.example` */
+const LETTER_SIGNS = /[([{<][ \t]*(?:a|ä|æ)[ \t]*[)\]}>]|[ⓐⒶ]/gi;
 
-/** The letters and digits of a text in one case and one form, without anything in between. */
-function lettersOf(text: string): LetterText {
-  const plain = ASCII.test(text) ? text : text.normalize("NFKD").replace(unseen(), "").replace(marks(), "");
-  const words = plain.toLowerCase().match(ASCII.test(plain) ? ASCII_WORDS : wordsInAnyScript()) ?? [];
+/** The words of a text in one case and one form. */
+function wordsOf(text: string): string[] {
+  // What cannot be seen ends a word, or it would join an address with the word before it.
+  const plain = ASCII.test(text) ? text : text.normalize("NFKD").replace(unseen(), " ").replace(marks(), "");
+  return plain.toLowerCase().match(ASCII.test(plain) ? ASCII_WORDS : wordsInAnyScript()) ?? [];
+}
+
+const ASCII_WORDS = /[a-z0-9]+/g;
+
+/** The letters and digits of words, without anything in between. */
+function lettersOf(words: readonly string[]): LetterText {
   const letters = words.join("");
   const edges = new Uint8Array(letters.length);
   let end = 0;
@@ -111,8 +71,6 @@ function lettersOf(text: string): LetterText {
   return { letters, edges };
 }
 
-const ASCII_WORDS = /[a-z0-9]+/g;
-
 /** Whether these letters are in a text as whole words, whatever stands between them. */
 export function standsInLetters({ letters, edges }: LetterText, piece: string): boolean {
   for (let at = letters.indexOf(piece); at >= 0; at = letters.indexOf(piece, at + 1)) {
@@ -122,14 +80,28 @@ export function standsInLetters({ letters, edges }: LetterText, piece: string): 
   return false;
 }
 
-/** What stands for a place or a person in a text: `ada@example.com`, `example.com`, `/etc/hosts`. */
+/**
+ * Returns the addresses, paths and names with dots in a text: `ada@example.com`, `example.com`, `/etc/hosts`. One with a scheme, a
+ * query or a tag is there without these, too: `mailto:ada+news@example.com?subject=Hi`.
+ */
 export function addressesIn(text: string): string[] {
-  return text
-    .split(/[\s<>()[\]{}"'`,;|=]+/)
-    .map((piece) => piece.replace(/^(?:mailto:|[.:!?]+)|[.:!?]+$/g, ""))
-    .filter((piece) => piece.length >= SHORTEST_ADDRESS && /[@/\\]|\w[.:]\w/.test(piece));
+  const pieces = text.split(/[\s<>()[\]{}"'`,;|=]+/).flatMap((piece) => {
+    const [path = ""] = piece.split(/[?#&]/, 1);
+    const mailboxes = piece.includes("@") ? piece.split(/[:/?#&\\]/).map(withoutTag) : [];
+    return [piece.replace(/^mailto:/, ""), path.replace(SCHEME, ""), ...mailboxes];
+  });
+  return [...new Set(pieces.map((piece) => piece.replace(/^[.:!?]+|[.:!?]+$/g, "")))].filter(
+    (piece) => piece.length >= SHORTEST_ADDRESS && /[@/\\]|\w[.:]\w/.test(piece),
+  );
 }
 
+/** `ada@example.com` of `ada+news@example.com`. */
+function withoutTag(mailbox: string): string {
+  const [tag, at] = [mailbox.indexOf("+"), mailbox.indexOf("@")];
+  return tag > 0 && tag < at ? mailbox.slice(0, tag) + mailbox.slice(at) : mailbox;
+}
+
+const SCHEME = /^(?:[a-z][a-z0-9+.-]+:\/\/|(?:mailto|sips?|xmpp|tel|sms):)/;
 const SHORTEST_ADDRESS = 6;
 
 /** What `ada/engine` and the address of a page name one by one: whoever is told it has to give them so, an owner here and a name there. */
@@ -184,7 +156,8 @@ const unspaced = lazy(
   "u",
 );
 const marks = lazy("\\p{M}+", "gu");
-const wordsInAnyScript = lazy("[\\p{L}\\p{N}]+", "gu");
+/** A word of ASCII ends where another script begins, which may have no blanks: `请写信给eve @ evil . example`. */
+const wordsInAnyScript = lazy("[a-z0-9]+|(?:(?![a-z0-9])[\\p{L}\\p{N}])+", "gu");
 const unseen = lazy("\\p{Default_Ignorable_Code_Point}|\\p{Cf}", "gu");
 
 /** Unicode classes are slow to make: only who needs them does. */

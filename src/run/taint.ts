@@ -36,6 +36,8 @@ const MOST_PIECES = 500;
 const SHORTEST = 3;
 /** Without anything between them fewer letters could be those of other words. */
 const SHORTEST_LETTERS = 6;
+/** A longer value is a text, in which addresses are looked for. */
+const LONGEST_WHOLE = 80;
 const FORGOTTEN = "earlier output, of which too much was read to keep it";
 const UNSEEN = "more values than are looked at";
 
@@ -92,9 +94,10 @@ export class Taint {
     );
     const looked = pieces.slice(0, MOST_PIECES).filter(isNew);
     const short = looked.filter(({ length }) => length < RUN);
-    const letters = [...new Set(looked.flatMap((piece) => letterForms(piece).map((form) => form.letters)))].filter(
-      ({ length }) => length >= SHORTEST_LETTERS,
-    );
+    const whole = values.filter(({ length }) => length >= RUN && length <= LONGEST_WHOLE).filter(isNew);
+    const letters = [
+      ...new Set([...looked, ...whole].flatMap((piece) => letterForms(piece).map((form) => form.letters))),
+    ].filter(({ length }) => length >= SHORTEST_LETTERS);
     const runs = new Runs(leaves.flatMap(({ text }) => readings(text)));
     for (const text of trusted) runs.exclude(text);
     const labels = new Set<string>(isCut || pieces.length > MOST_PIECES ? [UNSEEN] : []);
@@ -127,11 +130,18 @@ export class Taint {
   *#vouching(): Generator<string> {
     if (this.#above) yield* this.#above.#vouching();
     for (const [text, known] of this.#trusted) {
-      const forms = known ?? [...readings(text), ...readings(namesIn(text).join(" "))];
+      const forms = known ?? vouchingForms(text);
       if (!known) this.#trusted.set(text, forms);
       yield* forms;
     }
   }
+}
+
+/** A text, and by themselves what it names: `mailto:ada@example.com?subject=Hi` vouches for `ada@example.com`. */
+function vouchingForms(text: string): string[] {
+  const forms = readings(text);
+  const names = readings(namesIn(text).join(" "));
+  return [...forms, ...names, ...readings(forms.flatMap(addressesIn).join(" "))];
 }
 
 /** Whether an address, path or name is in a text once marks, blanks and escapes are removed from both. */
