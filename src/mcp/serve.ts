@@ -5,12 +5,12 @@ import type { Host } from "../host/host.ts";
 import { revisionOf, type Settings } from "../host/settings.ts";
 import { openSession } from "../session/session.ts";
 import { openSharedCatalog } from "../session/shared-catalog.ts";
+import { openStanding } from "../session/standing.ts";
 import { SkillError } from "../shared/error.ts";
 import { count } from "../shared/text.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import { openAsking } from "./asking.ts";
 import { type Listing, type McpOptions, type OpenServer, openServer } from "./server.ts";
-import { openStanding } from "./standing.ts";
 
 export interface ServeOptions extends Omit<McpOptions, "isStateless"> {
   /** These skills and no others. */

@@ -3,10 +3,10 @@ import type { Host } from "../host/host.ts";
 import { placeOf } from "../host/trust.ts";
 import { isTrusted } from "../policy/trust.ts";
 import { changed } from "../run/changed.ts";
-import { filesOf, stampOf } from "../session/stamp.ts";
 import type { Skill } from "../skill/skill.ts";
 import { copySkill } from "../source/digest.ts";
 import { listNow, relisted } from "../source/relisted.ts";
+import { filesOf, stampOf } from "./stamp.ts";
 
 /**
  * Why a skill is not served: what came with a folder reaches the model of whoever opened it there, so it waits for a word, its text too, and
