@@ -162,6 +162,8 @@ export { type ResumeOptions, resumeRun } from "./run/resume.ts";
 export { runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./run/script.ts";
 export type { Run } from "./run/start-run.ts";
 export { type UseRequest, useSkill } from "./run/use.ts";
+export { type AdviceMemory, createAdviceMemory, openAdviceFiles } from "./session/advice-memory.ts";
+export { type Advice, type AdviseContext, type AdvisedSkill, advise } from "./session/advise.ts";
 export { type Conversation, type ConverseOptions, converse, type SendOptions } from "./session/converse.ts";
 export { resumeChat } from "./session/resume-chat.ts";
 export {
@@ -171,6 +173,7 @@ export {
   type LoadOptions,
   openSession,
   type Session,
+  type SessionAdviseOptions,
   type SessionCallOptions,
   type SessionOptions,
   type TellOptions,

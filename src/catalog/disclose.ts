@@ -367,7 +367,7 @@ function contentOf(skill: Skill, given: string | undefined, options: DiscloseOpt
 const ALSO = 10;
 
 /** What a person wrote after `/name` or `$name` at the beginning of the query. */
-function argumentsIn(query: string, skill: Skill, reasons: Match["reasons"]): string | undefined {
+export function argumentsIn(query: string, skill: Skill, reasons: Match["reasons"]): string | undefined {
   if (!reasons.some(({ kind, text }) => kind === "mention" && /^[$/]/.test(text))) return undefined;
   const start = query.trimStart();
   const plain = (text: string) => text.toLowerCase().replaceAll("_", "-");

@@ -16,6 +16,7 @@ import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { activate } from "./activate.ts";
+import type { Advice, AdviseContext } from "./advise.ts";
 import { openAgreement } from "./agree.ts";
 import { State } from "./state.ts";
 import { sessionTools, toolLines } from "./tools.ts";
@@ -65,6 +66,9 @@ export type TellOptions = Pick<
   "files" | "shortlist" | "budget" | "listingBudget" | "countInPrefix" | "maxSkills" | "isLoaded" | "toolsets"
 >;
 
+/** What a client can set for an advice: the session decides the rest. */
+export type SessionAdviseOptions = Omit<AdviseContext, "catalog" | "host" | "memory" | "isLoaded">;
+
 /** One conversation: what is loaded, what was used recently, the tools now offered. */
 export interface Session {
   /** The skills as they are now. */
@@ -86,6 +90,8 @@ export interface Session {
   listing(options?: { room?: number }): string;
   /** What to tell the model for this query. */
   disclose(query: string, options?: TellOptions): Disclosure;
+  /** Decides what to add to a prompt of the user: nothing, a shortlist, or one skill's instructions. What was given or loaded before is not repeated. */
+  advise(prompt: string, options?: SessionAdviseOptions): Promise<Advice>;
   /** Puts a skill's instructions into the conversation. */
   load(name: string, options?: LoadOptions): Promise<ToolResult>;
   /** Loads the skills that a topic is about: those it triggers, else those that its words fit best. At most `max_skills`. */
@@ -177,6 +183,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
       return { text: lines.join("\n"), problems: all.flatMap(({ problems }) => problems) };
     },
     disclose: (query, more) => state.disclose(query, more),
+    advise: (prompt, more) => state.advise(prompt, more),
     reminder() {
       const isThere = (name: string) => [state.catalog.find(name) ?? []].flat().some(state.isVisible);
       const names = [...active.keys()].filter(isThere).map((name) => inLine(name, 64));

@@ -25,11 +25,21 @@ import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { isReplaced } from "../source/file-list.ts";
+import { type AdviceMemory, createAdviceMemory } from "./advice-memory.ts";
+import { type Advice, advise } from "./advise.ts";
 import { Mounts } from "./mounts.ts";
 import { joined, type Own, ownTools, permitted } from "./own-tools.ts";
 import { MOST_RECENT, openRecent, type Recent } from "./recent.ts";
 import { saysTheSame } from "./same-catalog.ts";
-import type { ActiveSkill, By, LoadOptions, SessionCallOptions, SessionOptions, TellOptions } from "./session.ts";
+import type {
+  ActiveSkill,
+  By,
+  LoadOptions,
+  SessionAdviseOptions,
+  SessionCallOptions,
+  SessionOptions,
+  TellOptions,
+} from "./session.ts";
 import { toolLines } from "./tools.ts";
 
 /** For a skill that works on its own when it is loaded. */
@@ -49,6 +59,8 @@ export class State {
   #used: readonly string[] | undefined;
   /** Whose instructions the conversation was given, by whomever: a model may read their files then. */
   readonly #given: Set<string>;
+  /** What the prompts of this session received as advice. */
+  readonly #advised: AdviceMemory = createAdviceMemory();
   /** What the loaded skills bring. */
   readonly mounts: Mounts;
 
@@ -242,6 +254,29 @@ export class State {
       notify(this.host, { type: "skill-matched", skills, tier: told.tier, ...defined({ caller: this.host.caller }) });
     }
     return told;
+  }
+
+  async advise(prompt: string, { conversation = "", ...more }: SessionAdviseOptions = {}): Promise<Advice> {
+    const advice = await advise(prompt, {
+      ...more,
+      catalog: await this.reload(),
+      host: this.host,
+      conversation,
+      memory: this.#advised,
+      isLoaded: (skill) => this.#isLoaded(skill),
+    });
+    const skills = advice.skills.map(({ name }) => name);
+    if (advice.kind === "instructions") {
+      for (const name of skills) {
+        this.#recent.note(name);
+        this.#given.add(name);
+      }
+    }
+    if (skills.length > 0) {
+      const tier = advice.kind === "instructions" ? "full" : "registry";
+      notify(this.host, { type: "skill-matched", skills, tier, ...defined({ caller: this.host.caller }) });
+    }
+    return advice;
   }
 
   /** The skills that a model may know of, as they are listed for every query. */

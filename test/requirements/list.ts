@@ -277,6 +277,10 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "The same query, skills, budget and usage snapshot give the same bytes; the query changes only the query-dependent suffix.",
   "A-05":
     "An unrelated prompt adds no full text, and a shortlist in at most 5 % of cases; `advise` otherwise returns nothing.",
+  "A-06":
+    "`advise` gives nothing, a shortlist, or one skill's instructions, within the client's limit, without repetition in a conversation.",
+  "A-07":
+    "Each supported client receives the advice through its own hook; connecting and disconnecting preserve everything else in its files.",
   "A-09": "The search index is persistent, incremental, and rebuilt when damaged.",
 };
 
