@@ -75,7 +75,9 @@ function startAgain() {
         ".\n" +
         "  install a newer one, or run it from a clone after `npm ci`, which brings its own\n",
     );
-    process.exitCode = 2;
+    // A prompt hook that exits with 2 blocks the prompt.
+    if (argument === "hook") process.stdout.write("{}\n");
+    else process.exitCode = 2;
     return;
   }
   var child = require("child_process").spawn(pinned, [__filename].concat(process.argv.slice(2)), {

@@ -5,7 +5,7 @@ import { SkillError } from "../shared/error.ts";
 import { reveal } from "../shared/hidden.ts";
 import { EXIT } from "./exit.ts";
 import { type Io, printer, printJson, printJsonLine, type Stream } from "./io.ts";
-import { buildProgram, helpFor } from "./program.ts";
+import { buildProgram, helpFor, neverFails } from "./program.ts";
 import { sayNotice } from "./say.ts";
 import { Told } from "./told.ts";
 
@@ -24,6 +24,10 @@ export async function main(argv: readonly string[], given: Io): Promise<number> 
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.fine;
     const failure = failureOf(error, argv);
     if (!isSaid(error)) say(io, failure);
+    if (neverFails(argv)) {
+      if (!stdout.isWritten()) io.stdout.write("{}\n");
+      return EXIT.fine;
+    }
     if (!stdout.isWritten()) tell(io, failure, formOf(error, { program, argv }));
     return EXITS[failure.code] ?? EXIT.findings;
   } finally {

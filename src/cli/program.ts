@@ -10,7 +10,7 @@ import { EXPORT, INSTALL, UNINSTALL } from "./rows/install.ts";
 import { DOCTOR, EVAL, EXPLAIN, LIST, SHOW } from "./rows/look.ts";
 import { APPROVE, CANCEL, RESUME, RUNS } from "./rows/run.ts";
 import { SCAN } from "./rows/scan.ts";
-import { MCP_CONFIG, SERVE } from "./rows/serve.ts";
+import { HOOK, MCP_CONFIG, SERVE } from "./rows/serve.ts";
 import { COMPLETION, HELP } from "./rows/shell.ts";
 import { SIGN, SIGNERS } from "./rows/sign.ts";
 import { STATS } from "./rows/stats.ts";
@@ -37,6 +37,8 @@ export interface Entry {
   commands?: Record<string, Entry>;
   /** What else is said where an option is wrong. */
   afterError?: string;
+  /** The command exits with 0 whatever happens, and prints `{}` where it printed nothing: its caller takes another code for a refusal. */
+  neverFails?: true;
 }
 
 /** What stands in one line of the program's help: commands that belong together, and what they do. */
@@ -74,6 +76,7 @@ const GROUPS: Readonly<Record<string, readonly Row[]>> = {
   ],
   Agents: [
     row("give agents your skills over MCP", { serve: SERVE, "mcp-config": MCP_CONFIG }),
+    row("add the skill that fits to each prompt", { hook: HOOK }),
     row("copies in their own folders", { install: INSTALL, uninstall: UNINSTALL }),
     row("one file, for others to upload or install", { export: EXPORT }),
   ],
@@ -182,6 +185,11 @@ export function commandPaths(): string[] {
       ...below(inner, `${above}${name} `),
     ]);
   return ["", ...below(COMMANDS)];
+}
+
+/** Returns true when the arguments name a command that exits with 0 whatever happens. */
+export function neverFails([name = ""]: readonly string[]): boolean {
+  return Object.hasOwn(COMMANDS, name) && COMMANDS[name]?.neverFails === true;
 }
 
 /** What to look at for who typed this, after what else is said there. */

@@ -6,6 +6,7 @@ import { packageVersion } from "../package.ts";
 import type { Session, SessionCallOptions } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
 import type { CallOptions, Tool } from "../skill/tool.ts";
+import { hideHookTools } from "./advise-tool.ts";
 import { type Asked, type Asking, openAsking } from "./asking.ts";
 import { type Call, openMounting, register } from "./mounting.ts";
 import { sayInvalidParams } from "./params.ts";
@@ -94,7 +95,13 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
     },
   );
   sayInvalidParams(mcp, (tool) => session.revocationOf(tool));
-  const clients = clientTools(session, options);
+  const clientName = () => mcp.server.getClientVersion()?.name;
+  hideHookTools(
+    mcp,
+    clientName,
+    (tool) => Object.hasOwn(ROWS, String(tool)) && ROWS[String(tool)]?.isForHooks === true,
+  );
+  const clients = clientTools(session, { ...options, clientName });
   const listening = new Set<() => void>();
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
     const own = clients.find((tool) => tool.name === name && !session.isDisabled(name));

@@ -4,6 +4,7 @@ import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import { type Data, isData } from "../skill/data.ts";
 import type { Tool, ToolResult } from "../skill/tool.ts";
+import { adviseTool } from "./advise-tool.ts";
 import { callTool } from "./call-tool.ts";
 import { CHANGES, type Hints, READS, RUNS } from "./transform.ts";
 
@@ -19,6 +20,8 @@ export interface Row {
   };
   /** Only for people who write skills. */
   isForAuthors?: true;
+  /** Only for prompt hooks: listed to clients that call tools from hooks, and callable by all. */
+  isForHooks?: true;
   /** What a model needs before it can think of the rest. */
   isAtHand?: true;
   /** What of its input means nothing here. */
@@ -55,6 +58,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   call_skill_tool: { title: "Call a tool of a loaded skill", annotations: CHANGES, isAtHand: true },
   validate_skill: { title: "Check a skill's structure", annotations: READS, isForAuthors: true, output: judgement() },
   lint_skill: { title: "Check a skill's style", annotations: READS, isForAuthors: true, output: judgement() },
+  advise: { title: "Answer a prompt hook", annotations: READS, isForHooks: true },
 };
 
 /** The skills of a listing that is a JSON array; what stands in it without a name says how many more there are, or what was not looked at. */
@@ -107,11 +111,15 @@ export function without(schema: Data, lacking: string | undefined): Data {
 export interface OwnOptions {
   /** Whether what is loaded is forgotten with the answer: then a call says which skill the tool is of. */
   isStateless?: boolean | undefined;
+  /** Returns the name that the client gives itself. */
+  clientName?(): string | undefined;
 }
 
 /** The tools that only make sense to a client: what a conversation of ours does by itself. */
-export function clientTools(session: Session, { isStateless = false }: OwnOptions): readonly Tool[] {
+export function clientTools(session: Session, options: OwnOptions): readonly Tool[] {
+  const { isStateless = false, clientName = () => undefined } = options;
   return [
+    adviseTool(session, clientName),
     tool(
       "activate_skills_for",
       "Loads the skills that a topic is about: gives their full instructions and the lists of their files. Follow them.",

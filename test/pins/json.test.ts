@@ -262,4 +262,4 @@ describe("--json", () => {
 const SLOW = new Set(["DoctorSandbox", "DoctorFix"]);
 
 /** What prints a text of its own, whatever is asked for. */
-const OTHERS = new Set(["schema", "completion", "help"]);
+const OTHERS = new Set(["schema", "completion", "help", "hook"]);

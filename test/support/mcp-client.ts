@@ -29,6 +29,8 @@ export interface McpClient {
 
 export interface ClientParts extends ClientOptions {
   era?: Era;
+  /** The name that the client gives itself. */
+  name?: string;
 }
 
 export function negotiation(era: Era): Pick<ClientOptions, "versionNegotiation"> {
@@ -38,7 +40,7 @@ export function negotiation(era: Era): Pick<ClientOptions, "versionNegotiation">
 /** A client that is connected to what is served, over a transport in memory that is one connection, as stdio is. */
 export async function connectTo(
   serving: Serving,
-  { era = "2025-11-25", ...options }: ClientParts = {},
+  { era = "2025-11-25", name = "test", ...options }: ClientParts = {},
 ): Promise<McpClient> {
   const [ours, theirs] = InMemoryTransport.createLinkedPair();
   const handle = serveStdio(() => serving.open(), { transport: theirs });
@@ -47,7 +49,7 @@ export async function connectTo(
     changes++;
   };
   const listChanged = { tools: { onChanged, autoRefresh: false, debounceMs: 0 } };
-  const client = new Client({ name: "test", version: "1.0.0" }, { ...negotiation(era), listChanged, ...options });
+  const client = new Client({ name, version: "1.0.0" }, { ...negotiation(era), listChanged, ...options });
   await client.connect(ours);
   const close = async () => {
     await client.close();

@@ -49,6 +49,25 @@ export const SERVE: Entry = {
 /** The clients whose configuration is known: spelled out here too, since every command reads this file. */
 export const CLIENT_NAMES = ["claude", "codex", "gemini", "vscode", "cursor", "opencode"];
 
+/** The clients with a prompt hook, spelled out here too. */
+export const HOOK_CLIENTS = ["claude", "codex", "gemini", "opencode", "copilot", "cursor"];
+
+/** `skillet hook`. */
+export const HOOK: Entry = {
+  define: (command) =>
+    command
+      .description("Answer a client's prompt hook: read its JSON on stdin, print what to add to the prompt")
+      .argument("[client]", `One of ${HOOK_CLIENTS.join(", ")}`)
+      .option("--debug", "Print the decision and its reasons to stderr")
+      .addHelpText(
+        "after",
+        "\nIt always exits with 0. With a problem, which is printed to stderr, the answer\nadds nothing.",
+      )
+      .addHelpText("after", examples(`echo '{"prompt":"review my changes"}' | skillet hook claude --debug`)),
+  load: async () => (await import("../commands/hook.ts")).hook,
+  neverFails: true,
+};
+
 /** `skillet mcp-config`. */
 export const MCP_CONFIG: Entry = {
   define: (command) =>

@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { openServing } from "../../src/mcp/serve.ts";
+import { discoverIn } from "../support/discover.ts";
+import { skillText } from "../support/folder.ts";
+import { connectTo, ERAS } from "../support/mcp-client.ts";
+
+const more = 'triggers:\n  keywords: ["solana"]\n';
+const serve = async (files: Record<string, string> = {}) => {
+  const found = await discoverIn({
+    "home/.skillet/skills/solana/SKILL.md": skillText("solana", { more, body: "Check signers." }),
+    ...files,
+  });
+  return openServing(found.catalog, found);
+};
+const PROMPT = "audit my solana program";
+const textIn = (text: string) => JSON.parse(text).hookSpecificOutput?.additionalContext;
+
+describe("the advise tool", () => {
+  it.each(ERAS)("[A-06, A-07] answers a hook with the JSON that Claude Code and Codex read, in %s", async (era) => {
+    const { call } = await connectTo(await serve(), { era });
+    const first = await call("advise", { prompt: PROMPT, session_id: "a" });
+    expect(JSON.parse(first.text)).toEqual({
+      hookSpecificOutput: {
+        hookEventName: "UserPromptSubmit",
+        additionalContext: expect.stringContaining("Check signers."),
+      },
+    });
+    expect(first.isError).toBe(false);
+    expect((await call("advise", { prompt: PROMPT, session_id: "a" })).text).toBe("{}");
+    expect(textIn((await call("advise", { prompt: PROMPT, session_id: "b" })).text)).toContain("Check signers.");
+  });
+
+  it("[A-06] takes a placeholder that the client did not fill in for no conversation, and bad input for no prompt", async () => {
+    const { call } = await connectTo(await serve());
+    expect(textIn((await call("advise", { prompt: PROMPT, session_id: "${session_id}" })).text)).toContain("signers");
+    expect((await call("advise", { prompt: PROMPT })).text).toBe("{}");
+    expect((await call("advise", {})).text).toBe("{}");
+    expect((await call("advise", { prompt: "" })).text).toBe("{}");
+  });
+
+  it.each([
+    ["claude-code", true],
+    ["codex-mcp-client", true],
+    ["gemini-cli-mcp-client", false],
+    ["test", false],
+  ])("[A-07] is listed to %s: %s", async (name, isListed) => {
+    const { tools, call } = await connectTo(await serve(), { name });
+    expect((await tools()).includes("advise")).toBe(isListed);
+    expect((await call("advise", { prompt: PROMPT })).text).toContain("Check signers.");
+  });
+
+  it("[A-06] does not repeat what the model loaded, and gives nothing that is not trusted", async () => {
+    const { call } = await connectTo(
+      await serve({ "skills/anchor/SKILL.md": skillText("anchor", { body: "Deploy." }) }),
+    );
+    await call("load_skill", { skill: "solana" });
+    expect((await call("advise", { prompt: PROMPT })).text).toBe("{}");
+    expect((await call("advise", { prompt: "/anchor please" })).text).toBe("{}");
+  });
+});
