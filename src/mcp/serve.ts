@@ -10,7 +10,7 @@ import { SkillError } from "../shared/error.ts";
 import { count } from "../shared/text.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import { openAsking } from "./asking.ts";
-import { type Listing, type McpOptions, type OpenServer, openServer } from "./server.ts";
+import { type Listings, type McpOptions, type OpenServer, openServer } from "./server.ts";
 
 export interface ServeOptions extends Omit<McpOptions, "isStateless"> {
   /** These skills and no others. */
@@ -84,10 +84,10 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   const refused = new Set<string>();
   const stateless = openAsking();
   /** By revision of the settings, which decide what is visible. */
-  const known = new WeakMap<Settings, WeakMap<Catalog, Listing>>();
+  const known = new WeakMap<Settings, WeakMap<Catalog, Listings>>();
   const listings = () => {
     const revision = revisionOf(host.settings);
-    const now = known.get(revision) ?? new WeakMap<Catalog, Listing>();
+    const now = known.get(revision) ?? new WeakMap<Catalog, Listings>();
     known.set(revision, now);
     return now;
   };
@@ -114,7 +114,9 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
         if (isError) refused.add(name);
       }
       const asking = isStateless ? stateless : openAsking();
-      const server = openServer(session, { ...rest, isStateless }, { asking, listings, note });
+      // A conversation lists by what was used most when it began; one that ends with a request has no beginning of its own.
+      const shared = isStateless ? { listings } : {};
+      const server = openServer(session, { ...rest, isStateless }, { asking, note, ...shared });
       live.add(server);
       const release = () => {
         live.delete(server);

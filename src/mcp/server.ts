@@ -1,6 +1,7 @@
 import { McpServer, type RegisteredTool, type ServerContext } from "@modelcontextprotocol/server";
 import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
 import type { Catalog } from "../catalog/catalog.ts";
+import type { McpRoom } from "../catalog/client-listings.ts";
 import { isInReach } from "../catalog/reach.ts";
 import { packageVersion } from "../package.ts";
 import type { Session, SessionCallOptions } from "../session/session.ts";
@@ -8,6 +9,8 @@ import { defined } from "../shared/defined.ts";
 import type { CallOptions, Tool } from "../skill/tool.ts";
 import { hideHookTools } from "./advise-tool.ts";
 import { type Asked, type Asking, openAsking } from "./asking.ts";
+import { followClient } from "./client-info.ts";
+import { listForMcp, roomFor, type ServedListing, type ServedListingOptions } from "./listing.ts";
 import { type Call, openMounting, register } from "./mounting.ts";
 import { sayInvalidParams } from "./params.ts";
 import { servePrompts } from "./prompts.ts";
@@ -36,7 +39,7 @@ export interface McpOptions {
 interface Shared {
   asking?: Asking;
   /** Returns the listings of catalogs by the current settings. Contract: all servers that share them have one host, which decides what is visible. */
-  listings?(): WeakMap<Catalog, Listing>;
+  listings?(): WeakMap<Catalog, Listings>;
   /** What a model should know besides of what is served. */
   note?(): string | undefined;
 }
@@ -61,11 +64,12 @@ export function createMcpServer(session: Session, options: McpOptions = {}): Mcp
   return mcp;
 }
 
-/** The skills that a client may know of. */
-export interface Listing {
-  instructions: string;
+/** What was made of a catalog for clients, to be used again. */
+export interface Listings {
   /** The names of all that a model or a person may call. */
-  names: string;
+  names?: string;
+  /** By how much room a client has, and how much of it other texts take. */
+  served: Map<string, ServedListing>;
 }
 
 export interface OpenServer {
@@ -87,21 +91,37 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
         resources: { listChanged: true },
         ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
       },
-      instructions: [options.instructions ?? [], listingOf(session, listings()).instructions, note() ?? []]
-        .flat()
-        .join("\n\n"),
       // Loading a skill with ten tools is one change.
       debouncedNotificationMethods: LISTS.map((what) => `notifications/${what}/list_changed`),
     },
   );
   sayInvalidParams(mcp, (tool) => session.revocationOf(tool));
-  const clientName = () => mcp.server.getClientVersion()?.name;
+  let clientName: string | undefined;
+  /** The description of load_skill that the client has. */
+  let listed: string | undefined;
+  const listing = () =>
+    servedListing(session, roomFor(clientName), listings(), {
+      before: options.instructions,
+      after: note(),
+      loadDescription: session.tools.find(({ name }) => name === LOAD)?.description ?? "",
+    });
+  followClient(mcp, {
+    onClient(name) {
+      clientName = name;
+    },
+    onList() {
+      const load = registered.get(LOAD);
+      listed = listing().loadDescription;
+      if (load) load.description = listed;
+    },
+    instructions: () => listing().instructions,
+  });
   hideHookTools(
     mcp,
-    clientName,
+    () => clientName,
     (tool) => Object.hasOwn(ROWS, String(tool)) && ROWS[String(tool)]?.isForHooks === true,
   );
-  const clients = clientTools(session, { ...options, clientName });
+  const clients = clientTools(session, { ...options, clientName: () => clientName });
   const listening = new Set<() => void>();
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
     const own = clients.find((tool) => tool.name === name && !session.isDisabled(name));
@@ -157,7 +177,8 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
   }).attach(mcp);
   if (hasPrompts) servePrompts(mcp, session, () => void sync());
   // What the client was told of, not what the session has: a call may have looked again before.
-  let told = { catalog: session.catalog, names: listingOf(session, listings()).names };
+  const known = () => ({ catalog: session.catalog, names: servedNames(session, listings()) });
+  let told = known();
   return {
     mcp,
     async settled() {
@@ -167,10 +188,10 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
       await session.reload();
       await session.ready();
       sync();
-      const { catalog } = session;
-      const { names } = listingOf(session, listings());
-      if ((catalog === told.catalog && names === told.names) || !mcp.isConnected()) return;
-      told = { catalog, names };
+      const now = known();
+      if ((now.catalog === told.catalog && now.names === told.names) || !mcp.isConnected()) return;
+      told = now;
+      if (listed !== undefined && listed !== listing().loadDescription) mcp.sendToolListChanged();
       mcp.sendResourceListChanged();
       if (hasPrompts) mcp.sendPromptListChanged();
     },
@@ -249,23 +270,32 @@ function progressTo(waiting: Asked["waiting"]): NonNullable<CallOptions["onProgr
   };
 }
 
-/** Some clients cut what a server says of itself at two thousand characters. */
-const ROOM = 1400;
-const HEADING =
-  "Skills hold instructions for certain tasks. When one fits the request, load it with load_skill before you answer, and follow it.";
-const BRINGING =
-  " A loaded skill may bring tools, named skill__tool; where your list of tools does not show them, call them with call_skill_tool.";
+const LOAD = "load_skill";
 
-/** Of a thousand skills it takes a while to say. */
-function listingOf(session: Session, known: WeakMap<Catalog, Listing>): Listing {
-  const before = known.get(session.catalog);
-  if (before) return before;
-  const skills = session.visible().filter((skill) => isInReach(skill));
-  const text = session.listing({ room: ROOM });
-  const heading = session.isReadOnly ? HEADING : HEADING + BRINGING;
-  const instructions = skills.length === 0 ? heading : `${heading}\n\n${text}`;
-  const names = [...skills, ...session.visible("user")].map(({ name }) => name).join("\n");
-  const listing = { instructions, names };
-  known.set(session.catalog, listing);
-  return listing;
+function servedListing(
+  session: Session,
+  room: McpRoom,
+  known: WeakMap<Catalog, Listings>,
+  options: ServedListingOptions,
+): ServedListing {
+  const { served } = listingsOf(session, known);
+  const { before = "", after = "", loadDescription } = options;
+  const key = [room.instructions, room.toolDescription, before, after, loadDescription].join("\n");
+  const made = served.get(key) ?? listForMcp(session, room, options);
+  served.set(key, made);
+  return made;
+}
+
+function servedNames(session: Session, known: WeakMap<Catalog, Listings>): string {
+  const listings = listingsOf(session, known);
+  listings.names ??= [...session.visible().filter((skill) => isInReach(skill)), ...session.visible("user")]
+    .map(({ name }) => name)
+    .join("\n");
+  return listings.names;
+}
+
+function listingsOf({ catalog }: Session, known: WeakMap<Catalog, Listings>): Listings {
+  const listings = known.get(catalog) ?? { served: new Map() };
+  known.set(catalog, listings);
+  return listings;
 }

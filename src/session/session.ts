@@ -84,8 +84,8 @@ export interface Session {
   /** The skills that a model may know of, or a person call by name. */
   visible(by?: By): readonly Skill[];
   /**
-   * The list of those skills within its budget, the same for every query; empty when there are none. `room` is in characters and
-   * defaults to the budget of the settings.
+   * The list of those skills within its budget, the same for every query; empty when there are none. `room` is a further limit, in
+   * characters.
    */
   listing(options?: { room?: number }): string;
   /** What to tell the model for this query. */

@@ -284,7 +284,7 @@ export class State {
     const { budget = DEFAULTS.budget, listingBudget = DEFAULTS.listingBudget } = this.host.settings.disclosure;
     const skills = this.catalog.skills.filter((skill) => this.isForModel(skill) && isInReach(skill));
     if (skills.length === 0) return "";
-    const most = room ?? Math.min(listingBudget, budget) * 4;
+    const most = Math.min(room ?? Number.POSITIVE_INFINITY, Math.min(listingBudget, budget) * 4);
     return listWithin(skills, { room: most, usage: this.#usage(), search: "search_skills" }).text;
   }
 

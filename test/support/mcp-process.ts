@@ -147,7 +147,7 @@ export const OPENING = {
 /** The v2 client, with `skillet serve` as the process that it starts itself. */
 export async function processClient(
   place: Place,
-  { era = "2025-11-25", args = [], ...options }: ClientParts & { args?: readonly string[] } = {},
+  { era = "2025-11-25", args = [], name = "test", ...options }: ClientParts & { args?: readonly string[] } = {},
 ): Promise<Pick<McpClient, "client" | "tools" | "call"> & { pid: number }> {
   const [file = "", ...rest] = startOf(args);
   const transport = new StdioClientTransport({
@@ -157,7 +157,7 @@ export async function processClient(
     env: environment(place),
     stderr: "ignore",
   });
-  const client = new Client({ name: "test", version: "1.0.0" }, { ...negotiation(era), ...options });
+  const client = new Client({ name, version: "1.0.0" }, { ...negotiation(era), ...options });
   await client.connect(transport);
   onTestFinished(() => client.close());
   return { ...asClient(client), pid: transport.pid ?? 0 };

@@ -1,0 +1,225 @@
+import { byText } from "../shared/text.ts";
+import { hasCue } from "./use-when.ts";
+
+/** A skill as a client reads it from its file. */
+export interface ClientSkillText {
+  name: string;
+  description: string;
+  whenToUse?: string | undefined;
+}
+
+/** How a client's own list shows a skill. */
+export interface ClientListed {
+  name: string;
+  /** The description as it is shown; empty for a name alone and for a skill that the client drops. */
+  description: string;
+  shown: "whole" | "cut" | "name" | "dropped";
+  /** True if the shown text tells when to use the skill. */
+  hasCue: boolean;
+}
+
+/** What of an MCP server reaches a client's model, in characters. */
+export interface McpRoom {
+  /** 0: the client drops the server's instructions. */
+  instructions: number;
+  /** Of one tool's description. */
+  toolDescription: number;
+  /** True if the client fetches the list of tools again when the server announces a change. */
+  refreshesTools: boolean;
+}
+
+interface Row extends ClientSkillText {
+  /** As much of it as the client reads. */
+  text: string;
+}
+
+interface ClientListing {
+  title: string;
+  /** The version whose requests these rules were compared with. */
+  version: string;
+  /** Its `clientInfo.name` over MCP. */
+  announces: RegExp;
+  mcp: McpRoom;
+  /** True if its list has `when_to_use`. */
+  readsWhenToUse: boolean;
+  /** Longer descriptions are cut, at this many characters. */
+  longest: number;
+  /** The last characters of a cut description. */
+  cutMark: string;
+  /** A skill with a longer description is not listed at all. */
+  dropsOver?: number;
+  /** Returns the description that each row has room for, in the order of names; undefined for a name alone. */
+  fit(rows: readonly Row[]): readonly (string | undefined)[];
+  /** False if the list goes from z to a. */
+  isAscending: boolean;
+}
+
+/**
+ * THE table of clients' own lists of skills and of what they take from an MCP server, read off requests of the real programs.
+ * Paths, tags and built-in skills are counted where the client counts them.
+ */
+export const CLIENT_LISTINGS = {
+  claude: {
+    title: "Claude Code",
+    version: "2.1.325",
+    announces: /^claude-code$/,
+    mcp: { instructions: 4096, toolDescription: 4096, refreshesTools: true },
+    readsWhenToUse: true,
+    longest: 1536,
+    cutMark: "…",
+    // Its 11 bundled skills keep their descriptions, and two commands their names: 6,066 of 8,000 columns with the line ends.
+    fit: (rows) => fitEach(rows, 8000 - 6066),
+    isAscending: true,
+  },
+  codex: {
+    title: "Codex",
+    version: "0.166.0",
+    announces: /^codex/,
+    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: false },
+    readsWhenToUse: false,
+    longest: 1024,
+    cutMark: "...",
+    // 2 % of a window of 272,000 tokens, at four bytes each.
+    fit: (rows) => fitEvenly(rows, 5440),
+    isAscending: true,
+  },
+  gemini: {
+    title: "Gemini CLI",
+    version: "0.61.0",
+    announces: /^gemini-cli/,
+    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true },
+    readsWhenToUse: false,
+    longest: Number.POSITIVE_INFINITY,
+    cutMark: "",
+    fit: fitAll,
+    isAscending: false,
+  },
+  opencode: {
+    title: "OpenCode",
+    version: "1.18.33",
+    announces: /^opencode$/,
+    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true },
+    readsWhenToUse: false,
+    longest: Number.POSITIVE_INFINITY,
+    cutMark: "",
+    fit: fitAll,
+    isAscending: true,
+  },
+  copilot: {
+    title: "GitHub Copilot CLI",
+    version: "1.0.102",
+    announces: /^(?:github-)?copilot/,
+    // Instructions arrive only with --allow-all-mcp-server-instructions.
+    mcp: { instructions: 0, toolDescription: 40_000, refreshesTools: true },
+    readsWhenToUse: false,
+    longest: Number.POSITIVE_INFINITY,
+    cutMark: "",
+    dropsOver: 1024,
+    fit: (rows) => fitFirst(rows, 15_000),
+    isAscending: true,
+  },
+} as const satisfies Record<string, ClientListing>;
+
+export type ListingClient = keyof typeof CLIENT_LISTINGS;
+export const LISTING_CLIENTS = Object.keys(CLIENT_LISTINGS) as ListingClient[];
+
+/** For a client that is not in the table: some cut a server's instructions at 2,000 characters, and APIs a tool's description at 1,024. */
+export const UNKNOWN_CLIENT: McpRoom = { instructions: 2000, toolDescription: 1024, refreshesTools: false };
+
+/** Returns the client that announces itself over MCP by this name. */
+export function clientNamed(name: string): ListingClient | undefined {
+  return LISTING_CLIENTS.find((id) => CLIENT_LISTINGS[id].announces.test(name));
+}
+
+/** Returns what a client's own list shows of these skills, in the client's order; dropped skills come last. */
+export function listForClient(id: ListingClient, skills: readonly ClientSkillText[]): readonly ClientListed[] {
+  const rules: ClientListing = CLIENT_LISTINGS[id];
+  const { dropsOver = Number.POSITIVE_INFINITY, readsWhenToUse } = rules;
+  const sorted = [...skills].sort((a, b) => byText(a.name, b.name));
+  const rows = sorted
+    .filter(({ description }) => description.length <= dropsOver)
+    .map((skill): Row => ({ ...skill, text: cutAt(wholeText(skill, readsWhenToUse), rules) }));
+  const fitted = rules.fit(rows);
+  const listed = rows.map(({ name, text, ...skill }, index): ClientListed => {
+    const description = fitted[index];
+    if (description === undefined) return { name, description: "", shown: "name", hasCue: false };
+    const isWhole = description === wholeText({ name, ...skill }, readsWhenToUse);
+    const isCued = hasCue(description) || (isWhole && readsWhenToUse && Boolean(skill.whenToUse));
+    return { name, description, shown: isWhole ? "whole" : "cut", hasCue: isCued };
+  });
+  const dropped = sorted
+    .filter(({ description }) => description.length > dropsOver)
+    .map(({ name }): ClientListed => ({ name, description: "", shown: "dropped", hasCue: false }));
+  return [...(rules.isAscending ? listed : listed.reverse()), ...dropped];
+}
+
+function wholeText({ description, whenToUse }: ClientSkillText, readsWhenToUse: boolean): string {
+  return readsWhenToUse && whenToUse ? `${description} - ${whenToUse}` : description;
+}
+
+function cutAt(text: string, { longest, cutMark }: Pick<ClientListing, "longest" | "cutMark">): string {
+  return text.length <= longest ? text : text.slice(0, longest - cutMark.length) + cutMark;
+}
+
+function fitAll(rows: readonly Row[]): readonly string[] {
+  return rows.map(({ text }) => text);
+}
+
+/** All names, then the description of each in turn that fits into what is left. */
+function fitEach(rows: readonly Row[], room: number): readonly (string | undefined)[] {
+  let left = room - rows.reduce((sum, { name }) => sum + columnsOf(`- ${name}\n`), 0);
+  return rows.map(({ text }) => {
+    const cost = columnsOf(`: ${text}`);
+    if (cost > left) return undefined;
+    left -= cost;
+    return text;
+  });
+}
+
+/** Whole entries until one does not fit; the names of all others follow. */
+function fitFirst(rows: readonly Row[], room: number): readonly (string | undefined)[] {
+  let left = room;
+  return rows.map(({ name, text }) => {
+    const entry = `<skill>\n  <name>${name}</name>\n  <description>${escapeXml(text)}</description>\n  <location>user</location>\n</skill>\n`;
+    left -= entry.length;
+    return left >= 0 ? text : undefined;
+  });
+}
+
+function escapeXml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
+}
+
+const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;" };
+
+/** Where not all fit, each description is cut at about the same length. */
+function fitEvenly(rows: readonly Row[], tokens: number): readonly string[] {
+  const cost = (longest: number) =>
+    [...BUILT_IN_CODEX, ...rows].reduce((sum, { name, text }) => {
+      const line = `- ${name}: ${text.slice(0, longest)} (file: r0/${name}/SKILL.md)\n`;
+      return sum + Math.ceil(new TextEncoder().encode(line).length / 4);
+    }, 0);
+  let [low, high] = [0, 1024];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (cost(middle) <= tokens) low = middle;
+    else high = middle - 1;
+  }
+  return rows.map(({ text }) => text.slice(0, low).trimEnd());
+}
+
+/** The skills that come with Codex, by the lengths of their descriptions. */
+const BUILT_IN_CODEX = Object.entries({
+  imagegen: 570,
+  "openai-docs": 459,
+  "skill-creator": 106,
+  "skill-installer": 225,
+}).map(([name, length]) => ({ name, text: "x".repeat(length) }));
+
+/** Columns of a terminal: East Asian characters take two. */
+function columnsOf(text: string): number {
+  return text.length + (text.match(WIDE)?.length ?? 0);
+}
+
+const WIDE =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/g;
