@@ -120,7 +120,7 @@ const PROGRAMS: Record<string, Program> = {
     prints: ["2026 has 3 invoices\n0 exit strong []\n"],
     needs: "bwrap",
   },
-  install: {
+  export: {
     files: { "home/.skillet/skills/deploy/SKILL.md": skillText("deploy") },
     prints: ["'deploy: install'", /\.claude\/skills \{\n {2}HOME:/],
   },

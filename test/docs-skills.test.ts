@@ -90,10 +90,10 @@ const EXPECTED: readonly [command: string, said: RegExp][] = [
   ["trust skills/expenses", /✓ trusted: expenses/],
   ["run expenses trip.csv --dry-run", /✓ sandbox/],
   ["run expenses trip.csv --model runbook", /food 42\.50\nhotel 187\.00\nline 5 has no amount/],
-  ["install expenses --to claude --dry-run", /\+ expenses/],
+  ["export expenses --to claude --dry-run", /\+ expenses/],
   ["sign --new-key", /signing-key\.pem/],
   ["sign skills/expenses", /SKILL\.sig/],
-  ["export expenses", /expenses\.zip/],
+  ["export expenses --to zip", /expenses\.zip/],
 ];
 
 /** A line of frontmatter takes the place of the same key; anything else is a line of the instructions. */

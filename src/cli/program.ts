@@ -77,8 +77,7 @@ const GROUPS: Readonly<Record<string, readonly Row[]>> = {
   Agents: [
     row("give agents your skills over MCP", { serve: SERVE, "mcp-config": MCP_CONFIG }),
     row("add the skill that fits to each prompt", { hook: HOOK }),
-    row("copies in their own folders", { install: INSTALL, uninstall: UNINSTALL }),
-    row("one file, for others to upload or install", { export: EXPORT }),
+    row("copies for other clients, zips and plugins", { export: EXPORT }),
   ],
   Fetch: [
     row("skills from elsewhere: look, agree, lock", { add: ADD, update: UPDATE, remove: REMOVE }),
@@ -99,6 +98,10 @@ const COMMANDS: Record<string, Entry> = Object.assign(
   {},
   ...Object.values(GROUPS).flatMap((rows) => rows.map(({ commands }) => commands)),
 );
+
+/** Former names of commands. They work as before, and neither help, completion nor documentation names them. */
+const HIDDEN: Record<string, Entry> = { install: INSTALL, uninstall: UNINSTALL };
+const ALL_COMMANDS: Record<string, Entry> = { ...COMMANDS, ...HIDDEN };
 
 /** The program for these arguments. Only the command they name is built, unless they name none. */
 export function buildProgram(io: Io, argv: readonly string[], done: (code: number) => void): Command {
@@ -146,8 +149,9 @@ export function buildProgram(io: Io, argv: readonly string[], done: (code: numbe
     load: async () => (await import("./commands/overview.ts")).overview,
   });
   const [named] = argv;
-  for (const [name, entry] of Object.entries(COMMANDS)) {
-    if (name === named || named === undefined || !Object.hasOwn(COMMANDS, named)) attach(program.command(name), entry);
+  const isKnown = named !== undefined && Object.hasOwn(ALL_COMMANDS, named);
+  for (const [name, entry] of Object.entries(isKnown ? ALL_COMMANDS : COMMANDS)) {
+    if (name === named || !isKnown) attach(program.command(name), entry);
   }
   // Only now: the commands took over how theirs is written.
   return program.configureHelp({ ...WRAPPED, ...inLines(program) });
@@ -195,7 +199,7 @@ export function neverFails([name = ""]: readonly string[]): boolean {
 /** What to look at for who typed this, after what else is said there. */
 export function helpFor(argv: readonly string[]): string {
   const path: string[] = [];
-  let below: Record<string, Entry> | undefined = COMMANDS;
+  let below: Record<string, Entry> | undefined = ALL_COMMANDS;
   let more = "";
   for (const word of argv) {
     const entry: Entry | undefined = below && Object.hasOwn(below, word) ? below[word] : undefined;

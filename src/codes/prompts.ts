@@ -39,10 +39,13 @@ export const PROMPTS = {
   ),
   unreachable: row("The folder to install into cannot be reached.", "check the folder, and the links on the way to it"),
   "not-copied": row("A file of the skill cannot be copied as it is.", "mend what the message says"),
-  "not-installed": row("The skill is not installed there.", "`skillet install --list` shows what is"),
+  "not-installed": row(
+    "There is no copy of the skill in that client's folder.",
+    "`skillet export --list` shows all copies",
+  ),
   "up-to-date": row("Not an error: the copy is as skillet would write it.", "nothing is to be done"),
-  outdated: row("The original has changed since the copy was made.", "`skillet install --update`"),
-  removed: row("The copy was taken away by hand.", "`skillet uninstall` crosses it out"),
+  outdated: row("The original has changed since the copy was made.", "`skillet export --update`"),
+  removed: row("The copy was removed by hand.", "`skillet export --remove` removes it from the list"),
   "original-gone": row(
     "What the copy was made from is gone, so the copy counts as a skill itself.",
     "keep it, or remove it",
@@ -50,7 +53,7 @@ export const PROMPTS = {
   "original-broken": row("What the copy was made from did not load.", "`skillet check` on it says why"),
   "switched-off": row(
     "The skill is switched off here, and the client still uses its copy.",
-    "`skillet uninstall` takes the copy away",
+    "`skillet export --remove` removes the copy",
   ),
   elsewhere: row(
     "What the copy was made from is none of the skills found here, so it counts as one itself.",

@@ -19,6 +19,8 @@ export interface InstalledCopy {
   copy: string;
   /** That of the copy which it took the place of: it is there still when nobody came to put the new one. */
   before?: string;
+  /** The topmost folder that was made for the client's folder of skills, if there was none. It goes away with the last copy. */
+  made?: string;
   /** When, as ISO 8601 writes it. */
   at: string;
 }
@@ -119,6 +121,6 @@ function isInstalledCopy(entry: unknown): entry is InstalledCopy {
   const isText = (key: string) => typeof entry[key] === "string";
   return (
     ["skill", "client", "source", "copy", "at"].every(isText) &&
-    ["original", "before"].every((key) => entry[key] === undefined || isText(key))
+    ["original", "before", "made"].every((key) => entry[key] === undefined || isText(key))
   );
 }

@@ -34,7 +34,7 @@ import {
   takeBackLeft,
   writeJournal,
 } from "./staging.ts";
-import { copyTree, writeSkillMd } from "./tree.ts";
+import { copyTree, writeMore, writeSkillMd } from "./tree.ts";
 
 /** A skill that is to be in a folder of skills. */
 export interface Item {
@@ -43,6 +43,8 @@ export interface Item {
   source: "inline" | "ref";
   /** The text of its SKILL.md; without `folder` it is all that there is. */
   skillMd?: string;
+  /** Other files to write, by path: those of the folder give way to them. */
+  files?: Readonly<Record<string, string>>;
   /** A folder to copy; its SKILL.md gives way to `skillMd`. */
   folder?: string;
   /** Which folder that has to be. */
@@ -227,10 +229,11 @@ function inTheWay(name: string, stats: Stats): SkillError {
 
 /** Gives what was written. */
 function stage(item: Item, place: { to: string; target: string; isReadOnly: boolean }): string[] {
-  const { skillMd, folder, expected, links = "follow", omit, digest } = item;
+  const { skillMd, files = {}, folder, expected, links = "follow", omit, digest } = item;
   if (folder !== undefined) {
     if (item.isGiven) return moved(folder, place.to);
-    const written = copyTree({ folder, expected, skillMd, links, omit, ...place });
+    const copied = copyTree({ folder, expected, skillMd, links, omit, ...place });
+    const written = [...copied, ...writeMore(place.to, files, place)];
     if (!written.includes(join(place.to, "SKILL.md"))) throw new Error("its folder holds no SKILL.md");
     // What was looked at is what was trusted, and what is written down.
     if (digest !== undefined && contentOfFolder(place.to).digest !== digest) throw changed();
@@ -238,7 +241,7 @@ function stage(item: Item, place: { to: string; target: string; isReadOnly: bool
   }
   if (skillMd === undefined) throw new Error("it has neither a text nor a folder");
   mkdirSync(place.to, 0o755);
-  return [writeSkillMd(place.to, skillMd, place), place.to];
+  return [writeSkillMd(place.to, skillMd, place), ...writeMore(place.to, files, place), place.to];
 }
 
 /** Gives what was moved. To another disk it is copied, to the last file: a lock says what it holds. */
@@ -282,8 +285,8 @@ function checkName({ name }: Item, put: readonly Item[]): void {
   }
 }
 
-/** Folders that were made for what was then not put there. */
-function removeEmpty(folder: string, last: string): void {
+/** Removes a folder and those above it, up to the last one, as long as they are empty. */
+export function removeEmpty(folder: string, last: string): void {
   try {
     rmdirSync(folder);
     if (folder !== last) removeEmpty(dirname(folder), last);

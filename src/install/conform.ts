@@ -1,70 +1,93 @@
 import { dynamicCommands } from "../catalog/content.ts";
+import { fitDescription, shortenDescription } from "../catalog/shorten-description.ts";
 import { SkillError } from "../shared/error.ts";
 import { oneLine } from "../shared/text.ts";
+import { LOST_KEYS } from "../skill/client-keys.ts";
 import { type Data, emptyData, isData } from "../skill/data.ts";
 import { STANDARD_KEYS } from "../skill/manifest.ts";
 import { isWindowsDevice, LONGEST_NAME, STANDARD_NAME } from "../skill/name.ts";
 import { declaredVariables } from "../skill/needs.ts";
 import { renderDocument } from "../skill/render.ts";
 import type { Skill } from "../skill/skill.ts";
+import { readYaml, writeYaml } from "../skill/yaml.ts";
 import type { NativeClient } from "./clients.ts";
 
 /** What of a client decides how a skill is written for it. */
-export type Taker = Pick<NativeClient, "title" | "keys" | "reserved" | "comesWith" | "skillDir" | "isPlain">;
+export type Taker = Pick<
+  NativeClient,
+  "title" | "keys" | "reserved" | "comesWith" | "skillDir" | "isPlain" | "description" | "listsName" | "policyFile"
+>;
 
 /** A skill as a client takes it. */
 export interface Conformed {
   /** Its SKILL.md there. */
   skillMd: string;
+  /** Other files that are written for the client, by path: they replace those of the skill. */
+  files: Readonly<Record<string, string>>;
   /** What is another thing there than here, a sentence each: for people. */
   notes: readonly string[];
+  /** The keys of the frontmatter that the client does not read. */
+  lost: readonly string[];
 }
 
 /** Contract: throws a SkillError when the client could not take it, and says why. */
 export function conform(skill: Skill, client: Taker): Conformed {
   judgeName(skill.name, client);
-  const description = descriptionFor(skill, client);
+  const description = writeDescription(skill, client);
   const { own, moved } = sorted(skill, client);
+  if (description.hasCue) for (const key of Object.keys(moved)) if (plain(key) === "when-to-use") delete moved[key];
+  const policy = writePolicy(skill, client, moved);
   const { license, compatibility } = skill.manifest;
   const metadata = joined(skill.manifest.data["metadata"], moved);
   const isLong = compatibility !== undefined && compatibility.length > LONGEST_COMPATIBILITY;
   if (isLong) metadata["compatibility"] = compatibility;
   const data = filled([
     ["name", skill.name],
-    ["description", description],
+    ["description", description.text],
     ["license", license],
     ["compatibility", isLong ? undefined : compatibility],
     ["allowed-tools", skill.manifest.data["allowed-tools"]],
     ...own,
     ["metadata", Object.keys(metadata).length === 0 ? undefined : metadata],
   ]);
-  const { skillDir } = client;
-  const written = skill.body();
-  const body = skillDir === undefined ? written : written.replace(SKILL_DIR, () => skillDir);
-  const situation = { skill, client, kept: new Set(own.keys()), body };
-  const said = NOTES.flatMap((note) => note(situation) ?? []);
+  const body = nameFolder(skill.body(), client);
+  const situation = { skill, client, kept: new Set(own.keys()), body: body.text };
+  const lost = Object.keys(moved).filter((key) => !(policy && plain(key) === INVOCATION));
   return {
-    skillMd: renderDocument(data, body),
+    skillMd: renderDocument(data, body.text),
+    files: policy?.files ?? {},
     notes: [
-      ...(description === skill.description
-        ? []
-        : ["the description holds angle brackets, which uploads refuse: it is written without them"]),
+      ...(STANDARD_NAME.test(skill.name) ? [] : [NAME_NOTE]),
+      ...description.notes,
       ...(isLong ? [`compatibility is longer than ${LONGEST_COMPATIBILITY} characters: it stands under metadata`] : []),
-      ...said,
+      ...lostNotes(moved, lost, client),
+      ...(policy?.notes ?? []),
+      ...NOTES.flatMap((note) => note(situation) ?? []),
+      ...body.notes,
     ],
+    lost,
   };
 }
 
-const SKILL_DIR = /\$(?:SKILL_DIR\b|\{SKILL_DIR\})/g;
-const LONGEST_DESCRIPTION = 1024;
+const NAME_NOTE =
+  "its name is outside of the standard, which has lower-case letters, digits and single hyphens: other clients may refuse it";
+const INVOCATION = "disable-model-invocation";
 const LONGEST_COMPATIBILITY = 500;
+const SKILL_DIR = /\$(?:SKILL_DIR\b|\{SKILL_DIR\})/g;
+const ANY_SKILL_DIR = /\$(?:(?:CLAUDE_)?SKILL_DIR\b|\{(?:CLAUDE_)?SKILL_DIR\})/g;
 const STANDARD: ReadonlySet<string> = new Set(STANDARD_KEYS);
 
-function judgeName(name: string, { title, reserved }: Taker): void {
-  if (!STANDARD_NAME.test(name) || name.length > LONGEST_NAME || isWindowsDevice(name)) {
+function judgeName(name: string, { title, reserved, listsName }: Taker): void {
+  if (name.length > LONGEST_NAME || isWindowsDevice(name)) {
     throw new SkillError("name-format", {
-      message: `Skill "${name}" has a name that ${title} may not take`,
-      fix: `rename it: up to ${LONGEST_NAME} lower-case letters, digits and single hyphens, and no device of Windows such as "con"`,
+      message: `Skill "${name}" has a name that cannot be a folder's on every system`,
+      fix: `rename it: at most ${LONGEST_NAME} characters, and no device of Windows such as "con"`,
+    });
+  }
+  if (listsName && !listsName.test(name)) {
+    throw new SkillError("name-format", {
+      message: `Skill "${name}" has a name that ${title} does not list`,
+      fix: "rename it: lower-case letters, digits and single hyphens are listed everywhere",
     });
   }
   if (reserved.includes(name)) {
@@ -75,12 +98,84 @@ function judgeName(name: string, { title, reserved }: Taker): void {
   }
 }
 
-function descriptionFor({ name, description }: Skill, { title, isPlain }: Taker): string {
+/** Returns the description for a client: with `when_to_use` if it does not read that key, and within its limit, the cue kept. */
+function writeDescription(
+  { name, description, manifest: { whenToUse = "" } }: Skill,
+  { title, keys, description: limit, isPlain }: Taker,
+): { text: string; hasCue: boolean; notes: string[] } {
+  const readsCue = keys.includes("when_to_use");
+  const cue = readsCue || description.includes(whenToUse) ? "" : whenToUse;
+  const hasCue = whenToUse !== "" && !readsCue;
   const written = isPlain ? withoutBrackets(description) : description;
-  if (written.length <= LONGEST_DESCRIPTION) return written;
+  const whole = cue === "" ? written : `${/[.!?:;]$/.test(written) ? written : `${written}.`} ${cue}`;
+  const notes = [
+    ...(written === description
+      ? []
+      : ["the description holds angle brackets, which uploads refuse: it is written without them"]),
+    ...(cue === "" ? [] : [`${title} ignores when_to_use: it is written at the end of the description`]),
+  ];
+  if (limit === undefined) return { text: whole, hasCue, notes };
+  // Claude Code lists both keys, with a dash between them, and cuts what is too long for both.
+  const room = limit.longest - (readsCue && whenToUse !== "" ? whenToUse.length + 3 : 0);
+  if (whole.length <= room) return { text: whole, hasCue, notes };
+  const versions = shortenDescription({ description: oneLine(written, written.length), whenToUse: cue || undefined });
+  const text = fitDescription(versions, room);
+  const long = `a description of ${whole.length + limit.longest - room} characters; ${title} takes ${limit.longest}`;
+  if (text.length <= room) {
+    const shortened = `it is shortened to ${text.length}, and the part that says when to use it is kept`;
+    return { text, hasCue, notes: [...notes, `it has ${long}: ${shortened}`] };
+  }
+  if (limit.beyond === "cut") return { text: whole, hasCue, notes: [...notes, `it has ${long}, and cuts the rest`] };
   throw new SkillError("description-too-long", {
-    message: `Skill "${name}" has a description of ${written.length} characters; ${title} takes ${LONGEST_DESCRIPTION}`,
+    message: `Skill "${name}" has ${long}`,
     fix: "shorten it; details belong in the instructions",
+  });
+}
+
+/** Returns the file in which the client reads that a model may not choose the skill, if it has one and the skill asks for it. */
+function writePolicy(
+  skill: Skill,
+  { title, policyFile }: Taker,
+  moved: Data,
+): { files: Record<string, string>; notes: string[] } | undefined {
+  const key = Object.keys(moved).find((other) => plain(other) === INVOCATION);
+  if (policyFile === undefined || key === undefined || skill.manifest.invocation.byModel) return undefined;
+  const hasOwn = skill.files().files.some(({ path }) => path === policyFile);
+  const { data, findings } = readYaml(hasOwn ? Buffer.from(skill.read(policyFile)).toString() : "", 1);
+  if (findings.some(({ code }) => code !== "yaml-duplicate")) {
+    return {
+      files: {},
+      notes: [`its own ${policyFile} cannot be read, and is copied as it is: a model may choose it in ${title}`],
+    };
+  }
+  const policy = isData(data["policy"]) ? data["policy"] : {};
+  if (policy["allow_implicit_invocation"] === false) return { files: {}, notes: [] };
+  const written = writeYaml({ ...data, policy: { ...policy, allow_implicit_invocation: false } });
+  return {
+    files: { [policyFile]: written },
+    notes: [`${title} reads ${policyFile} in place of ${INVOCATION}: it is written there`],
+  };
+}
+
+/** Returns the instructions with the skill's folder as the client names it. */
+function nameFolder(body: string, { title, skillDir }: Taker): { text: string; notes: string[] } {
+  const pattern = skillDir === undefined ? ANY_SKILL_DIR : SKILL_DIR;
+  if (body.search(pattern) < 0) return { text: body, notes: [] };
+  if (skillDir !== undefined) return { text: body.replace(pattern, () => skillDir), notes: [] };
+  return {
+    text: `${SKILL_DIR_LINE}\n\n${body.replace(pattern, () => "$SKILL_DIR")}`,
+    notes: [`${title} sets no variable for the skill's folder: a first line explains what $SKILL_DIR stands for`],
+  };
+}
+
+/** Every client shows a model where SKILL.md is; none but Claude Code puts it into the instructions. */
+const SKILL_DIR_LINE =
+  "In these instructions `$SKILL_DIR` stands for the folder of this SKILL.md. It is not an environment variable: write the path.";
+
+function lostNotes(moved: Data, lost: readonly string[], { title }: Taker): string[] {
+  return lost.flatMap((key) => {
+    const row = LOST_KEYS[plain(key)];
+    return row && (row.isSet?.(moved[key]) ?? true) ? `${title} ignores ${plain(key)}: ${row.effect}` : [];
   });
 }
 
@@ -158,17 +253,9 @@ const NOTES: readonly ((situation: Situation) => string | undefined)[] = [
       : `its model, "${oneLine(manifest.model, 64)}", is for sub-agents of skillet: ${title} uses its own`,
   ({ skill: { manifest }, client: { title } }) =>
     manifest.tools.allowed.length > 0 ? `${title} does not heed allowed_tools` : undefined,
-  ({ skill: { manifest }, client: { title }, kept }) =>
-    manifest.tools.disallowed.length > 0 && !kept.has("disallowed-tools")
-      ? `${title} does not heed disallowed-tools`
-      : undefined,
   ({ skill: { manifest }, client: { title } }) =>
     manifest.tools.preapproved.length > 0
       ? `allowed-tools may be called there without asking, where ${title} heeds them: ${manifest.tools.preapproved.join(", ")}`
-      : undefined,
-  ({ skill: { manifest }, client: { title }, kept }) =>
-    !manifest.invocation.byModel && !kept.has("disable-model-invocation")
-      ? `${title} has no disable-model-invocation: a model may choose it there by itself`
       : undefined,
   ({ skill: { manifest }, client: { title } }) =>
     manifest.sensitive || manifest.access.chatTypes !== undefined
@@ -183,9 +270,5 @@ const NOTES: readonly ((situation: Situation) => string | undefined)[] = [
   ({ body, client: { title } }) =>
     dynamicCommands(body).length > 0
       ? `the commands in !\`…\` stand as they are: ${title} may run them by itself, outside of any sandbox of skillet`
-      : undefined,
-  ({ body }) =>
-    body.search(SKILL_DIR) >= 0
-      ? "its instructions name $SKILL_DIR, which skillet alone sets: there it means the folder of the copy"
       : undefined,
 ];

@@ -16,7 +16,7 @@ import { CODES } from "../codes/findings.ts";
 import { SkillError } from "../shared/error.ts";
 import { codeOf, isInside, reason } from "../shared/inside.ts";
 import { byText, grouped } from "../shared/text.ts";
-import { isPrivate, type Skill } from "../skill/skill.ts";
+import { isPrivate, SIGNATURE_FILE, type Skill } from "../skill/skill.ts";
 import { isReplaced, SKIPPED_FOLDERS } from "../source/file-list.ts";
 import { notFolder } from "../source/file-skill.ts";
 import { TREE_LIMITS } from "./tree.ts";
@@ -29,10 +29,11 @@ export interface Content {
   files: readonly string[];
 }
 
-/** What a skill's copy is to hold. Throws a SkillError when it cannot be copied. */
-export function contentOfCopy(skill: Skill, skillMd: string): Content {
+/** What a skill's copy is to hold, with the files that are written for its client. Throws a SkillError when it cannot be copied. */
+export function contentOfCopy(skill: Skill, skillMd: string, files: Readonly<Record<string, string>> = {}): Content {
   const { folder } = skill.origin;
-  const marks = new Map([["SKILL.md", mark("-", Buffer.from(skillMd))]]);
+  const written = Object.entries({ ...files, "SKILL.md": skillMd });
+  const marks = new Map(written.map(([path, text]) => [path, mark("-", Buffer.from(text))]));
   if (folder === undefined) return contentOf(marks);
   if (isReplaced(skill)) throw notFolder(skill);
   const shared = skill.files().findings.find(({ code }) => code === "hard-link-outside");
@@ -41,7 +42,7 @@ export function contentOfCopy(skill: Skill, skillMd: string): Content {
     throw new SkillError("not-copied", { message: `Skill '${skill.name}': ${shared.message}`, fix });
   }
   try {
-    visit({ root: folder, marks, omit: isOmitted, links: "inside", bytes: 0, folders: 0 }, "", 0);
+    visit({ root: folder, marks, omit: omitting(files), links: "inside", bytes: 0, folders: 0 }, "", 0);
   } catch (error) {
     if (error instanceof SkillError) throw error;
     throw new SkillError("unreadable", {
@@ -53,9 +54,14 @@ export function contentOfCopy(skill: Skill, skillMd: string): Content {
   return contentOf(marks);
 }
 
-/** What of a skill's folder is no part of a copy: what belongs to the machine, and its own file, which is written anew. */
-export function isOmitted(path: string): boolean {
-  return isPrivate(path) || isLitter(path) || SKIPPED_FOLDERS.has(basename(path)) || /^skill\.md$/i.test(path);
+/**
+ * What of a skill's folder is no part of a copy: what belongs to the machine, what is written for the client, and the signature, which is
+ * over the files as they were.
+ */
+export function omitting(files: Readonly<Record<string, string>>): (path: string) => boolean {
+  const written = new Set([...Object.keys(files), "SKILL.md", SIGNATURE_FILE].map((path) => path.toLowerCase()));
+  return (path) =>
+    isPrivate(path) || isLitter(path) || SKIPPED_FOLDERS.has(basename(path)) || written.has(path.toLowerCase());
 }
 
 /** What a folder holds, to the last file: whatever somebody put there is theirs. Throws when it cannot be read. */

@@ -1,16 +1,18 @@
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { hasOriginal, type InstalledCopy, type Installs } from "../host/installs.ts";
 import { whileLocked } from "../host/locked-file.ts";
 import { placeOf } from "../host/trust.ts";
 import { packageRoot } from "../package.ts";
+import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
 import type { Skill } from "../skill/skill.ts";
+import { statOf } from "../source/file.ts";
 import { expectedFolder } from "../source/file-list.ts";
-import { apply, type Item, mend } from "./apply.ts";
+import { apply, type Item, mend, removeEmpty } from "./apply.ts";
 import type { NativeClient } from "./clients.ts";
-import { conform } from "./conform.ts";
-import { type Content, contentOfCopy, isOmitted } from "./content.ts";
+import { type Conformed, conform } from "./conform.ts";
+import { type Content, contentOfCopy, omitting } from "./content.ts";
 import { leftOut } from "./left-out.ts";
 import {
   type PlanOptions,
@@ -22,7 +24,7 @@ import {
   type Step,
   type Wanted,
 } from "./plan.ts";
-import { standingIn, type Target } from "./target.ts";
+import { installedIn, standingIn, type Target } from "./target.ts";
 
 export interface Request {
   target: Target;
@@ -53,10 +55,12 @@ export function installCopies(request: InstallRequest): Step[] {
     const steps = planInstall(wanted, (name) => standing.get(name) as Standing, planOptions(request));
     if (request.isDryRun) return steps;
     const changing = steps.filter(({ action, adopts }) => action === "install" || action === "update" || adopts);
+    const made = madeFor(target, installs) ?? topmostMissing(target.folder);
     const entries = changing.flatMap(({ name }) => {
       const { skill, wanted } = prepared.get(name) as Prepared;
       const { digest } = wanted.content as Content;
-      const entry = [join(target.folder, name), entryFor(skill, digest, standing.get(name), target)] as const;
+      const copy = { ...entryFor(skill, digest, standing.get(name), target), ...defined({ made }) };
+      const entry = [join(target.folder, name), copy] as const;
       // A copy that outlived its original is the original from now on: two that were copies of one another would both be no skill.
       const { folder = "" } = skill.origin;
       const outlived = installs.entries()[folder];
@@ -89,19 +93,19 @@ export function removeCopies(request: Request & { names: readonly string[] }): R
     if (removed.length > 0)
       apply({ skillsDir: target.folder, put: [], remove: removed, isDurable: true, isReal: true });
     const gone = [...removed, ...named("forget")];
+    const made = madeFor(target, installs);
     // After they are gone: an entry without a copy is only a line too many, a copy without one would be nobody's.
     if (gone.length > 0) installs.forget(gone.map((name) => join(target.folder, name)));
+    if (made !== undefined && installedIn(target, installs).length === 0) removeEmpty(target.folder, made);
     return steps;
   });
 }
 
 /** What a client would be given of a skill. Throws a SkillError when it cannot be. */
-export function copyFor(
-  skill: Skill,
-  client: NativeClient,
-): { skillMd: string; notes: readonly string[]; content: Content } {
-  const { skillMd, notes } = conform(skill, client);
-  return { skillMd, notes: [...notes, ...leftOut(skill)], content: contentOfCopy(skill, skillMd) };
+export function copyFor(skill: Skill, client: NativeClient): Conformed & { content: Content } {
+  const { notes, ...conformed } = conform(skill, client);
+  const content = contentOfCopy(skill, conformed.skillMd, conformed.files);
+  return { ...conformed, notes: [...notes, ...leftOut(skill)], content };
 }
 
 /** Throws a SkillError when nothing is known of copies: that is not the same as that there are none. */
@@ -125,6 +129,18 @@ function alone<T>({ installs, isDryRun, target }: Request, work: () => T): T {
   });
 }
 
+/** The topmost folder that was made for a client's folder of skills, by the record. */
+function madeFor({ folder }: Target, installs: Installs): string | undefined {
+  const entries = installs.entries();
+  const made = installedIn({ folder }, installs).flatMap((name) => entries[join(folder, name)]?.made ?? []);
+  return made.find((path) => isInside(path, folder));
+}
+
+function topmostMissing(folder: string): string | undefined {
+  if (statOf(folder) !== undefined) return undefined;
+  return topmostMissing(dirname(folder)) ?? folder;
+}
+
 interface Prepared {
   skill: Skill;
   wanted: Wanted;
@@ -135,20 +151,20 @@ function prepare(skill: Skill, { target, refuses, onLooked }: InstallRequest): P
   const { name, origin } = skill;
   const place = placeOf(skill);
   const isThere = place !== "" && isInside(target.folder, place);
-  const bare: Wanted = { name, source: origin.source, notes: [], isThere };
+  const bare: Wanted = { name, source: origin.source, notes: [], lost: [], isThere };
   const item: Item = { name, source: origin.folder === undefined ? "inline" : "ref" };
   onLooked?.();
   if (isThere) return { skill, item, wanted: bare };
   try {
     const refusal = refuses?.(skill);
     if (refusal) return { skill, item, wanted: { ...bare, refusal } };
-    const { skillMd, notes, content } = copyFor(skill, target.client);
+    const { skillMd, files, notes, lost, content } = copyFor(skill, target.client);
     const { folder } = origin;
     const { digest } = content;
     const expected = expectedFolder(origin);
     const whole: Partial<Item> =
-      folder === undefined ? {} : { folder, expected, links: "inside", omit: isOmitted, digest };
-    return { skill, item: { ...item, skillMd, ...whole }, wanted: { ...bare, notes, content } };
+      folder === undefined ? {} : { folder, expected, links: "inside", omit: omitting(files), digest };
+    return { skill, item: { ...item, skillMd, files, ...whole }, wanted: { ...bare, notes, lost, content } };
   } catch (error) {
     if (!(error instanceof SkillError)) throw error;
     const { code, message, fix = "" } = error;

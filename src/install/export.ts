@@ -15,12 +15,13 @@ import { dirname, join, resolve } from "node:path";
 import { SkillError } from "../shared/error.ts";
 import { isInside, realPlace, reason } from "../shared/inside.ts";
 import { grouped } from "../shared/text.ts";
-import { isPrivate, type Skill } from "../skill/skill.ts";
+import { isPrivate, SIGNATURE_FILE, type Skill } from "../skill/skill.ts";
 import { checkText } from "../source/check.ts";
 import { type CopiedFile, copySkill } from "../source/digest.ts";
 import { statOf } from "../source/file.ts";
 import { NATIVE_CLIENTS } from "./clients.ts";
 import { conform, type Taker } from "./conform.ts";
+import { UNSIGNED } from "./left-out.ts";
 import { notOurs, pluginFiles } from "./plugin.ts";
 import { zip } from "./zip.ts";
 
@@ -31,13 +32,15 @@ export interface ExportRequest {
   path: string;
   /** Whether what `skillet export` may have put there gives way. */
   isForced?: boolean;
+  /** Plan, and write nothing. */
+  isDryRun?: boolean;
 }
 
 export interface Exported {
   path: string;
   /** What is in it, by path, in order. */
   files: readonly string[];
-  /** Of the archive, or of all files. */
+  /** Of the archive, or of all files. Of all files if nothing is written. */
   bytes: number;
   /** What of the skill is not in it, and why: a sentence each. */
   leftOut: readonly string[];
@@ -53,8 +56,10 @@ interface Format {
   /** Throws a SkillError when it would be refused there. */
   judge(skillMd: string, name: string): void;
   arrange(skill: Skill, files: ReadonlyMap<string, CopiedFile>): Map<string, CopiedFile>;
+  /** Throws a SkillError when what is at the path may not be replaced. */
+  checkPlace(path: string, isForced: boolean): void;
   /** Writes it, whole or not at all, and says how many bytes. */
-  write(path: string, files: ReadonlyMap<string, CopiedFile>, isForced: boolean): number;
+  write(path: string, files: ReadonlyMap<string, CopiedFile>): number;
   /** The most bytes that it may hold, where it is known. */
   most?: number;
   next(path: string): string;
@@ -64,9 +69,16 @@ interface Format {
 export const FORMATS = {
   "skill-zip": {
     ending: ".zip",
-    taker: { title: "claude.ai", keys: [], reserved: [], isPlain: true },
+    taker: {
+      title: "claude.ai",
+      keys: [],
+      reserved: [],
+      isPlain: true,
+      description: { longest: 1024, beyond: "dropped" },
+    },
     judge: judgeUpload,
     arrange: (skill, files) => new Map([...files].map(([path, file]) => [`${skill.name}/${path}`, file])),
+    checkPlace: checkArchive,
     write: writeArchive,
     most: 30_000_000,
     next: () => "upload it in Claude's settings, under Skills",
@@ -77,6 +89,7 @@ export const FORMATS = {
     taker: { title: "Claude Code", keys: [], ...NATIVE_CLIENTS["claude"], reserved: [], comesWith: [] },
     judge: () => {},
     arrange: pluginFiles,
+    checkPlace: checkFolder,
     write: writeFolder,
     next: (path) => `try it: claude --plugin-dir ${path}`,
   },
@@ -85,16 +98,20 @@ export const FORMATS = {
 export type ExportFormat = keyof typeof FORMATS;
 
 /** Writes a skill in a form that others take. Nothing of it is run. Throws a SkillError, and then nothing was written. */
-export function exportSkill({ skill, format, path, isForced = false }: ExportRequest): Exported {
+export function exportSkill({ skill, format, path, isForced = false, isDryRun = false }: ExportRequest): Exported {
   const row: Format = FORMATS[format];
-  const { skillMd, notes } = conform(skill, row.taker);
+  const { skillMd, files: more, notes } = conform(skill, row.taker);
   row.judge(skillMd, skill.name);
   const { files, leftOut } = kept(skill);
-  files.set("SKILL.md", { bytes: Buffer.from(skillMd), executable: false });
+  for (const [name, text] of Object.entries({ ...more, "SKILL.md": skillMd }))
+    files.set(name, { bytes: Buffer.from(text), executable: false });
   const all = row.arrange(skill, files);
   const total = [...all.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
   keepOut(skill, path);
-  const bytes = written(path, () => row.write(path, all, isForced));
+  const bytes = written(path, () => {
+    row.checkPlace(path, isForced);
+    return isDryRun ? total : row.write(path, all);
+  });
   const isLarge = row.most !== undefined && total > row.most;
   return {
     path,
@@ -147,7 +164,8 @@ function kept(skill: Skill): { files: Map<string, CopiedFile>; leftOut: string[]
   }
   const files = new Map<string, CopiedFile>();
   for (const [path, file] of copySkill(skill).files) {
-    if (isPrivate(path)) leftOut.push(`"${path}" is hidden: it belongs to this machine`);
+    if (path === SIGNATURE_FILE) leftOut.push(UNSIGNED);
+    else if (isPrivate(path)) leftOut.push(`"${path}" is hidden: it belongs to this machine`);
     else if (UNPORTABLE.test(path)) leftOut.push(`"${path}" has a name that other systems read as a path`);
     else files.set(path, file);
   }
@@ -178,23 +196,27 @@ function written(path: string, write: () => number): number {
   }
 }
 
-function writeArchive(path: string, files: ReadonlyMap<string, CopiedFile>, isForced: boolean): number {
-  if (lstatSync(path, { throwIfNoEntry: false })) {
-    if (!isForced) throw inTheWay(path);
-    if (!isArchive(path)) throw stays(path, "is no zip file");
-  }
+function checkArchive(path: string, isForced: boolean): void {
+  if (!lstatSync(path, { throwIfNoEntry: false })) return;
+  if (!isForced) throw inTheWay(path);
+  if (!isArchive(path)) throw stays(path, "is no zip file");
+}
+
+function writeArchive(path: string, files: ReadonlyMap<string, CopiedFile>): number {
   const bytes = zip(files);
   staged(path, (draft) => writeWhole(draft, bytes, 0o644));
   return bytes.length;
 }
 
-function writeFolder(path: string, files: ReadonlyMap<string, CopiedFile>, isForced: boolean): number {
+function checkFolder(path: string, isForced: boolean): void {
   const isThere = lstatSync(path, { throwIfNoEntry: false });
-  if (isThere) {
-    if (!isForced) throw inTheWay(path);
-    const why = isThere.isDirectory() ? notOurs(path) : "is no folder";
-    if (why !== undefined) throw stays(path, why);
-  }
+  if (!isThere) return;
+  if (!isForced) throw inTheWay(path);
+  const why = isThere.isDirectory() ? notOurs(path) : "is no folder";
+  if (why !== undefined) throw stays(path, why);
+}
+
+function writeFolder(path: string, files: ReadonlyMap<string, CopiedFile>): number {
   staged(path, (draft) => {
     for (const [name, { bytes, executable }] of files) {
       mkdirSync(dirname(join(draft, name)), { recursive: true });

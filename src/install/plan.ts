@@ -16,6 +16,8 @@ export interface Wanted {
   content?: Content;
   /** What is another thing there than here. */
   notes: readonly string[];
+  /** The keys of its frontmatter that the client does not read. */
+  lost: readonly string[];
   /** What speaks against it, whatever stands there. */
   refusal?: Reason;
   /** True when it is from that very folder. */
@@ -28,7 +30,7 @@ export type Standing =
   | { is: "foreign"; what: "folder" | "file" | "link"; digest?: string }
   | { is: "ours"; digest: string; isEdited: boolean; isLast?: boolean };
 
-export interface Step extends Pick<Wanted, "name" | "source" | "notes"> {
+export interface Step extends Pick<Wanted, "name" | "source" | "notes" | "lost"> {
   action: "install" | "update" | "unchanged" | "refuse";
   /** Why, where it is not plain. */
   reason?: Reason;
@@ -61,9 +63,9 @@ export function planInstall(
   options: PlanOptions,
 ): Step[] {
   return wanted.map((one) => {
-    const { name, source, notes, content } = one;
+    const { name, source, notes, lost, content } = one;
     const files = content?.files ?? [];
-    return { name, source, ...judge(one, standing(name), options), notes, files };
+    return { name, source, ...judge(one, standing(name), options), notes, lost, files };
   });
 }
 

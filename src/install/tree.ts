@@ -13,7 +13,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { join, relative, sep } from "node:path";
+import { dirname, join, relative, sep } from "node:path";
 import { codeOf, type ExpectedFolder, isInside, openInside, reason } from "../shared/inside.ts";
 import { HAS_DESCRIPTOR_PATHS } from "./held-folder.ts";
 
@@ -97,6 +97,20 @@ export function writeSkillMd(folder: string, text: string, { isReadOnly }: { isR
   const file = join(folder, "SKILL.md");
   writeFileSync(file, text, { flag: "wx", mode: isReadOnly ? 0o444 : 0o644 });
   return file;
+}
+
+/** Writes further files below a folder, and returns the paths of the files and of the folders that it made. */
+export function writeMore(
+  folder: string,
+  files: Readonly<Record<string, string>>,
+  { isReadOnly }: { isReadOnly: boolean },
+): string[] {
+  return Object.entries(files).flatMap(([path, text]) => {
+    const file = join(folder, path);
+    const made = mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
+    writeFileSync(file, text, { flag: "wx", mode: isReadOnly ? 0o444 : 0o644 });
+    return made === undefined ? [file] : [file, dirname(file), made];
+  });
 }
 
 /** Where a link leads. */

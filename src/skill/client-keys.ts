@@ -46,6 +46,8 @@ export const CLIENT_KEYS = {
       ...["hidden", "color", "agent", "subtask", "template"],
     ],
   },
+  // Reads what VS Code reads, and shares its folders.
+  copilot: { skill: ["argument-hint", "user-invocable", "disable-model-invocation"] },
   vscode: {
     skill: ["argument-hint", "user-invocable", "disable-model-invocation"],
     other: ["mode", "model", "tools", "agent", "agents", "handoffs", "target", "infer", "mcp-servers", "applyTo"],
@@ -69,6 +71,36 @@ export const CLIENT_KEYS = {
   continue: { skill: [], other: ["globs", "regex", "alwaysApply", "invokable", "rules", "models", "prompts"] },
   droid: { skill: [], other: ["tools", "model", "reasoningEffort"] },
 } as const satisfies Readonly<Record<string, ClientKeys>>;
+
+/** A key of a skill that has no effect in a client that does not read it. */
+export interface LostKey {
+  /** What follows for the client's users. */
+  effect: string;
+  /** Returns whether this value asks for more than the default. Any value does if left out. */
+  isSet?(value: unknown): boolean;
+}
+
+/** One row for each key that some client of `skillet export` reads, except `when_to_use`: exports write that into the description. */
+export const LOST_KEYS: Readonly<Record<string, LostKey>> = {
+  "argument-hint": { effect: "users see no hint for its arguments" },
+  arguments: { effect: "named arguments stay placeholders" },
+  "disable-model-invocation": {
+    effect: "a model may choose it there by itself",
+    isSet: (value) => value === true || value === "true",
+  },
+  "user-invocable": {
+    effect: "users can call it by its name",
+    isSet: (value) => value === false || value === "false",
+  },
+  "disallowed-tools": { effect: "these tools stay available" },
+  effort: { effect: "the model's effort does not change" },
+  context: { effect: "it runs in the conversation itself" },
+  agent: { effect: "that agent does not run it" },
+  background: { effect: "it does not run in the background" },
+  hooks: { effect: "its hooks do not run" },
+  paths: { effect: "it is offered for all files" },
+  shell: { effect: "commands run in the client's own shell" },
+};
 
 type ClientUse = "skill" | "other";
 

@@ -32,6 +32,9 @@ export interface SkillFile {
   executable: boolean;
 }
 
+/** The signature of a skill, in its folder: it covers all other files there. */
+export const SIGNATURE_FILE = "SKILL.sig";
+
 /** Whether a file belongs to the machine that it is on, and not to what a skill tells: `.env` may hold somebody's keys. */
 export function isPrivate(path: string): boolean {
   return /(?:^|\/)\./.test(path);

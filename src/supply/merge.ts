@@ -5,9 +5,9 @@ import { diffLines } from "../shared/diff.ts";
 import { chosen, type LineConflict, type MergeOptions, mergeLines } from "../shared/merge.ts";
 import { byText, grouped, oneLine } from "../shared/text.ts";
 import { findFrame, newlines } from "../skill/frame.ts";
+import { SIGNATURE_FILE } from "../skill/skill.ts";
 import type { CopiedFile } from "../source/digest.ts";
 import type { Tree } from "./read-tree.ts";
-import { SIGNATURE_FILE } from "./signature.ts";
 
 /** What came from the source, what the user made of it, and what comes now. */
 export interface Sides {

@@ -8,11 +8,9 @@ import { fingerprintOf, fromBase64, publicKeyOf, type Signers } from "../host/si
 import { SkillError } from "../shared/error.ts";
 import { readInside, reason } from "../shared/inside.ts";
 import { isData } from "../skill/data.ts";
+import { SIGNATURE_FILE } from "../skill/skill.ts";
 import type { Put } from "./put.ts";
 import { publicKeyIn } from "./signing-key.ts";
-
-/** What a signature is called, in the folder of the skill that is signed: all else in the folder is what it is over. */
-export const SIGNATURE_FILE = "SKILL.sig";
 
 /** Whose a skill is, as far as its signature tells. `key` is a fingerprint. */
 export type SignatureState =

@@ -46,7 +46,10 @@ describe("skillet completion", () => {
     [["check", "-p", "cl"], ["claude-upload"]],
     [["check", "--format=sa"], ["--format=sarif"]],
     [["mcp-config", "--for", "cod"], ["codex"]],
-    [["install", "--to", "claude,co"], ["claude,codex"]],
+    [
+      ["export", "--to", "claude,co"],
+      ["claude,codex", "claude,copilot"],
+    ],
     [["completion", ""], [...SHELLS]],
     [["schema", "work"], ["workspace-config"]],
     [["help", "config", "se"], ["set"]],

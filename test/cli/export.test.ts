@@ -28,7 +28,7 @@ function place(files: Record<string, string> = {}) {
 describe("skillet export", () => {
   it("writes a zip where one stands, and says what is in it, what is not, and what to do next", async () => {
     const { cwd, run } = place();
-    const { code, stdout, stderr } = await run(["notes", "--format", "skill-zip"]);
+    const { code, stdout, stderr } = await run(["notes", "--to", "zip"]);
     expect({ code, stderr }).toEqual({
       code: 0,
       stderr: [
@@ -44,7 +44,7 @@ describe("skillet export", () => {
 
   it("writes a plugin, and says how to try it", async () => {
     const { cwd, run } = place();
-    const { code, stdout, stderr } = await run(["notes", "--format", "agent-plugin", "--output", "for ada"]);
+    const { code, stdout, stderr } = await run(["notes", "--to", "plugin", "--output", "for ada"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^✓ for ada 5 files, /);
     expect(stderr).toContain(`  try it: claude --plugin-dir '${join(cwd, "for ada")}'\n`);
@@ -53,16 +53,21 @@ describe("skillet export", () => {
 
   it("tells programs what it wrote", async () => {
     const { cwd, run } = place();
-    const { stdout, stderr } = await run(["notes", "--format", "skill-zip", "--json"]);
+    const { stdout, stderr } = await run(["notes", "--to", "zip", "--json"]);
     expect(JSON.parse(stdout)).toEqual({
-      name: "notes",
-      source: "skills",
-      format: "skill-zip",
-      place: join(cwd, "notes.zip"),
-      files: ["notes/SKILL.md", "notes/scripts/run.sh"],
-      bytes: readFileSync(join(cwd, "notes.zip")).length,
-      leftOut: ['".env" is hidden: it belongs to this machine'],
-      notes: [expect.stringContaining("its variables (KEY)")],
+      isDryRun: false,
+      exported: [
+        {
+          name: "notes",
+          source: "skills",
+          format: "skill-zip",
+          place: join(cwd, "notes.zip"),
+          files: ["notes/SKILL.md", "notes/scripts/run.sh"],
+          bytes: readFileSync(join(cwd, "notes.zip")).length,
+          leftOut: ['".env" is hidden: it belongs to this machine'],
+          notes: [expect.stringContaining("its variables (KEY)")],
+        },
+      ],
     });
     expect(stderr).toBe("");
   });
@@ -75,32 +80,32 @@ describe("skillet export", () => {
 
   it("leaves what is there alone without --force", async () => {
     const { cwd, run } = place();
-    await run(["notes", "--format", "skill-zip"]);
-    const { code, stdout, stderr } = await run(["notes", "--format", "skill-zip"]);
+    await run(["notes", "--to", "zip"]);
+    const { code, stdout, stderr } = await run(["notes", "--to", "zip"]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr).toContain(`✗ ${join(cwd, "notes.zip")} is already there\n  name another place with --output`);
-    expect((await run(["notes", "--format", "skill-zip", "--force"])).code).toBe(0);
+    expect((await run(["notes", "--to", "zip", "--force"])).code).toBe(0);
   });
 
   it("takes skills that are shipped, by their source too", async () => {
     const { cwd, run } = place();
-    expect((await run(["skillmaker@bundled", "--format", "skill-zip"])).code).toBe(0);
+    expect((await run(["skillmaker@bundled", "--to", "zip"])).code).toBe(0);
     expect([...unzip(readFileSync(join(cwd, "skillmaker.zip"))).keys()][0]).toMatch(/^skillmaker\//);
   });
 
   it("says what is wrong with what it was asked for", async () => {
     const { cwd, run } = place({ "project/skills/broken/SKILL.md": "---\nname: broken\n---\n\nNo description.\n" });
-    expect(await run(["nots", "--format", "skill-zip"])).toMatchObject({
+    expect(await run(["nots", "--to", "zip"])).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("notes"),
     });
-    expect(await run(["broken", "--format", "skill-zip"])).toMatchObject({
+    expect(await run(["broken", "--to", "zip"])).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("Skill 'broken' did not load"),
     });
-    expect(await run(["notes", "--format", "tar"])).toMatchObject({
+    expect(await run(["notes", "--to", "tar"])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("skill-zip, agent-plugin"),
+      stderr: expect.stringContaining("zip, plugin"),
     });
     expect(readdirSync(cwd)).toEqual([]);
     expect(existsSync(join(cwd, "notes.zip"))).toBe(false);
@@ -108,7 +113,7 @@ describe("skillet export", () => {
 
   it("writes out what acts on a terminal", async () => {
     const { run } = place({ "project/skills/notes/.a\u001b[2Jb": "x" });
-    const { stderr } = await run(["notes", "--format", "skill-zip"]);
+    const { stderr } = await run(["notes", "--to", "zip"]);
     expect(stderr).not.toContain("\u001b");
     expect(stderr).toContain("is hidden");
   });

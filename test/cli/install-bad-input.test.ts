@@ -45,7 +45,7 @@ function scene(files: Record<string, string> = {}) {
   };
 }
 
-const INSTALL = ["install", "--to", "claude"];
+const INSTALL = ["export", "--to", "claude"];
 
 describe("a target that is not as it should be", () => {
   it.skipIf(!HAS_ORDINARY_USER)(
@@ -71,7 +71,7 @@ describe("a target that is not as it should be", () => {
       await run(INSTALL);
       ordinaryFolder(root);
       chmodSync(skills, 0o555);
-      const ran = await skilletProcess(["uninstall", "deploy"], { cwd, env, isOrdinary: true });
+      const ran = await skilletProcess(["export", "--remove", "deploy"], { cwd, env, isOrdinary: true });
       chmodSync(skills, 0o755);
       expect(ran.code).toBe(1);
       expect(ran.stderr).toContain(`✗ Skill "deploy" cannot be removed from ${skills}: permission denied`);
@@ -89,7 +89,7 @@ describe("a target that is not as it should be", () => {
       join(root, "dotfiles/skills/deploy"),
     ]);
     expect(JSON.parse((await run(["list", "--json"])).stdout).skills).toHaveLength(1);
-    expect((await run(["uninstall", "deploy"])).code).toBe(0);
+    expect((await run(["export", "--remove", "deploy"])).code).toBe(0);
     expect(readdirSync(join(root, "dotfiles/skills"))).toEqual(["readme"]);
   });
 
@@ -114,7 +114,7 @@ describe("a target that is not as it should be", () => {
     expect(stderr).toContain(join(home, ".claude/skills"));
     expect(stderr).toContain(says);
     expect(existsSync(record)).toBe(false);
-    expect((await run(["uninstall", "--all"])).code, "the other clients have theirs").toBe(0);
+    expect((await run(["export", "--remove", "--all"])).code, "the other clients have theirs").toBe(0);
   });
 
   it("is not made where there is no home", async () => {
@@ -147,7 +147,7 @@ describe("a skill that cannot be installed", () => {
     expect(code).toBe(3);
     expect(readdirSync(skills).sort()).toEqual(["deploy", "fine"]);
     expect(readFileSync(join(skills, "fine/more/a.md"), "utf8"), "a link within becomes what it leads to").toBe("A\n");
-    expect(stdout).toContain("+ fine    installed, 3 files");
+    expect(stdout).toContain("+ fine    exported, 3 files");
     expect(stderr).toContain("linked/secret.txt is a link that leaves the skill's folder");
     expect(stderr).toContain("piped/here is a link to a folder above it");
     expect(stderr).toMatch(/"?login"?/);
@@ -200,16 +200,16 @@ describe("a record that is not what skillet wrote", () => {
     ];
     const skills = Object.fromEntries(places.map((place) => [place, entry("precious")]));
     writeFileSync(record, JSON.stringify({ version: 1, skills }));
-    expect(await run(["uninstall", "--all", "--force"])).toMatchObject({ code: 0, stdout: "" });
-    expect((await run(["uninstall", "precious", "--force"])).code).toBe(1);
+    expect(await run(["export", "--remove", "--all", "--force"])).toMatchObject({ code: 0, stdout: "" });
+    expect((await run(["export", "--remove", "precious", "--force"])).code).toBe(1);
     expect(existsSync(join(root, "precious/a.txt"))).toBe(true);
-    expect((await run(["install", "--list"])).code).toBe(0);
+    expect((await run(["export", "--list"])).code).toBe(0);
   });
 
   it("[Q-12] is no reason to remove what stands in a client's folder", async () => {
     const { run, skills, record } = scene({ "home/.claude/skills/mine/SKILL.md": skillText("mine") });
     writeFileSync(record, JSON.stringify({ version: 1, skills: { [join(skills, "mine")]: entry("mine") } }));
-    expect((await run(["uninstall", "--all"])).code).toBe(3);
+    expect((await run(["export", "--remove", "--all"])).code).toBe(3);
     expect(existsSync(join(skills, "mine/SKILL.md"))).toBe(true);
   });
 
@@ -224,9 +224,9 @@ describe("a record that is not what skillet wrote", () => {
     };
     writeFileSync(record, JSON.stringify({ version: 1, skills: forged }));
     for (const args of [
-      ["install", "--list"],
-      ["uninstall", "--all", "--force"],
-      ["uninstall", "..", "--force"],
+      ["export", "--list"],
+      ["export", "--remove", "--all", "--force"],
+      ["export", "--remove", "..", "--force"],
     ]) {
       const { stdout, stderr } = await run(args);
       expect(stdout + stderr, args.join(" ")).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
@@ -240,11 +240,11 @@ describe("a record that is not what skillet wrote", () => {
     await run(INSTALL);
     writeFileSync(record, "{");
     const removals = [
-      ["uninstall", "deploy"],
-      ["uninstall", "nothing"],
-      ["uninstall", "--all"],
+      ["export", "--remove", "deploy"],
+      ["export", "--remove", "nothing"],
+      ["export", "--remove", "--all"],
     ];
-    for (const args of [INSTALL, [...INSTALL, "--dry-run"], ["install", "--list"], ...removals]) {
+    for (const args of [INSTALL, [...INSTALL, "--dry-run"], ["export", "--list"], ...removals]) {
       const { code, stdout, stderr } = await run(args);
       expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
       expect(stderr.match(/remove it to start anew/g), "once").toHaveLength(1);
@@ -264,9 +264,9 @@ describe("an uninstall", () => {
     ["is looked for where a file is", { "home/.claude": "Mine." }, "other"],
   ])("of what is not installed says so, also when its name %s", async (_, files, name) => {
     const { run } = scene(files);
-    expect(await run(["uninstall", name])).toMatchObject({
+    expect(await run(["export", "--remove", name])).toMatchObject({
       code: 1,
-      stderr: `✗ '${name}' is not installed there\n  \`skillet install --list\` shows what is\n`,
+      stderr: `✗ No copy of '${name}' is there\n  \`skillet export --list\` shows all copies\n`,
     });
   });
 });
@@ -278,7 +278,7 @@ describe("processes", () => {
     const all = await Promise.all([1, 2, 3].map(() => skilletProcess(INSTALL, { cwd, env })));
     expect(all.map(({ code }) => code)).toEqual([0, 0, 0]);
     expect(all.map(({ stderr }) => /Claude Code: (41 \w+)/.exec(stderr)?.[1]).sort()).toEqual([
-      "41 installed",
+      "41 exported",
       "41 unchanged",
       "41 unchanged",
     ]);
@@ -302,7 +302,7 @@ describe("processes", () => {
     const { run, cwd, env, skills, own, record } = scene();
     const states: string[] = [];
     for (let at = 1, isOver = false; !isOver; at++) {
-      await run(["uninstall", "--all", "--force"]);
+      await run(["export", "--remove", "--all", "--force"]);
       rmSync(skills, { recursive: true, force: true });
       writeFileSync(join(own, "deploy/notes.md"), "First.\n");
       expect((await run(INSTALL)).code).toBe(0);
@@ -320,11 +320,11 @@ describe("processes", () => {
       expect(again.code, `after rename ${at}: ${again.stderr}`).toBe(0);
       expect(readFileSync(join(skills, "deploy/notes.md"), "utf8")).toBe("Second.\n");
       expect(readdirSync(skills).sort()).toEqual(["deploy", "other"]);
-      expect((await run(["install", "--list"])).stdout.match(/up to date/g)).toHaveLength(2);
+      expect((await run(["export", "--list"])).stdout.match(/up to date/g)).toHaveLength(2);
       rmSync(join(own, "other"), { recursive: true });
     }
     expect(new Set(states), "it was killed before and after").toEqual(
-      new Set(["✓ Claude Code: 1 updated, 1 installed", "✓ Claude Code: 2 unchanged"]),
+      new Set(["✓ Claude Code: 1 updated, 1 exported", "✓ Claude Code: 2 unchanged"]),
     );
   });
 
@@ -334,14 +334,14 @@ describe("processes", () => {
     writeFiles(own, Object.fromEntries(names.map((name) => [`${name}/SKILL.md`, skillText(name)])));
     const { code, stderr } = await run(INSTALL);
     expect(code).toBe(0);
-    expect(stderr).toContain("✓ Claude Code: 1001 installed\n");
+    expect(stderr).toContain("✓ Claude Code: 1001 exported\n");
     expect(readdirSync(skills)).toHaveLength(1001);
     const list = JSON.parse((await run(["list", "--json"])).stdout).skills;
     expect(list).toHaveLength(1001);
     expect(new Set(list.map(({ source }: { source: string }) => source))).toEqual(new Set(["~/.skillet/skills"]));
     expect((await run(INSTALL)).stderr).toContain("✓ Claude Code: 1001 unchanged\n");
-    expect((await run(["uninstall", "--all"])).code).toBe(0);
-    expect(readdirSync(skills)).toEqual([]);
+    expect((await run(["export", "--remove", "--all"])).code).toBe(0);
+    expect(existsSync(skills)).toBe(false);
   });
 
   it("see an original that moves for another one, and keep what they put there", async () => {

@@ -6,12 +6,12 @@ import { recorded, scene } from "./install-scene.ts";
 
 const OTHER = { "home/.skillet/skills/other/SKILL.md": skillText("other") };
 
-describe("skillet install --update", () => {
+describe("skillet export --update", () => {
   it("[Q-12] brings up to date what is installed, in every client, and adds nothing", async () => {
     const { run, home, own, record } = scene(OTHER);
-    await run(["install", "deploy", "--to", "claude,codex"]);
+    await run(["export", "deploy", "--to", "claude,codex"]);
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
-    const { code, stdout } = await run(["install", "--update"]);
+    const { code, stdout } = await run(["export", "--update"]);
     expect(code).toBe(0);
     expect(stdout.match(/~ deploy {2}updated/g)).toHaveLength(2);
     for (const client of [".claude", ".codex"]) {
@@ -19,64 +19,66 @@ describe("skillet install --update", () => {
       expect(readFileSync(join(home, client, "skills/deploy/SKILL.md"), "utf8")).toContain("And more.");
     }
     expect(recorded(record)).toHaveLength(2);
-    expect((await run(["install", "--update"])).stderr).toBe("✓ Claude Code: 1 unchanged\n✓ Codex: 1 unchanged\n");
+    expect((await run(["export", "--update"])).stderr).toBe("✓ Claude Code: 1 unchanged\n✓ Codex: 1 unchanged\n");
   });
 
   it("keeps to the skills and clients that are named", async () => {
     const { run, own } = scene(OTHER);
-    await run(["install", "--to", "claude,codex"]);
+    await run(["export", "--to", "claude,codex"]);
     for (const name of ["deploy", "other"]) appendFileSync(join(own, name, "SKILL.md"), "And more.\n");
-    const { stdout } = await run(["install", "--update", "other", "--to", "codex", "--dry-run"]);
+    const { stdout } = await run(["export", "--update", "other", "--to", "codex", "--dry-run"]);
     expect(stdout).toMatch(/^Codex ~\/\.codex\/skills\n {2}~ other {2}would be updated, 1 file\n {6}SKILL.md\n$/);
-    await run(["install", "--update", "other", "--to", "codex"]);
-    const listed = (await run(["install", "--list"])).stdout;
+    await run(["export", "--update", "other", "--to", "codex"]);
+    const listed = (await run(["export", "--list"])).stdout;
     expect(listed.match(/out of date/g)).toHaveLength(3);
     expect(listed.match(/✓ other {3}up to date/g)).toHaveLength(1);
   });
 
   it("takes those of the workspace with --project; the list says so in commands that work", async () => {
     const { run, own, cwd, root } = scene();
-    await run(["install", "deploy", "--to", "agents", "--project"]);
+    await run(["export", "deploy", "--to", "agents", "--project"]);
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
-    expect(await run(["install", "--update"])).toMatchObject({ code: 0, stdout: "" });
-    const here = await run(["install", "--list"]);
-    expect(here.stdout).toContain("`skillet install --update deploy --project` brings");
+    expect(await run(["export", "--update"])).toMatchObject({ code: 0, stdout: "" });
+    const here = await run(["export", "--list"]);
+    expect(here.stdout).toContain("`skillet export --update deploy --project` brings");
     const elsewhere = join(root, "no-skills");
     const [, said = ""] =
       /`skillet ([^`]*)` brings/.exec(
-        (await run(["install", "--list"], { cwd: elsewhere })).stdout.replace(/\n */g, " "),
+        (await run(["export", "--list"], { cwd: elsewhere })).stdout.replace(/\n */g, " "),
       ) ?? [];
-    expect(said).toBe(`install --update deploy --project -C ${cwd}`);
+    expect(said).toBe(`export --update deploy --project -C ${cwd}`);
     expect((await run(said.split(" "), { cwd: elsewhere })).stdout).toContain("~ deploy  updated");
-    expect((await run(["install", "--list", "--project"])).stdout).toContain("✓ deploy  up to date");
+    expect((await run(["export", "--list", "--project"])).stdout).toContain("✓ deploy  up to date");
   });
 
   it("stays with the source of a copy", async () => {
     const { run, skills } = scene({ "no-skills/deploy/SKILL.md": skillText("deploy", { body: "From the package." }) });
-    await run(["install", "deploy@bundled", "--to", "claude"]);
-    expect((await run(["install", "--update"])).stdout).toContain("= deploy  unchanged");
+    await run(["export", "deploy@bundled", "--to", "claude"]);
+    expect((await run(["export", "--update"])).stdout).toContain("= deploy  unchanged");
     expect(readFileSync(join(skills, "deploy/SKILL.md"), "utf8")).toContain("From the package.");
   });
 
-  it("puts nothing back that was taken away by hand", async () => {
+  it("puts nothing back that was removed by hand", async () => {
     const { run, skills } = scene();
-    await run(["install", "deploy", "--to", "claude"]);
+    await run(["export", "deploy", "--to", "claude"]);
     rmSync(join(skills, "deploy"), { recursive: true });
-    const { code, stdout, stderr } = await run(["install", "--update"]);
+    const { code, stdout, stderr } = await run(["export", "--update"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "✓ Claude Code: 1 left as it is\n" });
-    expect(stdout).toContain("= deploy  taken away by hand: `skillet uninstall deploy --from claude` crosses it out\n");
+    expect(stdout).toContain(
+      "= deploy  removed by hand: `skillet export --remove deploy --to claude` removes it from the list\n",
+    );
     expect(existsSync(join(skills, "deploy"))).toBe(false);
   });
 
   it("[Q-12] replaces nothing that was changed by hand, and says what --force would cost", async () => {
     const { run, skills } = scene();
-    await run(["install", "deploy", "--to", "claude"]);
+    await run(["export", "deploy", "--to", "claude"]);
     appendFileSync(join(skills, "deploy/SKILL.md"), "Mine.\n");
-    expect((await run(["install", "--update"])).code).toBe(3);
+    expect((await run(["export", "--update"])).code).toBe(3);
     for (const args of [
-      ["install", "deploy", "--to", "claude"],
-      ["install", "--update"],
-      ["uninstall", "deploy"],
+      ["export", "deploy", "--to", "claude"],
+      ["export", "--update"],
+      ["export", "--remove", "deploy"],
     ]) {
       const { code, stdout } = await run([...args, "--force", "--dry-run"]);
       expect({ code, stdout }).toEqual({
@@ -90,9 +92,9 @@ describe("skillet install --update", () => {
   it("[Q-04] gives a client nothing of what is not trusted any more", async () => {
     const { run, cwd, skills } = scene({ "project/skills/theirs/SKILL.md": skillText("theirs") });
     await run(["trust", "--yes"]);
-    await run(["install", "theirs", "--to", "claude"]);
+    await run(["export", "theirs", "--to", "claude"]);
     appendFileSync(join(cwd, "skills/theirs/SKILL.md"), "And something else.\n");
-    expect(await run(["install", "--update"])).toMatchObject({
+    expect(await run(["export", "--update"])).toMatchObject({
       code: 3,
       stderr: expect.stringContaining("is not what was trusted: SKILL.md changed"),
     });
@@ -103,11 +105,11 @@ describe("skillet install --update", () => {
 describe("what is said of copies whose original changed its standing", () => {
   it("names the command that says why the original did not load", async () => {
     const { run, own } = scene();
-    await run(["install", "deploy", "--to", "claude"]);
+    await run(["export", "deploy", "--to", "claude"]);
     writeFileSync(join(own, "deploy/SKILL.md"), "---\nname: [\n---\n");
     const said = "its original did not load: `skillet check ~/.skillet/skills/deploy` says why";
-    expect((await run(["install", "--list"])).stdout.replace(/\n {8,}/g, " ")).toContain(`! deploy  ${said}`);
-    expect(await run(["install", "--update"])).toMatchObject({
+    expect((await run(["export", "--list"])).stdout.replace(/\n {8,}/g, " ")).toContain(`! deploy  ${said}`);
+    expect(await run(["export", "--update"])).toMatchObject({
       code: 3,
       stderr: expect.stringContaining("✗ Skill 'deploy': its original did not load\n  `skillet check ~/.skillet"),
     });
@@ -115,35 +117,35 @@ describe("what is said of copies whose original changed its standing", () => {
 
   it("says that a client still uses what is switched off here", async () => {
     const { run, skills } = scene();
-    await run(["install", "deploy", "--to", "claude"]);
+    await run(["export", "deploy", "--to", "claude"]);
     await run(["config", "set", "skills.deploy.enabled", "false"]);
-    const said = "switched off here; Claude Code still uses it: `skillet uninstall deploy` takes it away";
-    expect((await run(["install", "--list"])).stdout.replace(/\n {8,}/g, " ")).toContain(`! deploy  ${said}`);
-    expect((await run(["install", "--update"])).stdout).toContain(`= deploy  ${said}`);
-    expect((await run(["uninstall", "deploy"])).code).toBe(0);
-    expect(readdirSync(skills)).toEqual([]);
+    const said = "switched off here; Claude Code still uses it: `skillet export --remove deploy` removes it";
+    expect((await run(["export", "--list"])).stdout.replace(/\n {8,}/g, " ")).toContain(`! deploy  ${said}`);
+    expect((await run(["export", "--update"])).stdout).toContain(`= deploy  ${said}`);
+    expect((await run(["export", "--remove", "deploy"])).code).toBe(0);
+    expect(existsSync(skills)).toBe(false);
   });
 });
 
-describe("skillet install --list", () => {
+describe("skillet export --list", () => {
   it.each([
     ["a name", ["nope"], "no copy of 'nope'\n"],
     ["a name that is near", ["deplyo"], "no copy of 'deplyo': did you mean \"deploy\"?\n"],
-    ["a client", ["--to", "codex"], "nothing in Codex: `skillet install --list` shows what is elsewhere\n"],
+    ["a client", ["--to", "codex"], "nothing in Codex: `skillet export --list` shows what is elsewhere\n"],
     ["both", ["deploy", "--to", "codex"], "no copy of 'deploy' in Codex\n"],
-    ["the workspace", ["--project"], "nothing in this workspace: `skillet install --list` shows what is elsewhere\n"],
+    ["the workspace", ["--project"], "nothing in this workspace: `skillet export --list` shows what is elsewhere\n"],
   ])("says what there is nothing of: %s", async (_, args, stderr) => {
     const { run } = scene();
-    await run(["install", "deploy", "--to", "claude"]);
-    expect(await run(["install", "--list", ...args])).toEqual({ code: 0, stdout: "", stderr });
+    await run(["export", "deploy", "--to", "claude"]);
+    expect(await run(["export", "--list", ...args])).toEqual({ code: 0, stdout: "", stderr });
   });
 
   it("crosses out one copy alone in what it advises", async () => {
     const { run, skills, home } = scene();
-    await run(["install", "deploy", "--to", "claude,codex"]);
+    await run(["export", "deploy", "--to", "claude,codex"]);
     rmSync(join(skills, "deploy"), { recursive: true });
-    const { stdout } = await run(["install", "--list"]);
-    const [, said = ""] = /`skillet ([^`]*)` crosses/.exec(stdout) ?? [];
+    const { stdout } = await run(["export", "--list"]);
+    const [, said = ""] = /`skillet ([^`]*)` removes/.exec(stdout) ?? [];
     expect((await run(said.split(" "))).stdout).toBe("Claude Code ~/.claude/skills\n  - deploy  was gone already\n");
     expect(readdirSync(join(home, ".codex/skills"))).toEqual(["deploy"]);
   });
@@ -153,9 +155,9 @@ describe("what is said of copies", () => {
   it("names what is left out", async () => {
     const { run, own } = scene();
     writeFiles(join(own, "deploy"), { ".cache/a": "", ".cache/b": "", "docs/.draft": "", ".DS_Store": "" });
-    const { stdout } = await run(["install", "deploy", "--to", "claude"]);
+    const { stdout } = await run(["export", "deploy", "--to", "claude"]);
     expect(stdout).toContain("      left out: .cache, .env, docs/.draft\n");
-    expect((await run(["install", "deploy", "--to", "claude"])).stdout).not.toContain("left out");
+    expect((await run(["export", "deploy", "--to", "claude"])).stdout).not.toContain("left out");
   });
 
   it("says once what goes for several skills, and not again what goes for the next client", async () => {
@@ -164,20 +166,20 @@ describe("what is said of copies", () => {
       "home/.skillet/skills/one/SKILL.md": skillText("one", { more }),
       "home/.skillet/skills/two/SKILL.md": skillText("two", { more }),
     });
-    const { stdout } = await run(["install", "one", "two", "--to", "claude,codex,gemini"]);
+    const { stdout } = await run(["export", "one", "two", "--to", "claude,codex,gemini"]);
     expect(stdout).toBe(
       [
         "Claude Code ~/.claude/skills",
-        "  + one  installed, 1 file",
-        "  + two  installed, 1 file",
+        "  + one  exported, 1 file",
+        "  + two  exported, 1 file",
         "  · one, two: Claude Code does not heed allowed_tools",
         "Codex ~/.codex/skills",
-        "  + one  installed, 1 file",
-        "  + two  installed, 1 file",
+        "  + one  exported, 1 file",
+        "  + two  exported, 1 file",
         "  · what was said of Claude Code above goes for Codex too",
         "Gemini CLI ~/.gemini/skills",
-        "  + one  installed, 1 file",
-        "  + two  installed, 1 file",
+        "  + one  exported, 1 file",
+        "  + two  exported, 1 file",
         "  · what was said of Claude Code above goes for Gemini CLI too",
         "",
       ].join("\n"),
@@ -190,9 +192,9 @@ describe("what is said of copies", () => {
     ["claude", "cursor", "Cursor reads ~/.claude/skills too, where this skill is already"],
   ])("says that a client sees a skill twice which is in two folders that it reads: %s, %s", async (a, b, said) => {
     const { run } = scene();
-    expect((await run(["install", "deploy", "--to", `${a},${b}`, "--dry-run"])).stdout).toContain(said);
-    expect((await run(["install", "deploy", "--to", a])).stdout).not.toContain("twice");
-    expect((await run(["install", "deploy", "--to", b])).stdout).toContain(said);
-    expect((await run(["install", "deploy", "--to", b, "--project"])).stdout).not.toContain("twice");
+    expect((await run(["export", "deploy", "--to", `${a},${b}`, "--dry-run"])).stdout).toContain(said);
+    expect((await run(["export", "deploy", "--to", a])).stdout).not.toContain("twice");
+    expect((await run(["export", "deploy", "--to", b])).stdout).toContain(said);
+    expect((await run(["export", "deploy", "--to", b, "--project"])).stdout).not.toContain("twice");
   });
 });

@@ -19,15 +19,15 @@ import { skillet } from "../support/command.ts";
 import { skillText, writeFiles } from "../support/folder.ts";
 import { recorded, scene } from "./install-scene.ts";
 
-describe("skillet install", () => {
+describe("skillet export --to CLIENT", () => {
   it("[Q-12] puts a copy into the client's folder: the skill, without what is private, and nothing beside it", async () => {
     const { run, skills, record } = scene();
-    const { code, stdout, stderr } = await run(["install", "deploy", "--to", "claude"]);
+    const { code, stdout, stderr } = await run(["export", "deploy", "--to", "claude"]);
     expect({ code, stdout }).toEqual({
       code: 0,
-      stdout: expect.stringMatching(/^Claude Code ~\/\.claude\/skills\n {2}\+ deploy {2}installed, 2 files\n/),
+      stdout: expect.stringMatching(/^Claude Code ~\/\.claude\/skills\n {2}\+ deploy {2}exported, 2 files\n/),
     });
-    expect(stderr).toContain("✓ Claude Code: 1 installed\n  then ");
+    expect(stderr).toContain("✓ Claude Code: 1 exported\n  then ");
     expect(readdirSync(skills, { recursive: true }).sort()).toEqual([
       "deploy",
       "deploy/SKILL.md",
@@ -41,13 +41,13 @@ describe("skillet install", () => {
 
   it("is no second skill: the original stays the skill, and a copy of what is gone becomes one", async () => {
     const { run, json, own } = scene();
-    await run(["install", "deploy", "--to", "claude,agents"]);
+    await run(["export", "deploy", "--to", "claude,agents"]);
     const { skills, shadowed } = await json(["list", "--all"]);
     expect(skills).toMatchObject([{ name: "deploy", source: "~/.skillet/skills" }]);
     expect(shadowed).toEqual([]);
     rmSync(join(own, "deploy"), { recursive: true });
     expect((await json(["list"])).skills).toMatchObject([{ name: "deploy", source: "~/.agents/skills" }]);
-    expect((await run(["install", "--list"])).stdout).toContain("its original is gone");
+    expect((await run(["export", "--list"])).stdout).toContain("its original is gone");
   });
 
   it("is a skill in workspaces that do not have the original", async () => {
@@ -57,41 +57,41 @@ describe("skillet install", () => {
       return skills.map(({ name, source }: Record<string, string>) => `${name}@${source}`);
     };
     await run(["trust", join(cwd, "skills/tidy"), "--yes"]);
-    await run(["install", "tidy", "--to", "claude"]);
+    await run(["export", "tidy", "--to", "claude"]);
     symlinkSync(cwd, join(root, "link"));
     for (const from of [cwd, join(root, "link")]) expect(await sources(from)).toContain("tidy@skills");
     expect(await sources(join(root, "other"))).toContain("tidy@~/.claude/skills");
-    const { stdout } = await run(["install", "--list"], { cwd: join(root, "other") });
+    const { stdout } = await run(["export", "--list"], { cwd: join(root, "other") });
     expect(stdout).toContain("so it counts as one itself");
   });
 
   it("stays a skill when a copy of what is gone is installed where its original was", async () => {
     const { run, json, skills, home, record } = scene({ "home/.claude/skills/tidy/SKILL.md": skillText("tidy") });
     await run(["trust", join(skills, "tidy"), "--yes"]);
-    await run(["install", "tidy", "--to", "agents"]);
+    await run(["export", "tidy", "--to", "agents"]);
     rmSync(join(skills, "tidy"), { recursive: true });
     const copy = join(home, ".agents/skills/tidy");
     await run(["trust", copy, "--yes"]);
-    expect((await run(["install", "tidy", "--to", "claude"])).code).toBe(0);
+    expect((await run(["export", "tidy", "--to", "claude"])).code).toBe(0);
     expect((await json(["list"])).skills).toMatchObject([
       { name: "deploy" },
       { name: "tidy", source: "~/.agents/skills" },
     ]);
     expect(recorded(record)).toEqual([join(skills, "tidy")]);
-    await run(["uninstall", "tidy"]);
+    await run(["export", "--remove", "tidy"]);
     expect(existsSync(copy)).toBe(true);
   });
 
   it("shows the plan with every file, and writes nothing, with --dry-run", async () => {
     const { run, home, json } = scene();
-    const { code, stdout, stderr } = await run(["install", "--to", "claude", "--dry-run"]);
+    const { code, stdout, stderr } = await run(["export", "--to", "claude", "--dry-run"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(
-      / {2}\+ deploy {2}would be installed, 2 files\n(?: {6}.*\n)* {6}SKILL.md\n {6}scripts\/go.sh\n$/,
+      / {2}\+ deploy {2}would be exported, 2 files\n(?: {6}.*\n)* {6}SKILL.md\n {6}scripts\/go.sh\n$/,
     );
-    expect(stderr).toBe("✓ Claude Code: 1 would be installed\n");
+    expect(stderr).toBe("✓ Claude Code: 1 would be exported\n");
     const folder = join(home, ".claude/skills/deploy");
-    expect(await json(["install", "--to", "claude", "--dry-run"])).toMatchObject({
+    expect(await json(["export", "--to", "claude", "--dry-run"])).toMatchObject({
       isDryRun: true,
       clients: [
         {
@@ -106,9 +106,9 @@ describe("skillet install", () => {
 
   it("writes nothing where nothing changed, and brings up to date what did", async () => {
     const { run, skills, own } = scene();
-    await run(["install", "--to", "claude"]);
+    await run(["export", "--to", "claude"]);
     const { ino, mtimeMs } = statSync(join(skills, "deploy"));
-    expect(await run(["install", "--to", "claude"])).toMatchObject({
+    expect(await run(["export", "--to", "claude"])).toMatchObject({
       code: 0,
       stdout: "Claude Code ~/.claude/skills\n  = deploy  unchanged\n",
       stderr: "✓ Claude Code: 1 unchanged\n",
@@ -116,30 +116,30 @@ describe("skillet install", () => {
     expect(statSync(join(skills, "deploy"))).toMatchObject({ ino, mtimeMs });
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
     rmSync(join(own, "deploy/scripts"), { recursive: true });
-    expect((await run(["install", "--list"])).stdout).toContain(
-      "out of date: `skillet install --update deploy` brings it up to date",
+    expect((await run(["export", "--list"])).stdout).toContain(
+      "out of date: `skillet export --update deploy` brings it up to date",
     );
-    expect((await run(["install", "--to", "claude"])).stdout).toContain("  ~ deploy  updated, 1 file\n");
+    expect((await run(["export", "--to", "claude"])).stdout).toContain("  ~ deploy  updated, 1 file\n");
     expect(readFileSync(join(skills, "deploy/SKILL.md"), "utf8")).toContain("And more.");
     expect(readdirSync(join(skills, "deploy"))).toEqual(["SKILL.md"]);
-    expect((await run(["install", "--list"])).stdout).toContain("✓ deploy  up to date");
+    expect((await run(["export", "--list"])).stdout).toContain("✓ deploy  up to date");
   });
 
   it("takes nothing along that systems and Python leave behind, and takes none of it for somebody's change", async () => {
     const LITTER = { "desktop.ini": "", "scripts/Thumbs.db": "", "scripts/__pycache__/go.pyc": "" };
     const { run, skills, own } = scene();
     writeFiles(join(own, "deploy"), LITTER);
-    await run(["install", "deploy", "--to", "claude"]);
+    await run(["export", "deploy", "--to", "claude"]);
     expect(readdirSync(join(skills, "deploy"), { recursive: true }).sort()).toEqual([
       "SKILL.md",
       "scripts",
       "scripts/go.sh",
     ]);
     writeFiles(join(skills, "deploy"), { ...LITTER, ".DS_Store": "" });
-    expect((await run(["install", "--list"])).stdout).toContain("✓ deploy  up to date");
+    expect((await run(["export", "--list"])).stdout).toContain("✓ deploy  up to date");
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
-    expect((await run(["install", "deploy", "--to", "claude"])).stdout).toContain("deploy  updated");
-    expect((await run(["uninstall", "deploy"])).code).toBe(0);
+    expect((await run(["export", "deploy", "--to", "claude"])).stdout).toContain("deploy  updated");
+    expect((await run(["export", "--remove", "deploy"])).code).toBe(0);
   });
 
   it.each([
@@ -150,13 +150,13 @@ describe("skillet install", () => {
     ["a link", (copy: string) => symlinkSync("/etc", join(copy, "etc"))],
   ])("[Q-12] keeps a copy in which somebody changed %s, unless told otherwise", async (_, change) => {
     const { run, skills, own } = scene();
-    await run(["install", "--to", "claude"]);
+    await run(["export", "--to", "claude"]);
     appendFileSync(join(own, "deploy/SKILL.md"), "And more.\n");
     change(join(skills, "deploy"));
     const before = readdirSync(skills, { recursive: true });
     for (const args of [
-      ["install", "--to", "claude"],
-      ["uninstall", "deploy"],
+      ["export", "--to", "claude"],
+      ["export", "--remove", "deploy"],
     ]) {
       const { code, stderr } = await run(args);
       expect({ code, stderr }).toEqual({
@@ -165,8 +165,8 @@ describe("skillet install", () => {
       });
     }
     expect(readdirSync(skills, { recursive: true })).toEqual(before);
-    expect((await run(["install", "--list"])).stdout).toContain("changed by hand since");
-    expect((await run(["install", "--to", "claude", "--force"])).stdout).toContain("~ deploy  updated");
+    expect((await run(["export", "--list"])).stdout).toContain("changed by hand since");
+    expect((await run(["export", "--to", "claude", "--force"])).stdout).toContain("~ deploy  updated");
     expect(readdirSync(join(skills, "deploy")).sort()).toEqual(["SKILL.md", "scripts"]);
   });
 
@@ -179,8 +179,8 @@ describe("skillet install", () => {
     else symlinkSync(join(root, "project"), place);
     const before = lstatSync(place);
     for (const args of [
-      ["install", "deploy", "--to", "claude"],
-      ["uninstall", "deploy"],
+      ["export", "deploy", "--to", "claude"],
+      ["export", "--remove", "deploy"],
     ]) {
       const { code, stderr } = await run([...args, "--force"]);
       expect(code).toBe(3);
@@ -191,7 +191,7 @@ describe("skillet install", () => {
 
   it("says of a skill that is the client's own already that it is there", async () => {
     const { run, home } = scene({ "home/.claude/skills/mine/SKILL.md": skillText("mine") });
-    expect(await run(["install", "mine", "--to", "claude"])).toMatchObject({
+    expect(await run(["export", "mine", "--to", "claude"])).toMatchObject({
       code: 0,
       stdout: expect.stringContaining("  = mine  already there\n"),
     });
@@ -200,20 +200,20 @@ describe("skillet install", () => {
 
   it("[Q-04] hands on nothing of a workspace that is not trusted: exit 3, with the command to run", async () => {
     const { run, cwd, skills } = scene({ "project/skills/theirs/SKILL.md": skillText("theirs") });
-    const { code, stderr } = await run(["install", "theirs", "--to", "claude"]);
+    const { code, stderr } = await run(["export", "theirs", "--to", "claude"]);
     expect(code).toBe(3);
     expect(stderr).toContain(
       `✗ Skill 'theirs' (from skills) has not been trusted yet\n  look at it, then run: skillet trust ${cwd}/skills/theirs\n`,
     );
-    expect(await run(["install", "--to", "claude"]), "and the rest is installed").toMatchObject({ code: 3 });
+    expect(await run(["export", "--to", "claude"]), "and the rest is installed").toMatchObject({ code: 3 });
     expect(readdirSync(skills)).toEqual(["deploy"]);
     await run(["trust", "--yes"]);
     appendFileSync(join(cwd, "skills/theirs/SKILL.md"), "And something else.\n");
-    expect((await run(["install", "theirs", "--to", "claude"])).stderr).toContain(
+    expect((await run(["export", "theirs", "--to", "claude"])).stderr).toContain(
       "is not what was trusted: SKILL.md changed",
     );
     await run(["trust", "--yes"]);
-    expect((await run(["install", "theirs", "--to", "claude"])).code).toBe(0);
+    expect((await run(["export", "theirs", "--to", "claude"])).code).toBe(0);
   });
 
   it("[Q-04] asks about trust on a terminal, and says that the client has no sandbox of skillet's", async () => {
@@ -223,13 +223,13 @@ describe("skillet install", () => {
       questions.push(question.replaceAll("\n", " "));
       return "n";
     };
-    const { code, stderr } = await run(["install", "theirs", "--to", "claude,codex"], { ask });
+    const { code, stderr } = await run(["export", "theirs", "--to", "claude,codex"], { ask });
     expect(code).toBe(3);
     expect(stderr, "the safety card").toMatch(/^theirs {2}skills\/theirs from skills\n {2}instructions/);
     expect(questions).toEqual([
       "Trust this skill to be followed, and to be given to Claude Code and Codex, which run its code outside of skillet's sandbox? [y/N] ",
     ]);
-    expect((await run(["install", "theirs", "--to", "claude"], { ask: async () => "y" })).code).toBe(0);
+    expect((await run(["export", "theirs", "--to", "claude"], { ask: async () => "y" })).code).toBe(0);
     expect(readdirSync(skills)).toEqual(["theirs"]);
   });
 
@@ -237,7 +237,7 @@ describe("skillet install", () => {
     const more = "toolsets: ['toolsets/index:Tools']\n";
     const { run } = scene({ "project/skills/theirs/SKILL.md": skillText("theirs", { more }) });
     let asked = "";
-    await run(["install", "theirs", "--to", "codex"], {
+    await run(["export", "theirs", "--to", "codex"], {
       ask: async (question) => {
         asked = question.replaceAll("\n", " ");
         return "n";
@@ -255,20 +255,20 @@ describe("skillet install", () => {
     const { run } = scene({ [file]: skillText("theirs") });
     if (before.length > 0) await run(before);
     const ask = async () => expect.unreachable("it was asked");
-    const { stderr } = await run(["install", "theirs", "--to", "claude", "--project"], { ask });
+    const { stderr } = await run(["export", "theirs", "--to", "claude", "--project"], { ask });
     expect(stderr).not.toContain("was asked");
   });
 
   it("takes `name@source`, and stays with that source when it is brought up to date", async () => {
     const files = { "no-skills/deploy/SKILL.md": skillText("deploy", { body: "From the package." }) };
     const { run, skills } = scene(files);
-    await run(["install", "deploy@bundled", "--to", "claude"]);
+    await run(["export", "deploy@bundled", "--to", "claude"]);
     const text = () => readFileSync(join(skills, "deploy/SKILL.md"), "utf8");
     expect(text()).toContain("From the package.");
-    expect((await run(["install", "--to", "claude"])).stdout).toContain("= deploy  unchanged");
-    expect((await run(["install", "deploy", "--to", "claude"])).stdout).toContain("~ deploy  updated");
+    expect((await run(["export", "--to", "claude"])).stdout).toContain("= deploy  unchanged");
+    expect((await run(["export", "deploy", "--to", "claude"])).stdout).toContain("~ deploy  updated");
     expect(text()).not.toContain("From the package.");
-    expect(await run(["install", "deploy", "deploy@bundled", "--to", "claude"])).toMatchObject({ code: 2 });
+    expect(await run(["export", "deploy", "deploy@bundled", "--to", "claude"])).toMatchObject({ code: 2 });
   });
 
   it("leaves out by itself what is switched off or not for a model, and says so of one that is named", async () => {
@@ -278,38 +278,38 @@ describe("skillet install", () => {
       "home/.skillet/skills/on-a-mac/SKILL.md": skillText("on-a-mac", { more: "metadata:\n  os: [plan9]\n" }),
     });
     await run(["config", "set", "skills.off.enabled", "false"]);
-    expect((await run(["install", "--to", "claude"])).code).toBe(0);
+    expect((await run(["export", "--to", "claude"])).code).toBe(0);
     expect(readdirSync(skills)).toEqual(["deploy"]);
-    expect(await run(["install", "off", "--to", "claude"])).toMatchObject({
+    expect(await run(["export", "off", "--to", "claude"])).toMatchObject({
       code: 3,
       stderr: expect.stringContaining("skillet enable off"),
     });
-    expect((await run(["install", "by-hand", "--to", "claude"])).code).toBe(0);
+    expect((await run(["export", "by-hand", "--to", "claude"])).code).toBe(0);
     appendFileSync(join(own, "by-hand/SKILL.md"), "And more.\n");
-    expect((await run(["install", "--to", "claude"])).stdout, "what is there stays up to date").toContain("~ by-hand");
+    expect((await run(["export", "--to", "claude"])).stdout, "what is there stays up to date").toContain("~ by-hand");
   });
 
   it("puts copies into the workspace with --project, also outside of any repository", async () => {
     const { run, cwd, json } = scene();
-    const { code, stdout } = await run(["install", "deploy", "--to", "agents,vscode", "--project"]);
+    const { code, stdout } = await run(["export", "deploy", "--to", "agents,vscode", "--project"]);
     expect(code).toBe(0);
     expect(stdout).toContain(`${cwd}/.agents/skills\n`);
     for (const folder of [".agents", ".github"])
       expect(existsSync(join(cwd, folder, "skills/deploy/SKILL.md"))).toBe(true);
     expect((await json(["list"])).skills).toMatchObject([{ name: "deploy", source: "~/.skillet/skills" }]);
-    expect(await run(["uninstall", "deploy"]), "your own folders hold none").toMatchObject({
+    expect(await run(["export", "--remove", "deploy"]), "your own folders hold none").toMatchObject({
       code: 1,
       stderr: expect.stringContaining(
         "it is in .agents/skills of this workspace: add --project; it is in .github/skills",
       ),
     });
-    expect((await run(["uninstall", "deploy", "--project"])).code).toBe(0);
-    expect(readdirSync(join(cwd, ".agents/skills"))).toEqual([]);
+    expect((await run(["export", "--remove", "deploy", "--project"])).code).toBe(0);
+    expect(existsSync(join(cwd, ".agents"))).toBe(false);
   });
 
   it("is a skill to whoever clones a project with copies in it", async () => {
     const { run, cwd } = scene();
-    await run(["install", "deploy", "--to", "agents", "--project"]);
+    await run(["export", "deploy", "--to", "agents", "--project"]);
     const other = await skillet(["list", "--json"], { cwd });
     expect(JSON.parse(other.stdout).skills).toContainEqual(
       expect.objectContaining({ name: "deploy", source: ".agents/skills" }),
@@ -319,13 +319,13 @@ describe("skillet install", () => {
   it("[Q-12] gives a client what its own checker takes, of every shipped skill", async () => {
     const { home, cwd } = scene();
     const run = (args: string[]) => skillet(args, { cwd, env: { HOME: home } });
-    expect((await run(["install", "--to", "claude"])).code).toBe(0);
+    expect((await run(["export", "--to", "claude"])).code).toBe(0);
     const folder = join(home, ".claude/skills");
     expect(readdirSync(folder)).toEqual(expect.arrayContaining(["host-report", "skillmaker"]));
     const checked = await run(["check", folder, "--profile", "claude-upload"]);
     expect(checked.stdout).toMatch(/[5-9] skills: 0 errors/);
     expect(checked.code).toBe(0);
-    expect((await run(["install", "--to", "claude"])).stderr).toMatch(/^✓ Claude Code: \d+ unchanged\n$/);
+    expect((await run(["export", "--to", "claude"])).stderr).toMatch(/^✓ Claude Code: \d+ unchanged\n$/);
   });
 
   it("knows the clients of the table", () => {
@@ -334,7 +334,7 @@ describe("skillet install", () => {
 
   it("keeps to eighty columns on a terminal", async () => {
     const { home, cwd } = scene();
-    const { stdout, stderr } = await skillet(["install", "--to", "claude,codex"], {
+    const { stdout, stderr } = await skillet(["export", "--to", "claude,codex"], {
       cwd,
       env: { HOME: home, NO_COLOR: "1" },
       isTTY: true,
@@ -344,81 +344,83 @@ describe("skillet install", () => {
   });
 });
 
-describe("skillet uninstall", () => {
+describe("skillet export --remove", () => {
   it("[Q-12] takes away what skillet put there, and nothing else", async () => {
     const { run, home, skills, record } = scene({ "home/.claude/skills/mine/SKILL.md": skillText("mine") });
-    await run(["install", "deploy", "--to", "claude,codex"]);
-    expect(await run(["uninstall", "deploy", "--from", "codex", "--dry-run"])).toMatchObject({
+    await run(["export", "deploy", "--to", "claude,codex"]);
+    expect(await run(["export", "--remove", "deploy", "--to", "codex", "--dry-run"])).toMatchObject({
       code: 0,
       stdout: "Codex ~/.codex/skills\n  - deploy  would be removed\n",
     });
     expect(recorded(record)).toHaveLength(2);
-    expect((await run(["uninstall", "deploy", "--from", "codex"])).stdout).toContain("- deploy  removed");
-    expect(readdirSync(join(home, ".codex/skills"))).toEqual([]);
-    expect((await run(["uninstall", "--all"])).code).toBe(0);
+    expect((await run(["export", "--remove", "deploy", "--to", "codex"])).stdout).toContain("- deploy  removed");
+    expect(existsSync(join(home, ".codex"))).toBe(false);
+    expect((await run(["export", "--remove", "--all"])).code).toBe(0);
     expect(readdirSync(skills)).toEqual(["mine"]);
     expect(recorded(record)).toEqual([]);
-    expect(await run(["uninstall", "--all"])).toMatchObject({ code: 0, stdout: "" });
+    expect(await run(["export", "--remove", "--all"])).toMatchObject({ code: 0, stdout: "" });
   });
 
   it("crosses out what somebody took away by hand, and says so", async () => {
     const { run, skills, record } = scene();
-    await run(["install", "deploy", "--to", "claude"]);
+    await run(["export", "deploy", "--to", "claude"]);
     rmSync(join(skills, "deploy"), { recursive: true });
-    expect((await run(["install", "--list"])).stdout).toContain("! deploy  taken away by hand");
-    expect((await run(["uninstall", "deploy"])).stdout).toContain("- deploy  was gone already");
+    expect((await run(["export", "--list"])).stdout).toContain("! deploy  removed by hand");
+    expect((await run(["export", "--remove", "deploy"])).stdout).toContain("- deploy  was gone already");
     expect(recorded(record)).toEqual([]);
   });
 
   it("crosses out what went away with a workspace, and leaves what is in others", async () => {
     const { run, root, record } = scene({ "gone/readme": "" });
-    await run(["install", "deploy", "--to", "claude", "--project"]);
-    await run(["install", "deploy", "--to", "claude", "--project"], { cwd: join(root, "gone") });
+    await run(["export", "deploy", "--to", "claude", "--project"]);
+    await run(["export", "deploy", "--to", "claude", "--project"], { cwd: join(root, "gone") });
     rmSync(join(root, "gone"), { recursive: true });
-    expect((await run(["install", "--list"])).stdout).toContain("`skillet uninstall deploy` crosses it out");
-    expect((await run(["uninstall", "deploy"])).stdout).toContain("- deploy  was gone already");
+    expect((await run(["export", "--list"])).stdout).toContain(
+      "`skillet export --remove deploy` removes it from the list",
+    );
+    expect((await run(["export", "--remove", "deploy"])).stdout).toContain("- deploy  was gone already");
     expect(recorded(record)).toEqual([join(root, "project/.claude/skills/deploy")]);
   });
 
   it("keeps what may be the last copy, unless it is told to remove it", async () => {
     const { run, own, skills } = scene();
-    await run(["install", "deploy", "--to", "claude"]);
+    await run(["export", "deploy", "--to", "claude"]);
     rmSync(join(own, "deploy"), { recursive: true });
-    const refused = await run(["uninstall", "deploy"]);
+    const refused = await run(["export", "--remove", "deploy"]);
     expect(refused.stdout + refused.stderr).toContain("so it may be the last copy");
     expect(refused.code).toBe(3);
     expect(readdirSync(skills)).toEqual(["deploy"]);
-    expect((await run(["uninstall", "deploy", "--force"])).code).toBe(0);
-    expect(readdirSync(skills)).toEqual([]);
+    expect((await run(["export", "--remove", "deploy", "--force"])).code).toBe(0);
+    expect(existsSync(skills)).toBe(false);
   });
 });
 
 describe("what is mistyped", () => {
   it.each([
-    ["a name", ["install", "deplyo", "--to", "claude"], 1, 'did you mean "deploy"?'],
-    ["no client", ["install", "deploy"], 2, "--to claude,codex; or `skillet install --update` brings up to date"],
-    ["two clients", ["install", "--to", "claude", "codex"], 2, "clients go into one list: --to claude,codex"],
-    ["a path to a skill", ["install", "./skills/deploy", "--to", "claude"], 2, 'names are wanted\n  say "deploy"'],
-    ["another path", ["install", "skills/x", "--to", "claude"], 2, "names are wanted\n  `skillet list` shows them"],
-    ["what to update", ["install", "--update", "deplyo"], 1, 'did you mean "deploy"?'],
-    ["where to update", ["install", "--update", "deploy", "--to", "codex"], 1, "in ~/.claude/skills: say --to claude"],
-    ["where from", ["uninstall", "deploy", "--from", "codex"], 1, "it is in ~/.claude/skills: say --from claude"],
-    ["in the project", ["uninstall", "deploy", "--project"], 1, "in ~/.claude/skills: leave out --project"],
+    ["a name", ["export", "deplyo", "--to", "claude"], 1, 'did you mean "deploy"?'],
+    ["no client", ["export", "deploy", "--project"], 2, "--to claude,codex; or `skillet export --update` updates"],
+    ["two clients", ["export", "--to", "claude", "codex"], 2, "clients go into one list: --to claude,codex"],
+    ["a path to a skill", ["export", "./skills/deploy", "--to", "claude"], 2, 'names are wanted\n  say "deploy"'],
+    ["another path", ["export", "skills/x", "--to", "claude"], 2, "names are wanted\n  `skillet list` shows them"],
+    ["what to update", ["export", "--update", "deplyo"], 1, 'did you mean "deploy"?'],
+    ["where to update", ["export", "--update", "deploy", "--to", "codex"], 1, "in ~/.claude/skills: say --to claude"],
+    ["where from", ["export", "--remove", "deploy", "--to", "codex"], 1, "it is in ~/.claude/skills: say --to claude"],
+    ["in the project", ["export", "--remove", "deploy", "--project"], 1, "in ~/.claude/skills: leave out --project"],
     [
       "a client",
-      ["install", "deploy", "--to", "cluade"],
+      ["export", "deploy", "--to", "cluade"],
       2,
-      `did you mean claude? known are: ${NATIVE_CLIENT_NAMES.join(", ")}`,
+      `did you mean claude? Targets: ${NATIVE_CLIENT_NAMES.join(", ")}, zip, plugin`,
     ],
-    ["one of several", ["install", "deploy", "--to", "claude,x"], 2, '"x" is no client'],
-    ["a client to list", ["install", "--list", "--to", "x"], 2, "known are: "],
-    ["nothing to remove", ["uninstall"], 2, "name skills, or say --all"],
-    ["all and a name", ["uninstall", "deploy", "--all"], 2, "give one of them"],
-    ["what is not installed", ["uninstall", "deplyo"], 1, 'did you mean "deploy"?'],
-    ["a path", ["uninstall", "../skills/deploy"], 1, "is not installed there"],
+    ["one of several", ["export", "deploy", "--to", "claude,x"], 2, 'Unknown target "x"'],
+    ["a client to list", ["export", "--list", "--to", "x"], 2, "Targets: "],
+    ["nothing to remove", ["export", "--remove"], 2, "name skills, or add --all"],
+    ["all and a name", ["export", "--remove", "deploy", "--all"], 2, "give one of them"],
+    ["what is not installed", ["export", "--remove", "deplyo"], 1, 'did you mean "deploy"?'],
+    ["a path", ["export", "--remove", "../skills/deploy"], 1, "No copy of '../skills/deploy' is there"],
   ])("says what was meant: %s", async (_, args, code, fix) => {
     const { run, skills } = scene();
-    await run(["install", "deploy", "--to", "claude"]);
+    await run(["export", "deploy", "--to", "claude"]);
     const ran = await run(args);
     expect({ code: ran.code, stdout: ran.stdout }).toEqual({ code, stdout: "" });
     expect(ran.stderr).toContain(fix);
@@ -428,6 +430,6 @@ describe("what is mistyped", () => {
   it("says what is wrong with a skill that did not load", async () => {
     const { run, own } = scene();
     writeFiles(own, { "broken/SKILL.md": "---\nname: [\n---\n" });
-    expect((await run(["install", "broken", "--to", "claude"])).stderr).toContain("✗ Skill 'broken' did not load:");
+    expect((await run(["export", "broken", "--to", "claude"])).stderr).toContain("✗ Skill 'broken' did not load:");
   });
 });

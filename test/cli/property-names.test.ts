@@ -78,8 +78,8 @@ describe("a skill named like a property of JavaScript objects", () => {
         added: { state: "as-locked" },
       });
     }
-    expect((await run(["install", "--to", "claude", ...NAMES])).code).toBe(0);
-    expect((await run(["install", "--list"])).stdout).toContain("hasownproperty");
+    expect((await run(["export", "--to", "claude", ...NAMES])).code).toBe(0);
+    expect((await run(["export", "--list"])).stdout).toContain("hasownproperty");
     expect((await run(["remove", "constructor"])).code).toBe(0);
     const left = JSON.parse((await run(["list", "--json"])).stdout).skills as { name: string; file: string }[];
     const names = left.filter(({ file }) => file.startsWith(join(home, ".skillet"))).map(({ name }) => name);

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
 import { NATIVE_CLIENTS } from "../../src/install/clients.ts";
+import { LOST_KEYS } from "../../src/skill/client-keys.ts";
 import { LONGEST_NAME, STANDARD_NAME } from "../../src/skill/name.ts";
 import type { ClientPlace } from "../../src/source/client-folders.ts";
 
@@ -21,6 +22,7 @@ describe("the table of native clients", () => {
       codex: ["/home/ada/.codex/skills", "/srv/app/.codex/skills"],
       gemini: ["/home/ada/.gemini/skills", "/srv/app/.gemini/skills"],
       opencode: ["/home/ada/.config/opencode/skills", "/srv/app/.opencode/skills"],
+      copilot: ["/home/ada/.copilot/skills", "/srv/app/.github/skills"],
       vscode: ["/home/ada/.copilot/skills", "/srv/app/.github/skills"],
       cursor: ["/home/ada/.cursor/skills", "/srv/app/.cursor/skills"],
       agents: ["/home/ada/.agents/skills", "/srv/app/.agents/skills"],
@@ -44,7 +46,7 @@ describe("the table of native clients", () => {
   });
 
   it("says the same in the documentation", () => {
-    const page = readFileSync(join(import.meta.dirname, "..", "..", "docs", "install.md"), "utf8");
+    const page = readFileSync(join(import.meta.dirname, "..", "..", "docs", "export.md"), "utf8");
     for (const [name, { keys }] of Object.entries(NATIVE_CLIENTS)) {
       const [user = "", project = ""] = folders()[name] ?? [];
       const row = page.split("\n").find((line) => line.startsWith(`| \`${name}\` |`)) ?? "";
@@ -58,19 +60,36 @@ describe("the table of native clients", () => {
   });
 
   it("knows whose folders a client reads too, and says so in the documentation", () => {
-    const readers = (read: string) =>
-      Object.values(NATIVE_CLIENTS).flatMap(({ alsoReads, title }) => (alsoReads?.includes(read) ? [title] : []));
-    expect(readers("agents")).toEqual(["Codex", "Gemini CLI", "OpenCode", "VS Code", "Cursor"]);
-    expect(readers("claude")).toEqual(["OpenCode", "VS Code", "Cursor"]);
-    const page = readFileSync(join(import.meta.dirname, "..", "..", "docs", "install.md"), "utf8");
-    for (const read of ["agents", "claude"])
-      expect(page).toContain(
-        `${readers(read)
-          .join(", ")
-          .replace(/, (?=[^,]*$)/, " and ")} `,
+    const readers = (folder: string, level: "user" | "project") => {
+      const base = level === "user" ? PLACE.home : PLACE.workspace;
+      return Object.entries(NATIVE_CLIENTS).flatMap(([id, { reads, title, [level]: own }]) =>
+        id !== "agents" && own(PLACE) !== join(base, folder) && reads(level, PLACE).includes(join(base, folder))
+          ? [title]
+          : [],
       );
-    for (const { alsoReads = [] } of Object.values(NATIVE_CLIENTS))
-      for (const read of alsoReads) expect(NATIVE_CLIENTS).toHaveProperty(read);
+    };
+    const agents = ["Codex", "Gemini CLI", "OpenCode", "GitHub Copilot CLI", "VS Code", "Cursor"];
+    expect(readers(".agents/skills", "user")).toEqual(agents);
+    expect(readers(".agents/skills", "project")).toEqual(agents);
+    expect(readers(".claude/skills", "user")).toEqual(["OpenCode", "VS Code", "Cursor"]);
+    expect(readers(".claude/skills", "project")).toEqual(["OpenCode", "GitHub Copilot CLI", "VS Code", "Cursor"]);
+    for (const folder of [".codex/skills", ".grok/skills"]) expect(readers(folder, "user")).toEqual(["Cursor"]);
+    const page = readFileSync(join(import.meta.dirname, "..", "..", "docs", "export.md"), "utf8");
+    for (const [folder, level] of [
+      [".agents/skills", "user"],
+      [".claude/skills", "user"],
+      [".claude/skills", "project"],
+    ] as const)
+      expect(page).toContain(
+        `${readers(folder, level)
+          .join(", ")
+          .replace(/, (?=[^,]*$)/, " and ")}`,
+      );
+  });
+
+  it("says of every key that a client reads what is lost in one that does not", () => {
+    const keys = Object.values(NATIVE_CLIENTS).flatMap((client) => client.keys);
+    expect(new Set(Object.keys(LOST_KEYS))).toEqual(new Set(keys.filter((key) => key !== "when_to_use")));
   });
 
   it("names only what could be a skill, and says what to do next", () => {

@@ -11,6 +11,7 @@ import { trimBody } from "../../src/skill/frame.ts";
 import { readManifest } from "../../src/skill/manifest.ts";
 import { STANDARD_NAME, unusableName } from "../../src/skill/name.ts";
 import type { Skill } from "../../src/skill/skill.ts";
+import { readYaml } from "../../src/skill/yaml.ts";
 import { checkPath, checkText } from "../../src/source/check.ts";
 import { directorySource } from "../../src/source/directory.ts";
 import { discoverIn } from "../support/discover.ts";
@@ -49,7 +50,10 @@ describe("conform", () => {
       expect(against(skillMd, name), skill.name).toEqual([]);
       const read = parseMarkdown(skillMd);
       const folder = client(name).skillDir ?? "$SKILL_DIR";
-      expect(trimBody(read.body)).toBe(skill.body().replaceAll("$SKILL_DIR", () => folder));
+      const explained = client(name).skillDir === undefined && skill.body().includes("$SKILL_DIR");
+      const body = explained ? trimBody(read.body).replace(/^.*\n\n/, "") : trimBody(read.body);
+      expect(read.body.includes("stands for the folder of this SKILL.md")).toBe(explained);
+      expect(body).toBe(skill.body().replaceAll("$SKILL_DIR", () => folder));
       expect(read.data["name"]).toBe(skill.name);
       expect(read.data["description"]).toBe(skill.description);
       const { tags, version, triggers, whenToUse, authors } = skill.manifest;
@@ -214,17 +218,23 @@ describe("conform", () => {
     expect(dataOf(skill, "codex")).toEqual({ name: "diary", description: "d" });
   });
 
-  it("refuses a name that a client cannot take, and says what to do", async () => {
-    for (const [own, code] of [
-      ["My Notes", "name-format"],
-      ["notes_2", "name-format"],
-      ["con", "name-format"],
-    ]) {
+  it("refuses only names that cannot be listed or written, and says what to do", async () => {
+    const refused = expect.objectContaining({ code: "name-format", fix: expect.stringContaining("rename it") });
+    expect(() => conform(sketch("con"), client("codex"))).toThrow(refused);
+    const skill = await written("name: übersicht\ndescription: d");
+    for (const one of ["copilot", "vscode", "agents"]) expect(() => conform(skill, client(one)), one).toThrow(refused);
+    for (const one of ["claude", "codex", "gemini", "opencode", "cursor"])
+      expect(dataOf(skill, one)["name"], one).toBe("übersicht");
+  });
+
+  it("warns of a name outside of the standard, which every client lists", async () => {
+    for (const own of ["Upper_Case", "My Notes", "notes.v2", "two--hyphens"]) {
       const skill = await written(`name: ${own}\ndescription: d`);
-      expect(STANDARD_NAME.test(own ?? "") && own !== "con").toBe(false);
-      expect(() => conform(skill, client("codex")), own).toThrow(
-        expect.objectContaining({ code, fix: expect.stringContaining("rename it") }),
-      );
+      expect(STANDARD_NAME.test(own)).toBe(false);
+      for (const [one] of CLIENTS) {
+        expect(dataOf(skill, one)["name"]).toBe(own);
+        expect(notesOf(skill, one)).toContain("its name is outside of the standard");
+      }
     }
   });
 
@@ -239,17 +249,120 @@ describe("conform", () => {
     expect(notesOf(sketch("code-review"), "claude")).toContain('Claude Code comes with "code-review" of its own');
   });
 
-  it("refuses a description that is too long, and no shorter one", async () => {
-    const skill = await written(`name: notes\ndescription: ${"x".repeat(1025)}`);
-    expect(() => conform(skill, client("gemini"))).toThrow(
-      expect.objectContaining({ code: "description-too-long", message: expect.stringContaining("1025 characters") }),
+  /** A description of this many characters that cannot be shortened, or one that can, with a cue at its end. */
+  const solid = (length: number) => "x".repeat(length);
+  const CUE = "Use when the quarterly report has to be checked.";
+  const wordy = (length: number) => {
+    const filler = "Reads the tables of a report and compares their sums with the ledger. ";
+    return `${filler.repeat(length).slice(0, length - CUE.length - 2)}. ${CUE}`;
+  };
+
+  it("takes descriptions of any length for clients that do", async () => {
+    const skill = await written(`name: notes\ndescription: ${solid(3000)}`);
+    for (const one of ["gemini", "opencode", "cursor"]) {
+      expect(dataOf(skill, one)["description"]).toBe(skill.description);
+      expect(notesOf(skill, one)).toBe("");
+    }
+  });
+
+  it("refuses a description only for a client that would leave the skill out, and only if it cannot be shortened", async () => {
+    const skill = await written(`name: notes\ndescription: ${solid(1025)}`);
+    for (const [one, title] of [
+      ["copilot", "GitHub Copilot CLI"],
+      ["vscode", "VS Code"],
+    ] as const)
+      expect(() => conform(skill, client(one))).toThrow(
+        expect.objectContaining({
+          code: "description-too-long",
+          message: `Skill "notes" has a description of 1025 characters; ${title} takes 1024`,
+        }),
+      );
+    expect(dataOf(await written(`name: notes\ndescription: ${solid(1024)}`), "copilot")["description"]).toHaveLength(
+      1024,
     );
-    expect(
-      against(
-        conform(await written(`name: notes\ndescription: ${"x".repeat(1024)}`), client("gemini")).skillMd,
-        "gemini",
-      ),
-    ).toEqual([]);
+    expect(dataOf(skill, "codex")["description"]).toBe(skill.description);
+    expect(notesOf(skill, "codex")).toBe(
+      "it has a description of 1025 characters; Codex takes 1024, and cuts the rest",
+    );
+  });
+
+  it.each([
+    ["copilot", 1024],
+    ["agents", 1024],
+    ["codex", 1024],
+    ["claude", 1536],
+  ])("shortens a description for %s to its limit of %i, keeps the cue, and says so", async (one, limit) => {
+    const fits = await written(`name: notes\ndescription: ${wordy(limit)}`);
+    expect(dataOf(fits, one)["description"]).toBe(fits.description);
+    expect(notesOf(fits, one)).toBe("");
+    const long = await written(`name: notes\ndescription: ${wordy(limit + 1)}`);
+    const text = String(dataOf(long, one)["description"]);
+    expect(text.length).toBeLessThanOrEqual(limit);
+    expect(text).toContain(CUE);
+    expect(notesOf(long, one)).toContain(`a description of ${limit + 1} characters`);
+    expect(notesOf(long, one)).toContain(`it is shortened to ${text.length}`);
+  });
+
+  it("writes when_to_use into the description of clients that do not read it, within their limit", async () => {
+    const skill = await written(`name: notes\ndescription: Takes notes\nwhen_to_use: ${CUE}`);
+    expect(dataOf(skill, "claude")).toEqual({ name: "notes", description: "Takes notes", when_to_use: CUE });
+    expect(notesOf(skill, "claude")).toBe("");
+    for (const [one, { title }] of CLIENTS.filter(([id]) => id !== "claude")) {
+      expect(dataOf(skill, one)).toEqual({ name: "notes", description: `Takes notes. ${CUE}` });
+      expect(notesOf(skill, one)).toBe(`${title} ignores when_to_use: it is written at the end of the description`);
+    }
+    const long = await written(`name: notes\ndescription: ${wordy(1000).replace(CUE, "Done.")}\nwhen-to-use: ${CUE}`);
+    const text = String(dataOf(long, "copilot")["description"]);
+    expect(text.length).toBeLessThanOrEqual(1024);
+    expect(text).toContain(CUE);
+    expect(dataOf(long, "gemini")["description"]).toBe(`${long.description} ${CUE}`);
+  });
+
+  it("counts when_to_use for Claude Code, which cuts both together", async () => {
+    const skill = await written(`name: notes\ndescription: ${wordy(1500)}\nwhen_to_use: ${solid(40)}`);
+    const { description, when_to_use } = dataOf(skill, "claude");
+    expect(`${description} - ${when_to_use}`.length).toBeLessThanOrEqual(1536);
+    expect(notesOf(skill, "claude")).toContain("a description of 1543 characters; Claude Code takes 1536");
+  });
+
+  it("lists every key that the client does not read", async () => {
+    const skill = await written(
+      "name: notes\ndescription: d\npaths: [a]\nuser_invocable: false\nversion: 1.0.0\nwhen_to_use: Use when asked.\ndisable-model-invocation: true",
+    );
+    expect(conform(skill, client("codex")).lost).toEqual(["paths", "user_invocable", "version"]);
+    expect(conform(skill, client("cursor")).lost).toEqual(["user_invocable", "version"]);
+    expect(conform(skill, client("claude")).lost).toEqual(["version"]);
+    expect(notesOf(skill, "gemini")).toContain(
+      "Gemini CLI ignores disable-model-invocation: a model may choose it there by itself",
+    );
+    const allowed = await written("name: notes\ndescription: d\nuser-invocable: true\ndisable-model-invocation: false");
+    expect(notesOf(allowed, "codex")).toBe("");
+  });
+
+  it("tells Codex in agents/openai.yaml that a model may not choose the skill, and keeps the rest of the file", async () => {
+    const text = "---\nname: notes\ndescription: d\ndisable-model-invocation: true\n---\n\nDo it.\n";
+    const conformed = async (yaml?: string) => {
+      const scene = await discoverIn({
+        "skills/notes/SKILL.md": text,
+        ...(yaml === undefined ? {} : { "skills/notes/agents/openai.yaml": yaml }),
+      });
+      return conform(scene.skill("notes"), client("codex"));
+    };
+    expect((await conformed()).files).toEqual({
+      "agents/openai.yaml": "policy:\n  allow_implicit_invocation: false\n",
+    });
+    const { files } = await conformed(
+      "interface:\n  display_name: Notes\npolicy:\n  allow_implicit_invocation: true\n  more: 1\n",
+    );
+    expect(readYaml(files["agents/openai.yaml"] ?? "", 1).data).toEqual({
+      interface: { display_name: "Notes" },
+      policy: { allow_implicit_invocation: false, more: 1 },
+    });
+    expect((await conformed("policy:\n  allow_implicit_invocation: false\n")).files).toEqual({});
+    const broken = await conformed("policy: [");
+    expect(broken.files).toEqual({});
+    expect(broken.notes.join("\n")).toContain("its own agents/openai.yaml cannot be read");
+    expect(conform(sketch("notes"), client("codex")).files).toEqual({});
   });
 
   it("writes a description without angle brackets where uploads refuse them, and says so", async () => {
@@ -278,9 +391,13 @@ describe("conform", () => {
     ["capabilities: [a.b, c.d]", "its capabilities (a.b, c.d) work through"],
     ["packages: [jq]", "its packages (jq) work through"],
     ["allowed_tools: [bash]", "Codex does not heed allowed_tools"],
-    ["disallowed-tools: [Bash]", "Codex does not heed disallowed-tools"],
+    ["disallowed-tools: [Bash]", "Codex ignores disallowed-tools: these tools stay available"],
+    ["paths: [src/**]", "Codex ignores paths: it is offered for all files"],
+    ["user-invocable: false", "Codex ignores user-invocable: users can call it by its name"],
+    ["context: fork", "Codex ignores context: it runs in the conversation itself"],
+    ["hooks: { Stop: [] }", "Codex ignores hooks: its hooks do not run"],
     ["allowed-tools: Bash(git:*)", "may be called there without asking"],
-    ["disable-model-invocation: true", "a model may choose it there by itself"],
+    ["disable-model-invocation: true", "Codex reads agents/openai.yaml in place of disable-model-invocation"],
     ["sensitive: true", "Codex gives it to everybody"],
     ["default_enabled: false", "in Codex it is on"],
   ])("says what %s means there", async (line, said) => {
@@ -289,12 +406,13 @@ describe("conform", () => {
     expect(notesOf(await written("name: notes\ndescription: d"), "codex")).toBe("");
   });
 
-  it("says what in the instructions means something else there, and leaves it as it is", async () => {
+  it("says what in the instructions means something else there", async () => {
     const body = 'Now: !`date`\n\nRun "$SKILL_DIR/x.sh" for $ARGUMENTS.';
     const skill = await written("name: notes\ndescription: d\nhooks: { Stop: [] }", body);
     const { skillMd, notes } = conform(skill, client("codex"));
     expect(skillMd.endsWith(`\n\n${body}\n`)).toBe(true);
     expect(notes).toEqual([
+      "Codex ignores hooks: its hooks do not run",
       expect.stringContaining("the commands in !`…` stand as they are"),
       expect.stringContaining("$SKILL_DIR"),
     ]);
@@ -309,5 +427,19 @@ describe("conform", () => {
       'Run "${CLAUDE_SKILL_DIR}/x.sh", then ${CLAUDE_SKILL_DIR}/y.sh; $SKILL_DIRECTORY is another.',
     );
     expect(notes).toEqual([]);
+  });
+
+  it("explains $SKILL_DIR where the client sets nothing, in either spelling", async () => {
+    const body = 'Run "${CLAUDE_SKILL_DIR}/x.sh", then $SKILL_DIR/y.sh; $CLAUDE_SKILL_DIRECTORY is another.';
+    const skill = await written("name: notes\ndescription: d", body);
+    for (const [one, { title }] of CLIENTS.filter(([id]) => id !== "claude")) {
+      const { skillMd, notes } = conform(skill, client(one));
+      expect(skillMd).toContain("---\n\nIn these instructions `$SKILL_DIR` stands for the folder of this SKILL.md.");
+      expect(skillMd).toContain('Run "$SKILL_DIR/x.sh", then $SKILL_DIR/y.sh; $CLAUDE_SKILL_DIRECTORY is another.');
+      expect(notes).toEqual([expect.stringContaining(`${title} sets no variable for the skill's folder`)]);
+    }
+    expect(conform(skill, client("claude")).skillMd).toContain(
+      'Run "${CLAUDE_SKILL_DIR}/x.sh", then ${CLAUDE_SKILL_DIR}/y.sh',
+    );
   });
 });

@@ -6,7 +6,15 @@ const CONTENT = { digest: "sha256:new", files: ["SKILL.md", "scripts/go.sh"] };
 const options = (force = false) => ({ shown: (name: string) => `~/x/${name}`, client: "Claude Code", force });
 
 function judged(there: Standing, { force = false, ...more }: Partial<Wanted> & { force?: boolean } = {}) {
-  const wanted = { name: "a", source: "bundled", content: CONTENT, notes: ["a note"], isThere: false, ...more };
+  const wanted = {
+    name: "a",
+    source: "bundled",
+    content: CONTENT,
+    notes: ["a note"],
+    lost: [],
+    isThere: false,
+    ...more,
+  };
   const [step] = planInstall([wanted], () => there, options(force));
   return step;
 }

@@ -84,10 +84,10 @@ async function atHome(printed: Printed): Promise<void> {
   await take("PackagesBuild", "packages", "build", "--dry-run");
   await take("PackagesList", "packages", "list");
   await take("PackagesPrune", "packages", "prune", "--dry-run");
-  await take("Install", "install", "own", "--to", "claude");
-  await take("InstallList", "install", "--list");
-  await take("Install", "uninstall", "--all");
-  await take("Export", "export", "own");
+  await take("ExportCopies", "export", "own", "--to", "claude");
+  await take("ExportList", "export", "--list");
+  await take("ExportCopies", "export", "--remove", "--all");
+  await take("ExportFiles", "export", "own", "--to", "zip");
   await take("McpConfig", "mcp-config", "--for", "claude", "--write");
   await take("Sign", "sign", "skills/twice", "--new-key");
   const { key } = await take("Sign", "sign");

@@ -31,7 +31,7 @@ describe("what others depend on", () => {
       "targetOf",
     ]);
     expect(Object.keys(install.NATIVE_CLIENTS)).toEqual([
-      ...["claude", "codex", "gemini", "opencode", "vscode", "cursor", "agents"],
+      ...["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor", "agents"],
     ]);
     expect(Object.keys(install.FORMATS)).toEqual(["skill-zip", "agent-plugin"]);
   });

@@ -79,7 +79,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: "Prompts, copies and Claude",
     about:
-      "Constructors that a programmer calls throw at once: a `PromptValidationError`, a `SkillRefError`, a `SkillInstallationError`, which are all `SkillError`s. [Prompts](prompts.md), [copies](install.md), [Claude](claude.md).",
+      "Constructors that a programmer calls throw at once: a `PromptValidationError`, a `SkillRefError`, a `SkillInstallationError`, which are all `SkillError`s. [Prompts](prompts.md), [copies](export.md), [Claude](claude.md).",
     codes: PROMPTS,
   },
   {

@@ -6,7 +6,7 @@ import { EXIT } from "../exit.ts";
 import { discoverFor } from "../found.ts";
 import type { Io } from "../io.ts";
 import { buildProgram, type Context } from "../program.ts";
-import { NATIVE_CLIENT_NAMES } from "../rows/install.ts";
+import { EXPORT_TARGETS, NATIVE_CLIENT_NAMES } from "../rows/install.ts";
 
 /** Prints the script of a shell; or, asked by it with a line, what can come next. */
 export async function completion({ io, args: [shell, ...line] }: Context<object>): Promise<number> {
@@ -42,6 +42,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   source: { places: ":files" },
   folder: { places: ":folders" },
   client: { words: async () => NATIVE_CLIENT_NAMES.map((word) => ({ word, says: "" })) },
+  target: { words: async () => EXPORT_TARGETS.map((word) => ({ word, says: "" })) },
   key: { words: keys },
 };
 

@@ -39,8 +39,8 @@ export async function listInstalled({ io, options, args }: Context<ListOptions>)
   }
   if (rows.length > 0 || args.length > 0) return EXIT.fine;
   if (all.length > 0)
-    error.line`nothing${inPlaces(clients, options)}: \`skillet install --list\` shows what is elsewhere`;
-  else error.line`nothing is installed: \`skillet install NAME --to claude\` does`;
+    error.line`nothing${inPlaces(clients, options)}: \`skillet export --list\` shows what is elsewhere`;
+  else error.line`no copies yet: \`skillet export NAME --to claude\` makes one`;
   return EXIT.fine;
 }
 

@@ -26,7 +26,7 @@ export async function update({ io, options, args }: Context<InstallOptions>): Pr
   if (missing !== undefined) throw noCopy(missing, all, { home: around.home, isProject, option: "--to", clients });
   const rows = there.filter(({ skill }) => args.length === 0 || args.includes(skill));
   if (rows.length === 0 && !options.json)
-    printer(io.stderr, io.env).line`nothing is installed there: \`skillet install --list\` shows what is`;
+    printer(io.stderr, io.env).line`no copies there: \`skillet export --list\` shows all`;
   const jobs = [...Map.groupBy(rows, ({ client }) => client)].map(([client, copies]) => {
     const judged = copies.map((row) => ({ row, state: stateOf(row, found), skill: originalOf(row, found) }));
     const going = judged.flatMap(({ state, skill }) => (skill && UPDATED.has(state) ? [skill] : []));

@@ -55,7 +55,7 @@ export async function install(context: Context<InstallOptions>): Promise<number>
 }
 
 const NO_CLIENT =
-  "name one, or several: --to claude,codex; or `skillet install --update` brings up to date what is installed";
+  "name one, or several: --to claude,codex; or `skillet export --update` updates the copies that there are";
 
 /** The clients that were named. Throws a SkillError when none was. */
 export function clientIds(given: string | undefined, fix: string): string[] {

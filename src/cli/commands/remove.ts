@@ -49,7 +49,7 @@ export async function remove({ io, options, args }: Context<RemoveOptions>): Pro
       going.some(({ name }) => original === join(place.folder, name, "SKILL.md")),
     );
     for (const [folder, { skill }] of copies) {
-      out.line`  ${out.dim(`a copy is still in ${folder}: skillet uninstall ${skill}`)}`;
+      out.line`  ${out.dim(`a copy is still in ${folder}: skillet export --remove ${skill}`)}`;
     }
   }
   return EXIT.fine;

@@ -16,6 +16,8 @@ import { clientIds } from "./install.ts";
 
 interface UninstallOptions {
   all?: boolean;
+  to?: string;
+  /** As `uninstall` names the clients. */
   from?: string;
   project?: boolean;
   dryRun?: boolean;
@@ -24,19 +26,21 @@ interface UninstallOptions {
 
 /** Takes copies out of the folders of clients again: only what skillet put there. */
 export async function uninstall({ io, options, args }: Context<UninstallOptions>): Promise<number> {
+  const [option, clients] =
+    options.from === undefined ? (["--to", options.to] as const) : (["--from", options.from] as const);
   if (args.length > 0 === (options.all ?? false)) {
     throw new SkillError("usage", {
       message: options.all ? "Names and --all were both given" : "No skill was named",
-      fix: options.all ? "give one of them" : "name skills, or say --all; `skillet install --list` shows them",
+      fix: options.all ? "give one of them" : "name skills, or add --all; `skillet export --list` shows the copies",
     });
   }
   const around = surroundingsFor(io, options);
   const installs = openInstalls(around.skilletHome);
   checkRecord(installs);
-  const targets = targetsOf(options, { around, isProject: options.project ?? false });
+  const targets = targetsOf(clients, option, { around, isProject: options.project ?? false });
   const places = [
     ...targets.map((target): Place => ({ target, installed: new Set(installedIn(target, installs)) })),
-    ...(options.from === undefined && !options.project ? abandoned(installs, { targets, home: around.home }) : []),
+    ...(clients === undefined && !options.project ? abandoned(installs, { targets, home: around.home }) : []),
   ];
   const outcomes = places.flatMap(({ target, installed }): Outcome[] => {
     const names = options.all ? [...installed] : args.filter((name) => isMeant(name, target, places));
@@ -56,13 +60,13 @@ export async function uninstall({ io, options, args }: Context<UninstallOptions>
     throw noCopy(missing, copiesFrom(installs, around, options.workspace), {
       home: around.home,
       isProject: options.project ?? false,
-      option: "--from",
-      clients: options.from === undefined ? undefined : targets.map(({ id }) => id),
+      option,
+      clients: clients === undefined ? undefined : targets.map(({ id }) => id),
     });
   }
   if (outcomes.length === 0 && !options.json) {
     const out = printer(io.stderr, io.env);
-    out.line`nothing is installed there: \`skillet install --list\` shows what is`;
+    out.line`no copies there: \`skillet export --list\` shows all`;
   }
   return printOutcomes(io, outcomes, options);
 }
@@ -74,14 +78,15 @@ interface Place {
 }
 
 /** The clients' folders, each once. One that cannot be reached holds nothing, unless it was asked for. */
-function targetsOf({ from }: UninstallOptions, where: TargetOptions): Target[] {
+function targetsOf(clients: string | undefined, option: string, where: TargetOptions): Target[] {
   const byFolder = new Map<string, Target>();
-  for (const id of from === undefined ? Object.keys(NATIVE_CLIENTS) : clientIds(from, "name one: --from claude")) {
+  const known = Object.keys(NATIVE_CLIENTS);
+  for (const id of clients === undefined ? known : clientIds(clients, `name one: ${option} claude`)) {
     try {
       const target = targetOf(id, where);
       if (!byFolder.has(target.folder)) byFolder.set(target.folder, target);
     } catch (error) {
-      if (from !== undefined || !(error instanceof SkillError)) throw error;
+      if (clients !== undefined || !(error instanceof SkillError)) throw error;
     }
   }
   return [...byFolder.values()];

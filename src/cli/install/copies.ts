@@ -39,14 +39,14 @@ export const STATES: Record<State, { said(row: Row, home: string): string; isFin
     said: ({ skill, flags, where }) =>
       where === "nowhere"
         ? "out of date"
-        : `out of date: \`skillet install --update ${skill}${flags}\` brings it up to date`,
+        : `out of date: \`skillet export --update ${skill}${flags}\` brings it up to date`,
     isFine: false,
   },
   edited: { said: () => "changed by hand since: it is kept unless you say --force", isFine: false },
   removed: {
     said: ({ skill, client, flags, where, folder }) => {
       const isReached = where === "user" || where === "project" || existsSync(workspaceOf(folder, client) ?? "");
-      return `taken away by hand: \`skillet uninstall ${skill}${isReached && where !== "nowhere" ? ` --from ${client}${flags}` : ""}\` crosses it out`;
+      return `removed by hand: \`skillet export --remove ${skill}${isReached && where !== "nowhere" ? ` --to ${client}${flags}` : ""}\` removes it from the list`;
     },
     isFine: false,
   },
@@ -58,7 +58,7 @@ export const STATES: Record<State, { said(row: Row, home: string): string; isFin
   },
   "switched-off": {
     said: ({ skill, client, flags }) =>
-      `switched off here; ${titleOf(client)} still uses it: \`skillet uninstall ${skill}${flags}\` takes it away`,
+      `switched off here; ${titleOf(client)} still uses it: \`skillet export --remove ${skill}${flags}\` removes it`,
     isFine: false,
   },
   elsewhere: { said: () => "its original is none of the skills found here, so it counts as one itself", isFine: true },
@@ -121,9 +121,9 @@ export function noCopy(name: string, rows: readonly Row[], looked: Looked): Skil
   const beside = own.filter(({ where }) => where === (looked.isProject ? "project" : "user"));
   const places = (beside.length > 0 ? beside : own).map((row) => placeSaid(row, looked));
   const meant = nearest(name, new Set(rows.map(({ skill }) => skill)));
-  const near = meant === undefined ? "`skillet install --list` shows what is" : `did you mean "${meant}"?`;
+  const near = meant === undefined ? "`skillet export --list` shows all copies" : `did you mean "${meant}"?`;
   return new SkillError("not-installed", {
-    message: `'${name}' is not installed there`,
+    message: `No copy of '${name}' is there`,
     fix: places.length === 0 ? near : [...new Set(places)].join("; "),
   });
 }

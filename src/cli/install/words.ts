@@ -41,7 +41,7 @@ interface Words {
 }
 
 const WORDS: Record<Action, Words> = {
-  install: { mark: "+", paint: "green", done: "installed", planned: "would be installed" },
+  install: { mark: "+", paint: "green", done: "exported", planned: "would be exported" },
   update: { mark: "~", paint: "yellow", done: "updated", planned: "would be updated" },
   unchanged: { mark: "=", paint: "dim", done: "unchanged", planned: "unchanged" },
   remove: { mark: "-", paint: "yellow", done: "removed", planned: "would be removed" },

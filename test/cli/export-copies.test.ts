@@ -1,0 +1,199 @@
+import { appendFileSync, chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { EXPORT_TARGETS, FILE_TARGETS } from "../../src/cli/rows/install.ts";
+import { FORMATS } from "../../src/install/export.ts";
+import { skillText, writeFiles } from "../support/folder.ts";
+import { scene } from "./install-scene.ts";
+
+/** All files below a folder, with their bytes. */
+function bytesIn(folder: string): Record<string, string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true });
+  return Object.fromEntries(
+    files.map((entry) => {
+      const path = join(entry.parentPath, entry.name);
+      return [path, entry.isFile() ? readFileSync(path, "utf8") : "folder"];
+    }),
+  );
+}
+
+const CLIENTS = EXPORT_TARGETS.filter((target) => !Object.hasOwn(FILE_TARGETS, target));
+
+describe("skillet export", () => {
+  it("has a target for every file format", () => {
+    expect(Object.values(FILE_TARGETS)).toEqual(Object.keys(FORMATS));
+  });
+
+  it.each(CLIENTS)("[Q-12] leaves the files of %s as they were when the copy is removed again", async (client) => {
+    const { run, home, cwd } = scene({ "home/.skillet/trust.json": "{}", "home/.codex/config.toml": "# mine\n" });
+    for (const [flags, root] of [
+      [[], home],
+      [["--project"], cwd],
+    ] as const) {
+      const others = () =>
+        Object.fromEntries(Object.entries(bytesIn(root)).filter(([path]) => !path.startsWith(join(home, ".skillet"))));
+      const before = others();
+      expect((await run(["export", "deploy", "--to", client, ...flags])).code).toBe(0);
+      expect(others()).not.toEqual(before);
+      expect((await run(["export", "--remove", "deploy", "--to", client, ...flags])).code).toBe(0);
+      expect(others()).toEqual(before);
+    }
+  });
+
+  it("keeps a folder that was there before, and one in which something else is", async () => {
+    const { run, home } = scene();
+    mkdirSync(join(home, ".codex/skills"), { recursive: true });
+    await run(["export", "deploy", "--to", "claude,codex"]);
+    writeFileSync(join(home, ".claude/settings.json"), "{}");
+    await run(["export", "--remove", "deploy"]);
+    expect(readdirSync(join(home, ".codex"))).toEqual(["skills"]);
+    expect(readdirSync(join(home, ".claude"))).toEqual(["settings.json"]);
+  });
+
+  it("removes the folder that it made with the last of several copies, whenever they were made", async () => {
+    const { run, home } = scene({ "home/.skillet/skills/other/SKILL.md": skillText("other") });
+    await run(["export", "deploy", "--to", "claude"]);
+    await run(["export", "other", "--to", "claude"]);
+    await run(["export", "--remove", "deploy"]);
+    expect(readdirSync(join(home, ".claude/skills"))).toEqual(["other"]);
+    await run(["export", "--remove", "other"]);
+    expect(existsSync(join(home, ".claude"))).toBe(false);
+  });
+
+  it("[Q-12] neither replaces nor removes an edited copy without --force", async () => {
+    const { run, home, own } = scene();
+    await run(["export", "deploy", "--to", "copilot"]);
+    const copy = join(home, ".copilot/skills/deploy/SKILL.md");
+    appendFileSync(copy, "Mine.\n");
+    appendFileSync(join(own, "deploy/SKILL.md"), "New.\n");
+    for (const args of [["deploy", "--to", "copilot"], ["--update"], ["--remove", "deploy"]]) {
+      expect((await run(["export", ...args])).code).toBe(3);
+      expect(readFileSync(copy, "utf8")).toContain("Mine.");
+    }
+    expect((await run(["export", "--update", "--force"])).code).toBe(0);
+    expect(readFileSync(copy, "utf8")).not.toContain("Mine.");
+  });
+
+  it("writes agents/openai.yaml for Codex alone, as a part of the copy", async () => {
+    const { run, home, own } = scene({
+      "home/.skillet/skills/quiet/SKILL.md": skillText("quiet", { more: "disable-model-invocation: true\n" }),
+    });
+    const { stdout } = await run(["export", "quiet", "--to", "codex,gemini"]);
+    expect(readFileSync(join(home, ".codex/skills/quiet/agents/openai.yaml"), "utf8")).toBe(
+      "policy:\n  allow_implicit_invocation: false\n",
+    );
+    expect(existsSync(join(home, ".gemini/skills/quiet/agents"))).toBe(false);
+    expect(stdout).toContain("Gemini CLI ignores disable-model-invocation: a model may choose it there by itself");
+    expect((await run(["export", "--list", "--to", "codex"])).stdout).toContain("✓ quiet  up to date");
+    writeFiles(join(own, "quiet"), { "agents/openai.yaml": "interface:\n  display_name: Quiet\n" });
+    await run(["export", "--update"]);
+    expect(readFileSync(join(home, ".codex/skills/quiet/agents/openai.yaml"), "utf8")).toBe(
+      "interface:\n  display_name: Quiet\npolicy:\n  allow_implicit_invocation: false\n",
+    );
+    expect(readFileSync(join(own, "quiet/agents/openai.yaml"), "utf8")).not.toContain("policy");
+  });
+
+  it("leaves the signature of a signed skill out of copies and files, and says so", async () => {
+    const { run, home, own, cwd, json } = scene();
+    chmodSync(join(own, "deploy/scripts/go.sh"), 0o755);
+    await run(["sign", "--new-key"]);
+    expect((await run(["sign", join(own, "deploy")])).code).toBe(0);
+    expect(existsSync(join(own, "deploy/SKILL.sig"))).toBe(true);
+    const said = "left out: the signature SKILL.sig";
+    expect((await run(["export", "deploy", "--to", "claude"])).stdout).toContain(said);
+    expect(readdirSync(join(home, ".claude/skills/deploy")).sort()).toEqual(["SKILL.md", "scripts"]);
+    expect((await run(["export", "deploy", "--to", "zip"])).stderr).toContain(said);
+    const { exported } = await json(["export", "deploy", "--to", "plugin", "--output", join(cwd, "p")]);
+    expect(exported[0].files.filter((path: string) => path.endsWith(".sig"))).toEqual([]);
+  });
+
+  it("lists the keys that a client does not read in --json", async () => {
+    const { json } = scene({
+      "home/.skillet/skills/one/SKILL.md": skillText("one", { more: "paths: [src/**]\nversion: 1.0.0\n" }),
+    });
+    const { clients } = await json(["export", "one", "--to", "claude,codex", "--dry-run"]);
+    expect(clients.map(({ steps }: { steps: { lost: string[] }[] }) => steps[0]?.lost)).toEqual([
+      ["version"],
+      ["paths", "version"],
+    ]);
+  });
+
+  it.each([
+    ["codex", "cursor", "Cursor reads ~/.codex/skills too"],
+    ["claude", "opencode", "OpenCode reads ~/.claude/skills too"],
+    ["agents", "copilot", "GitHub Copilot CLI reads ~/.agents/skills too"],
+  ])("says that a client sees a skill twice: %s and %s", async (a, b, said) => {
+    const { run } = scene();
+    expect((await run(["export", "deploy", "--to", `${a},${b}`])).stdout).toContain(said);
+  });
+
+  it("knows the folders that a client reads besides its first", async () => {
+    const { run } = scene({ "home/.grok/skills/deploy/SKILL.md": skillText("deploy") });
+    expect((await run(["export", "deploy@~/.skillet/skills", "--to", "cursor"])).stdout).toContain(
+      "Cursor reads ~/.grok/skills too, where this skill is already: it will see it twice",
+    );
+  });
+
+  it("does not warn Copilot CLI of ~/.claude/skills, which it does not read", async () => {
+    const { run } = scene();
+    await run(["export", "deploy", "--to", "claude"]);
+    expect((await run(["export", "deploy", "--to", "copilot"])).stdout).not.toContain("GitHub Copilot CLI reads");
+  });
+
+  it("says of two clients with one folder that one copy serves both", async () => {
+    const { run } = scene();
+    expect(await run(["export", "deploy", "--to", "copilot,vscode"])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("copilot and vscode have the same folder here"),
+    });
+  });
+
+  it("writes several zips, and nothing with --dry-run", async () => {
+    const { run, cwd, json } = scene({ "home/.skillet/skills/other/SKILL.md": skillText("other") });
+    const { isDryRun, exported } = await json(["export", "deploy", "other", "--to", "zip", "--dry-run"]);
+    expect(isDryRun).toBe(true);
+    expect(exported.map(({ place }: { place: string }) => place)).toEqual(
+      ["deploy", "other"].map((name) => join(cwd, `${name}.zip`)),
+    );
+    expect(readdirSync(cwd)).toEqual(["readme"]);
+    expect((await run(["export", "deploy", "other", "--to", "zip", "--output", "dist/"])).code).toBe(0);
+    expect(readdirSync(join(cwd, "dist")).sort()).toEqual(["deploy.zip", "other.zip"]);
+    expect((await run(["export", "deploy", "--to", "zip", "--output", "dist/", "--dry-run"])).code).toBe(1);
+  });
+
+  it.each([
+    [["deploy", "--to", "zip,claude"], "zip cannot be combined with other targets"],
+    [["--list", "--to", "zip"], "--list is about copies in clients' folders"],
+    [["--remove", "deploy", "--to", "plugin"], "--remove is about copies in clients' folders"],
+    [["deploy", "--to", "zip", "--project"], "--project is about copies in clients' folders"],
+    [["deploy", "--to", "claude", "--output", "x"], "--output is for zip and plugin"],
+    [["--to", "zip"], "No skill was named"],
+    [["deploy", "deploy", "--to", "zip", "--output", "x.zip"], "cannot be written to x.zip"],
+    [["--all", "--to", "claude"], "--all is for --remove"],
+    [["deploy", "--format", "skill-zip", "--to", "zip"], "cannot be used with option"],
+    [["--list", "--remove"], "cannot be used with option"],
+  ])("refuses options that do not go together: %s", async (args, said) => {
+    const { run, cwd } = scene();
+    const ran = await run(["export", ...args]);
+    expect(ran).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(said) });
+    expect(readdirSync(cwd)).toEqual(["readme"]);
+  });
+});
+
+describe("former names of export", () => {
+  it("work as before, and the help does not name them", async () => {
+    const { run, home, cwd } = scene();
+    expect((await run(["install", "deploy", "--to", "claude,codex"])).code).toBe(0);
+    expect((await run(["install", "--list"])).stdout.match(/✓ deploy {2}up to date/g)).toHaveLength(2);
+    expect((await run(["install", "--update"])).code).toBe(0);
+    expect((await run(["uninstall", "deploy", "--from", "codex"])).code).toBe(0);
+    expect((await run(["uninstall", "--all"])).code).toBe(0);
+    expect(readdirSync(home)).toEqual([".skillet"]);
+    expect((await run(["export", "deploy", "--format", "agent-plugin"])).code).toBe(0);
+    expect(readdirSync(cwd).sort()).toEqual(["deploy-plugin", "readme"]);
+    const help = (await run(["--help"])).stdout + (await run(["export", "--help"])).stdout;
+    expect(help).not.toMatch(/\binstall, |uninstall|--format/);
+    expect((await run(["help", "install"])).stdout).toContain("as `skillet export --to CLIENT`");
+    expect((await run(["uninstall", "nope", "--from", "codex"])).stderr).toContain("No copy of 'nope' is there");
+  });
+});
