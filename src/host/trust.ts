@@ -1,5 +1,6 @@
 import { realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { isInside } from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
 import { requirementsOf } from "../skill/needs.ts";
@@ -45,6 +46,22 @@ export interface Trust {
   /** Throws a SkillError when it cannot be written down, or is not what was looked at any more. */
   grant(skills: readonly ({ skill: Skill } & Seen)[]): void;
   revoke(places: readonly string[]): void;
+  /** Whether models may read the skill's text without trust in its code. */
+  text: TextApprovals;
+}
+
+/**
+ * Decisions about text: which skills' instructions models may read. Text of the user's own folders needs none; text of a workspace needs
+ * one for the workspace. Code always waits for trust in the skill itself.
+ */
+export interface TextApprovals {
+  covers(skill: Skill): boolean;
+  /** The approved folders, with the time of each decision. */
+  list(): [folder: string, at: string][];
+  /** Throws a SkillError when the decision cannot be recorded. */
+  approve(folder: string): void;
+  /** Returns the folders that were approved and no longer are. */
+  revoke(folder: string): string[];
 }
 
 /** The trust that the user has written down. */
@@ -60,12 +77,14 @@ export function openTrust(
     unreadable: { code: "trust-unreadable", fix: "mend it, or remove it to start anew: then nothing is trusted" },
   });
   const entryOf = (skill: Skill) => ledger.entries()[placeOf(skill)];
+  const text = openTextApprovals(skilletHome);
   const installed = new Set(locations.flatMap(({ scope, path }) => (scope === "installed" ? path : [])));
   // The lock of what was added for all projects is the user's own. Any other is whoever's made it, and gives nobody trust.
   const isAgreed = ({ origin: { file = "" } }: Skill, is: LockState["is"]) =>
     is === "as-locked" && installed.has(dirname(dirname(file)));
   const needsWord = ({ origin }: Skill) => origin.scope === "workspace" || asking.has(origin.source);
   return {
+    text,
     lockStateOf: locks.stateOf,
     steadily: locks.steadily,
     standingOf(skill) {
@@ -112,6 +131,32 @@ export function openTrust(
     revoke: (places) =>
       ledger.change((skills) => {
         for (const place of places) delete skills[place];
+      }),
+  };
+}
+
+function openTextApprovals(skilletHome: string): TextApprovals {
+  const ledger = openLedger({
+    file: join(skilletHome, "text-approvals.json"),
+    isEntry: (entry: unknown): entry is { at: string } => isData(entry) && typeof entry["at"] === "string",
+    unreadable: { code: "trust-unreadable", fix: "fix it, or remove it: then the text of no workspace is approved" },
+  });
+  return {
+    covers(skill) {
+      if (skill.origin.scope !== "workspace") return skill.origin.scope === "user";
+      const place = placeOf(skill);
+      return Object.keys(ledger.entries()).some((folder) => isInside(folder, place));
+    },
+    list: () => Object.entries(ledger.entries()).map(([folder, { at }]) => [folder, at]),
+    approve: (folder) =>
+      ledger.change((entries) => {
+        entries[folder] = { at: new Date().toISOString() };
+      }),
+    revoke: (folder) =>
+      ledger.change((entries) => {
+        const gone = Object.keys(entries).filter((approved) => isInside(folder, approved));
+        for (const approved of gone) delete entries[approved];
+        return gone;
       }),
   };
 }

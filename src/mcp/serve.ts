@@ -150,9 +150,9 @@ function whenClosed(mcp: McpServer, release: () => void): void {
   };
 }
 
-/** Of strangers nothing is said but how many they are. */
+/** Names and texts of skills that are not approved stay hidden: only their number is given. */
 function waiting(number: number): string {
-  return `${count(number, "skill")} of this workspace ${number === 1 ? "is" : "are"} not served until the user has looked at ${number === 1 ? "it" : "them"}: skillet trust`;
+  return `${count(number, "skill")} of this workspace ${number === 1 ? "is" : "are"} not served until the user approves the workspace's text: skillet trust --text .`;
 }
 
 /** Why a skill cannot be loaded from the start. */

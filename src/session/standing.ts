@@ -9,13 +9,15 @@ import { listNow, relisted } from "../source/relisted.ts";
 import { filesOf, stampOf } from "./stamp.ts";
 
 /**
- * Why a skill is not served: what came with a folder reaches the model of whoever opened it there, so it waits for a word, its text too, and
- * waits again when it is not what was trusted.
+ * Returns why a skill's text is not given to models. Text of the user's own folders needs no decision, and text of a workspace one for
+ * the workspace. Without that decision a workspace skill is served while it is exactly what was trusted.
  */
 export function openStanding(host: Host): (skill: Skill) => LeftOut | undefined {
   const known = new Map<string, { stamp: string; why: LeftOut | undefined }>();
   return (skill) => {
-    const untrusted = [isTrusted(skill, host) ?? []].flat()[0];
+    if (host.trust?.text.covers(skill)) return undefined;
+    const [untrusted] = [isTrusted(skill, host) ?? []].flat();
+    if (untrusted && skill.origin.scope === "workspace") return notApproved(skill);
     if (untrusted || host.trust?.standingOf(skill) !== "trusted") return untrusted;
     const place = placeOf(skill);
     // As they are now: what was added is served by its address before the sources are read again.
@@ -25,6 +27,14 @@ export function openStanding(host: Host): (skill: Skill) => LeftOut | undefined 
     const why = isAsTrusted(skill, host) ? undefined : notAsTrusted(skill);
     known.set(place, { stamp, why });
     return why;
+  };
+}
+
+function notApproved({ name, origin: { source } }: Skill): LeftOut {
+  return {
+    code: "untrusted",
+    message: `Skill '${name}' (from ${source}) is text of this workspace, which the user has not approved`,
+    fix: "the user runs: skillet trust --text .",
   };
 }
 

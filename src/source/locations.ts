@@ -152,6 +152,11 @@ function baseOf(row: Row, around: Surroundings): string {
   return bases[row.base];
 }
 
+/** Returns the root of the repository that the workspace is in, or the workspace outside a repository. */
+export function projectRoot(workspace: string): string {
+  return projectFolders(workspace)[0] ?? workspace;
+}
+
 /** From the repository's root down to the workspace; only the workspace outside a repository. */
 function projectFolders(workspace: string): string[] {
   const folders = [workspace];

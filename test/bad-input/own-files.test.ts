@@ -22,6 +22,7 @@ import { skilletProcess } from "../support/skillet-process.ts";
 const FILES: Readonly<Record<string, readonly string[]>> = {
   "config.toml": ["list"],
   "trust.json": ["show", "x"],
+  "text-approvals.json": ["trust", "--list"],
   "grants.json": ["script", "x", "go"],
   "approvals.json": ["approve"],
   "installs.json": ["list", "--installed"],

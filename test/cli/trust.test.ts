@@ -312,6 +312,26 @@ describe("the code of a workspace", () => {
     });
   });
 
+  it("[Q-04] may be read by models after one decision about the workspace, and does not run by it", async () => {
+    const { run, cwd, home } = scene();
+    expect(await run(["trust", "--text"])).toMatchObject({ code: 3, stderr: expect.stringContaining("not approved") });
+    const asked: string[] = [];
+    const ask = async (question: string) => {
+      asked.push(question);
+      return "y";
+    };
+    const approved = await run(["trust", "--text", "."], { ask });
+    expect(approved).toMatchObject({ code: 0, stdout: expect.stringContaining("✓ models may read 1 skill of ") });
+    expect(approved.stdout).toContain("x  Does x. Use when asked for x.");
+    expect(asked).toHaveLength(1);
+    expect(JSON.parse(readFileSync(join(home, ".skillet/text-approvals.json"), "utf8")).skills).toHaveProperty([cwd]);
+    expect((await run(["trust", "--list"])).stdout).toMatch(/^✓ \. {2}text approved \d{4}/m);
+    expect((await run(["script", "x", "go.sh"])).code).toBe(3);
+    expect((await run(["trust", "--text", "--revoke"])).code).toBe(0);
+    expect(await run(["trust", "--text", "--revoke"])).toMatchObject({ code: 1 });
+    expect((await run(["trust", "--text", "nowhere", "--yes"])).stderr).toContain("There is no folder");
+  });
+
   it("[Q-04] is not trusted by anything that the workspace itself holds", async () => {
     const { run, cwd, root, record } = scene();
     await run(["trust", "--yes"]);

@@ -1,11 +1,11 @@
-import { utimesSync, writeFileSync } from "node:fs";
+import { symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { placeOf } from "../../src/host/trust.ts";
 import { copySkill } from "../../src/source/digest.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
-import { skillText, writeFiles } from "../support/folder.ts";
+import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { connectTo, ERAS, servingOf } from "../support/mcp-client.ts";
 import { toolsetOf } from "../support/toolset.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -269,7 +269,8 @@ describe("what is served", () => {
     const refused = await call("load_skill", { skill: "found" });
     expect(refused).toMatchObject({ isError: true, meta: { "skillet/code": "untrusted" } });
     expect(refused.text).toContain("skillet trust");
-    const note = "1 skill of this workspace is not served until the user has looked at it: skillet trust";
+    const note =
+      "1 skill of this workspace is not served until the user approves the workspace's text: skillet trust --text .";
     expect((await call("list_skills")).structured).toMatchObject({ note });
     expect(client.getInstructions()).toContain(note);
     const skill = scene.skill("found");
@@ -282,6 +283,58 @@ describe("what is served", () => {
     expect(changed).toMatchObject({ isError: true, meta: { "skillet/code": "changed" } });
     await expect(client.readResource({ uri: "skill://found/SKILL.md" })).rejects.toMatchObject({ code: -32602 });
     await expect(client.getPrompt({ name: "found" })).rejects.toMatchObject({ code: -32602 });
+  });
+
+  it("[Q-04] is the text of the user's own folders, whose code still waits for trust", async () => {
+    const scene = await discoverIn({
+      "home/.claude/skills/prose/SKILL.md": skillText("prose"),
+      "home/.codex/skills/coded/SKILL.md": skillText("coded"),
+      "home/.codex/skills/coded/scripts/go.sh": "#!/bin/sh\necho ran\n",
+    });
+    const { call } = await connectTo(servingOf(scene));
+    expect((await names(scene)).tools).toEqual(["coded", "prose"]);
+    expect(await call("load_skill", { skill: "prose" })).toMatchObject({ isError: false });
+    expect(await call("load_skill", { skill: "coded" })).toMatchObject({ isError: false });
+    const ran = await call("run_skill_script", { skill: "coded", script: "scripts/go.sh" });
+    expect(ran).toMatchObject({ isError: true, meta: { "skillet/code": "untrusted" } });
+    expect(ran.text).not.toContain("ran\n");
+  });
+
+  it("[Q-04] is the text of a workspace once that is approved, and never its code, however it arrives", async () => {
+    const scene = await discoverIn({
+      "skills/found/SKILL.md": skillText("found"),
+      "skills/found/scripts/go.sh": "#!/bin/sh\necho ran\n",
+      "elsewhere/SKILL.md": skillText("linked"),
+    });
+    const { call, client } = await connectTo(servingOf(scene));
+    expect((await call("load_skill", { skill: "found" })).isError).toBe(true);
+    scene.trust.text.approve(scene.workspace);
+    expect((await call("list_skills")).text).toContain('"found"');
+    expect(await call("load_skill", { skill: "found" })).toMatchObject({ isError: false });
+    const script = { skill: "found", script: "scripts/go.sh" };
+    expect(await call("run_skill_script", script)).toMatchObject({ isError: true });
+    writeFiles(scene.workspace, {
+      "skills/found/SKILL.md": skillText("found", { more: 'toolsets: ["index:Evil"]\nhooks: {}\n' }),
+      "skills/found/toolsets/index.mjs": "throw new Error('it ran');\n",
+      "skills/found/scripts/late.sh": "#!/bin/sh\necho ran\n",
+    });
+    const again = await call("load_skill", { skill: "found" });
+    expect(JSON.stringify(await client.listTools())).not.toContain("found__");
+    expect(again.text).not.toContain("it ran");
+    for (const name of ["scripts/go.sh", "scripts/late.sh"])
+      expect(await call("run_skill_script", { ...script, script: name })).toMatchObject({ isError: true });
+    expect(scene.trust.text.revoke(scene.workspace)).toEqual([scene.workspace]);
+    expect((await call("load_skill", { skill: "found" })).isError).toBe(true);
+  });
+
+  it("[Q-04] is not the text that a link in an approved workspace leads to outside", async () => {
+    const outside = temporaryFolder({ "linked/SKILL.md": skillText("linked") });
+    const scene = await discoverIn({ "skills/found/SKILL.md": skillText("found") });
+    symlinkSync(join(outside, "linked"), join(scene.workspace, "skills/linked"));
+    scene.trust.text.approve(scene.workspace);
+    const now = await scene.again();
+    expect(now.catalog.has("linked")).toBe(true);
+    expect((await names(now)).tools).toEqual(["found"]);
   });
 
   it("is not what is not trusted any more, by name or by address, at once", async () => {
@@ -392,9 +445,9 @@ describe("what is served", () => {
       ["validate_skill", { skill: "later" }],
       ["call_skill_tool", { tool: "later__run" }],
     ] as const)
-      expect((await call(tool, input)).text, tool).toContain("Skill 'later' (from skills) has not been trusted yet");
+      expect((await call(tool, input)).text, tool).toContain("which the user has not approved");
     for (const params of [{ name: "later" }, { name: "skill", arguments: { name: "later" } }])
-      await expect(client.getPrompt(params)).rejects.toThrow("has not been trusted yet");
+      await expect(client.getPrompt(params)).rejects.toThrow("which the user has not approved");
   });
 
   it("says of a tool that is not there what to do", async () => {

@@ -69,6 +69,7 @@ async function atHome(printed: Printed): Promise<void> {
   await take("Tools", "tools");
   await take("Call", "call", "own.send");
   await take("Trusted", "trust", "twice", "--yes");
+  await take("TrustText", "trust", "--text", "--yes");
   await take("TrustList", "trust", "--list");
   await take("TrustRevoke", "trust", "--revoke", "twice");
   await take("Switch", "disable", "odd");

@@ -226,11 +226,14 @@ const LOOK_MS = 500;
 
 /** Returns the trust and configuration that decide which skills are served. */
 function standingNow({ home, settings, currentConfiguration }: Discovered) {
-  const trust = statSync(join(home, "trust.json"), { throwIfNoEntry: false });
+  const fingerprint = (name: string) => {
+    const stats = statSync(join(home, name), { throwIfNoEntry: false });
+    return `${stats?.mtimeMs}:${stats?.size}:${stats?.ino}`;
+  };
   return {
     configuration: currentConfiguration(),
     sources: settings.sources,
-    trust: `${trust?.mtimeMs}:${trust?.size}:${trust?.ino}`,
+    trust: ["trust.json", "text-approvals.json"].map(fingerprint).join(),
   };
 }
 

@@ -23,6 +23,7 @@ interface TrustOptions {
   revoke?: boolean;
   yes?: boolean;
   secrets?: string;
+  text?: boolean;
 }
 
 /** Shows skills that are not the user's own, and writes down that they may be followed and their code run. */
@@ -36,6 +37,8 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
       ...options,
       secrets,
     });
+  if (options.text && !options.list)
+    return (await import("./trust-text.ts")).trustText(io, found, { ...options, folder: given });
   if (options.list) return listTrusted(io, found, options.json ?? false);
   if (options.revoke) return revoke(io, found, given, options.json ?? false);
   const skills = meant(found, given, io.cwd);
@@ -158,14 +161,17 @@ function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJs
   const rows = given.list().map(([path, { name, digest, at }]) => {
     return { name, place: path, digest, at, state: stateOf(path, skills.get(path), given) };
   });
-  if (asJson) printJson(io.stdout, { trusted: rows });
+  const texts = given.text.list().map(([folder, at]) => ({ folder, at }));
+  if (asJson) printJson(io.stdout, { trusted: rows, text: texts });
   const out = printer(io.stdout, io.env);
   if (!asJson) {
     for (const { name, place, at, state } of rows) {
       const mark = state === "unchanged" ? out.green("✓") : out.yellow("!");
       out.line`${mark} ${out.bold(name)}  ${displayPath(place, around)}  ${out.dim(`trusted ${at.slice(0, 10)}, ${state}`)}`;
     }
-    if (rows.length === 0)
+    for (const { folder, at } of texts)
+      out.line`${out.green("✓")} ${displayPath(folder, around)}  ${out.dim(`text approved ${at.slice(0, 10)}`)}`;
+    if (rows.length + texts.length === 0)
       printer(io.stderr, io.env).line`${given.problem() ?? "nothing has been trusted yet: `skillet trust PATH` does"}`;
   }
   return EXIT.fine;

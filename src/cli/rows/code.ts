@@ -101,6 +101,12 @@ export const TRUST: Entry = {
       .option("--revoke", "take it back")
       .addOption(
         new Option(
+          "--text",
+          "let models read the skills of this workspace; their code still waits for trust in each skill",
+        ).conflicts(["secrets"]),
+      )
+      .addOption(
+        new Option(
           "--secrets <skill>",
           "give a skill's values to the copy found now, and no longer to another",
         ).conflicts(["list", "revoke"]),
@@ -115,6 +121,7 @@ export const TRUST: Entry = {
         examples(
           "skillet trust",
           "skillet trust skills/deploy",
+          "skillet trust --text .",
           "skillet trust --list",
           "skillet trust --revoke skills/deploy",
           "skillet trust --secrets research",
