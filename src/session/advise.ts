@@ -88,7 +88,7 @@ interface FoundSkills {
 /** Finds the skills that may be offered: a skill that is disabled, unavailable or not trusted is treated as if it did not exist. */
 function findSkills(prompt: string, catalog: Catalog, host: Host, files: readonly string[]): FoundSkills {
   const find = (): FoundSkills => {
-    const isQuicklyServed = (skill: Skill) => isTrusted(skill, host) === undefined;
+    const isQuicklyServed = (skill: Skill) => host.trust?.text.covers(skill) || isTrusted(skill, host) === undefined;
     const { matches } = matcherOf(catalog).match(prompt, {
       files,
       bodies: true,

@@ -180,6 +180,17 @@ describe("advise", () => {
     expect(listed).not.toMatch(/<\/?system>/);
   });
 
+  it("[A-06, Q-04] gives the text of the user's own folders, and of a workspace once that is approved", async () => {
+    const found = await discoverIn({
+      "home/.claude/skills/invoices/SKILL.md": skillText("invoices", SKILLS.invoices),
+      "skills/receipts/SKILL.md": skillText("receipts", SKILLS.receipts),
+    });
+    const offered = async () => namesIn(await advise(BY_WORDS, { catalog: found.catalog, host: found }));
+    expect(await offered()).toEqual(["invoices"]);
+    found.trust.text.approve(found.workspace);
+    expect(await offered()).toEqual(["invoices", "receipts"]);
+  });
+
   it("[A-06] knows nothing of a workspace's skills until they are trusted, nor of disabled ones", async () => {
     const more = 'triggers:\n  keywords: ["solana"]\n';
     const description = "Audits Solana programs for missing signer checks.";

@@ -164,9 +164,9 @@ function sayUntrusted(io: Io, { untrusted }: Serving, { workspace }: Discovered)
   const out = printer(io.stderr, io.env);
   const names = oneLine(untrusted.map(({ name }) => name).join(", "), 200);
   const isHere = untrusted.every(({ origin }) => origin.scope === "workspace");
-  const what = another ? (isHere ? quoted(workspace) : "NAME") : quoted(first.name);
-  const message = `${count(untrusted.length, "skill")} not served until trusted: ${names}`;
-  sayNotice(out, out.yellow("!"), message, `look at ${another ? "them" : "it"}, then run: skillet trust ${what}`);
+  const command = isHere ? `--text ${quoted(workspace)}` : another ? "NAME" : quoted(first.name);
+  const message = `${count(untrusted.length, "skill")} not served until ${isHere ? "approved" : "trusted"}: ${names}`;
+  sayNotice(out, out.yellow("!"), message, `look at ${another ? "them" : "it"}, then run: skillet trust ${command}`);
 }
 
 /** What is found and told to nobody, since nobody said on whose behalf it would be. */
