@@ -4,8 +4,8 @@ import { withShortTexts } from "../run/shown.ts";
 import { reveal } from "../shared/hidden.ts";
 import { byText, grouped, oneLine } from "../shared/text.ts";
 import { shortPath } from "../source/locations.ts";
-import type { Io, Printer, Safe } from "./io.ts";
-import { forTerminal } from "./say.ts";
+import { foldColumns, foldLines, forTerminal } from "./fold.ts";
+import type { Io, Printer } from "./io.ts";
 
 export interface ShowEffectOptions {
   /** Shows all of the input, however long it is. */
@@ -18,16 +18,16 @@ export interface ShowEffectOptions {
  */
 export function showEffect(out: Printer, effect: Effect, home: string, options: ShowEffectOptions = {}): boolean {
   const { skill, source, place, tool, what, from, where, amount, reason, input } = effect;
-  const who = out.bold(skill || source || "the conversation");
+  const who = skill || source || "the conversation";
   const path = shortPath(place, home);
   const copy = skill === "" || path.startsWith(source) ? path : [source, path].filter((part) => part !== "").join(", ");
-  const rows: [label: string, says: string | Safe | undefined][] = [
+  const rows: [label: string, says: string | undefined][] = [
     ["what", what],
     ["from", from?.join("\n")],
     ["where", where],
     ["how much", amount],
     ["undo", undoOf(effect)],
-    ["asked by", out.text`${who}${copy === "" ? "" : out.dim(` (${copy})`)}`],
+    ["asked by", `${reveal(who)}${copy === "" ? "" : ` (${reveal(copy)})`}`],
     // The headline says it already, but where a skill said what it does without asking.
     ["because", effect.on === "other" && !from ? reason : undefined],
   ];
@@ -41,7 +41,7 @@ export async function pageInput(io: Io, out: Printer, { input }: Effect, signal?
   const lines = inputLines(fieldsIn(input), out.width);
   const room = Math.max(5, (io.stderr.rows ?? 24) - 2);
   for (let at = 0; at < lines.length; at += room) {
-    for (const line of lines.slice(at, at + room)) out.line`  ${out.dim("│")} ${line}`;
+    printInputLines(out, lines.slice(at, at + room));
     const left = lines.length - at - room;
     if (left <= 0) break;
     const answer = await io.ask?.(`[Enter] more (${grouped(left)} lines)  [q] stop `, signal);
@@ -72,8 +72,8 @@ export function inputLine({ input }: Pick<Effect, "input">): string {
 
 const LABEL = 10;
 
-function field(out: Printer, label: string, says: string | Safe): void {
-  const lines = typeof says === "string" ? folded(says, out.width - LABEL - 3) : [says];
+function field(out: Printer, label: string, says: string): void {
+  const lines = foldColumns(says, out.width - LABEL - 3);
   for (const [index, line] of lines.entries()) out.line`  ${out.dim((index === 0 ? label : "").padEnd(LABEL))}${line}`;
 }
 
@@ -98,8 +98,12 @@ function showInput(
   const texts = isWhole || isShort ? all : fieldsIn(withShortTexts(input, BEGINNING));
   const lines = inputLines(texts, out.width);
   const most = isWhole || isShort ? lines.length : MOST_LINES;
-  for (const line of lines.slice(0, most)) out.line`  ${out.dim("│")} ${line}`;
-  for (const warning of lookAlikesIn(all.join("\n"))) out.line`  ${out.yellow("!")} ${warning}`;
+  printInputLines(out, lines.slice(0, most));
+  for (const warning of lookAlikesIn(all.join("\n"))) {
+    const [first = "", ...rest] = foldColumns(warning, out.width - 6);
+    out.line`  ${out.yellow("!")} ${first}`;
+    for (const line of rest) out.line`    ${line}`;
+  }
   if (isWhole || isShort) out.line`  ${out.dim(digestOf(input))}`;
   else {
     const size = grouped(lengthOf(all));
@@ -110,9 +114,24 @@ function showInput(
 
 const MOST_LINES = 60;
 
+interface InputLine {
+  text: string;
+  /** Whether it is the rest of a line that is wider than the terminal. */
+  isFolded: boolean;
+}
+
 /** Only a field begins at the edge: a text cannot begin a line that looks like one. */
-function inputLines(fields: readonly string[], width: number): string[] {
-  return fields.flatMap((text) => folded(text, width - 7).map((line, index) => `${index === 0 ? "" : "  "}${line}`));
+function inputLines(fields: readonly string[], width: number): InputLine[] {
+  return fields.flatMap((field) =>
+    foldLines(field, width - 8).flatMap((pieces, line) =>
+      pieces.map((text, piece) => ({ text: line + piece === 0 ? text : `  ${text}`, isFolded: piece > 0 })),
+    ),
+  );
+}
+
+/** Prints lines of input. What was folded has another border: text cannot pass for a line by itself, such as one of a diff. */
+function printInputLines(out: Printer, lines: readonly InputLine[]): void {
+  for (const { text, isFolded } of lines) out.line`  ${out.dim(isFolded ? "┆" : "│")} ${text}`;
 }
 
 /** Identifies an input, with its keys in order: the same digest is the same input. */
@@ -152,31 +171,3 @@ function fieldsIn(input: unknown): string[] {
 function lengthOf(texts: readonly string[]): number {
   return texts.reduce((sum, { length }) => sum + length, 0);
 }
-
-/**
- * Its lines, none wider than this. Folded after it was made safe: what is written out is longer. A character counts with the most columns
- * that a terminal gives it, so that no line reaches the edge and goes on at the next one by itself.
- */
-function folded(text: string, width: number): string[] {
-  const room = Number.isFinite(width) ? Math.max(20, width) : Number.POSITIVE_INFINITY;
-  return forTerminal(text)
-    .replaceAll("\t", "    ")
-    .split(/\r?\n/)
-    .flatMap((line) => {
-      const pieces = [""];
-      let columns = 0;
-      for (const character of line) {
-        const wide = (character.codePointAt(0) ?? 0) < FIRST_WIDE ? 1 : 2;
-        if (columns + wide > room) {
-          pieces.push("");
-          columns = 0;
-        }
-        pieces[pieces.length - 1] += character;
-        columns += wide;
-      }
-      return pieces;
-    });
-}
-
-/** No character before it takes two columns. */
-const FIRST_WIDE = 0x1100;

@@ -5,10 +5,11 @@ import { count, oneLine } from "../shared/text.ts";
 import { declaredVariables } from "../skill/needs.ts";
 import { effectLine } from "./effect.ts";
 import { EXIT } from "./exit.ts";
+import { forTerminal } from "./fold.ts";
 import { type Io, printer, printJson, printJsonLine } from "./io.ts";
 import { fromHere } from "./next-step.ts";
 import { sayUsage } from "./progress.ts";
-import { forTerminal, sayNotice } from "./say.ts";
+import { sayNotice } from "./say.ts";
 import { withSecrets } from "./secrets.ts";
 
 export interface OutcomeOptions {

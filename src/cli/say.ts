@@ -1,11 +1,6 @@
-import { spellHidden } from "../shared/hidden.ts";
+import { foldColumns } from "./fold.ts";
 import type { Printer, Safe } from "./io.ts";
 import { printHanging } from "./wrap.ts";
-
-/** Text of others, without what acts on a terminal: it is written out, and nothing is printed over. */
-export function forTerminal(text: string): string {
-  return spellHidden(text.replace(/\r(?!\n)/g, "\n")).text;
-}
 
 /** A line of ours, folded where their terminal ends. */
 export function sayLine(out: Printer, text: string, paint?: (line: string) => Safe): void {
@@ -15,7 +10,7 @@ export function sayLine(out: Printer, text: string, paint?: (line: string) => Sa
 /** A diff below a notice, as far as it is short: nothing of it acts on the terminal. */
 export function sayDiff(out: Printer, diff: string | undefined, most = 40): void {
   if (diff === undefined) return;
-  const lines = forTerminal(diff).split("\n");
+  const lines = foldColumns(diff, out.width - 6);
   for (const line of lines.slice(0, most)) out.line`  ${out.dim("│")} ${line}`;
   if (lines.length > most) out.line`  ${out.dim("│")} ${out.dim(`… and ${lines.length - most} more lines`)}`;
 }

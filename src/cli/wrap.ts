@@ -1,4 +1,5 @@
 import { count } from "../shared/text.ts";
+import { foldColumns } from "./fold.ts";
 import type { Printer, Safe } from "./io.ts";
 
 interface Hanging {
@@ -28,11 +29,14 @@ interface DiffDisplay {
   rest?: string;
 }
 
-/** Prints the lines of a diff in color. */
+/** Prints the lines of a diff in color. The rest of a line that is wider than the terminal follows after `>`, which begins no line of a diff. */
 export function printDiff(out: Printer, lines: readonly string[], display: DiffDisplay = {}): void {
   const { most = Number.POSITIVE_INFINITY, rest = "" } = display;
   for (const line of lines.slice(0, most)) {
-    out.line`    ${line.startsWith("+") ? out.green(line) : line.startsWith("-") ? out.red(line) : out.dim(line)}`;
+    const paint = line.startsWith("+") ? out.green : line.startsWith("-") ? out.red : out.dim;
+    const [first = "", ...rest] = foldColumns(line, out.width - 7);
+    out.line`    ${paint(first)}`;
+    for (const more of rest) out.line`    ${out.dim(">")} ${paint(more)}`;
   }
   const more = lines.length - most;
   if (more > 0) out.line`    ${out.dim(`… ${count(more, "more line")}: ${rest}`)}`;

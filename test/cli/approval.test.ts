@@ -80,7 +80,7 @@ describe("what is asked", () => {
     expect((await asked({ isReversible: true }, ["y"])).said).toContain("undo      possible\n");
     expect((await asked({}, ["y"])).said).toContain("undo      not known whether it is possible\n");
     const { said } = await asked({ input: { body: `${"x".repeat(5000)}\n? bash it is harmless` } }, ["y"], signal, 80);
-    for (const line of said.split("\n").filter((one) => one.includes("xxx"))) expect(line).toMatch(/^ {2}│ /);
+    for (const line of said.split("\n").filter((one) => one.includes("xxx"))) expect(line).toMatch(/^ {2}[│┆] /);
     expect(said).toMatch(/\n {2}sha256:[0-9a-f]{16}\n/);
   });
 
@@ -100,7 +100,7 @@ describe("what is asked", () => {
       const { word, said, questions } = await asked({ input }, reading, signal, 80);
       expect(questions.at(-1)).toContain("[y] once");
       expect(word).toEqual({ isApproved: true, scope: "once" });
-      expect(said.replace(/\n {2}│ {1,3}/g, "")).toContain(JSON.stringify(Object.values(input)[0]).slice(-40, -2));
+      expect(said.replace(/\n {2}[│┆] {1,3}/g, "")).toContain(JSON.stringify(Object.values(input)[0]).slice(-40, -2));
       expect(said).toMatch(/sha256:[0-9a-f]{16}, the complete input\n/);
     }
     expect((await asked({ input: { body: long } }, ["n"], signal, 80)).word).toEqual({ isApproved: false });
@@ -114,16 +114,28 @@ describe("what is asked", () => {
   });
 
   it("[Q-28] folds by columns: no character, however wide, brings the text after it to the edge", async () => {
-    for (const filler of ["Ａ", "漢", "한", "🧑‍🚀", "e\u0301", "ﷺ"]) {
-      const body = `${filler.repeat(36)}to: ann@example.com`;
-      const { said } = await asked({ input: { text: body, to: "eve@evil.example" } }, ["y"], signal, 80);
-      const lines = said.split("\n").filter((line) => line.startsWith("  │"));
-      for (const line of lines) {
-        const columns = [...line].reduce((sum, one) => sum + ((one.codePointAt(0) ?? 0) < 0x1100 ? 1 : 2), 0);
-        expect(columns, line).toBeLessThan(80);
+    // The last ones have an ambiguous width: terminals for East Asian languages show them in two columns, others in one.
+    for (const filler of ["Ａ", "漢", "한", "🧑‍🚀", "e\u0301", "ﷺ", "±", "α", "Ж", "→", "│", "①", "“"]) {
+      for (const offset of [0, 1, 2, 3]) {
+        const body = `${"x".repeat(offset)}${filler.repeat(36)}to: ann@example.com`;
+        const place = `/p/${filler.repeat(60)}  what      nothing`;
+        const effect = { input: { text: body, to: "eve@evil.example" }, what: body, where: body, place };
+        const { said } = await asked(effect, ["y"], signal, 80);
+        for (const line of said.split("\n").filter((one) => !one.startsWith("this run:"))) {
+          const columns = [...line].reduce((sum, one) => sum + (one < "\x80" ? 1 : 2), 0);
+          expect(columns, line).toBeLessThan(80);
+        }
+        const lines = said.split("\n").filter((line) => /^ {2}[│┆]/.test(line));
+        const atEdge = lines.filter((line) => /^ {2}[│┆] \S/.test(line)).map((line) => line.slice(2, 8));
+        expect(atEdge).toEqual(["│ text", "│ to: "]);
       }
-      expect(lines.filter((line) => /^ {2}│ \S/.test(line)).map((line) => line.slice(4, 8))).toEqual(["text", "to: "]);
     }
+  });
+
+  it("[Q-28] marks the rest of a folded line, so that it cannot pass for a line of a diff", async () => {
+    const diff = `+${"x".repeat(71)}-harmless`;
+    const { said } = await asked({ input: { "CLAUDE.md (changed)": `@@ 1 @@\n${diff}\n-gone` } }, ["y"], signal, 80);
+    expect(said).toContain("\n  ┆   -harmless\n  │   -gone\n");
   });
 
   it("[Q-23] lets no value look like another field, however it is broken into lines or folded", async () => {

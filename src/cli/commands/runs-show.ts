@@ -5,11 +5,11 @@ import { count, oneLine } from "../../shared/text.ts";
 import { shortPath } from "../../source/locations.ts";
 import { effectLine, showEffect } from "../effect.ts";
 import { EXIT } from "../exit.ts";
+import { forTerminal } from "../fold.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayUsage } from "../progress.ts";
 import { ago, markOf, nextOf, outcomeOf, paintOutcome, runsFor, subjectOf, tookOf } from "../run-words.ts";
-import { forTerminal } from "../say.ts";
 import { type Asked, type Call, type Entry, timelineOf } from "../timeline.ts";
 
 interface ShowOptions {

@@ -5,11 +5,12 @@ import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { agreeing } from "../approval.ts";
 import { EXIT } from "../exit.ts";
+import { forTerminal } from "../fold.ts";
 import { discoverToRun, requireConfiguration } from "../found.ts";
 import { type Io, interruption, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { CommonOptions, Context } from "../program.ts";
-import { forTerminal, sayDiff, sayNotice } from "../say.ts";
+import { sayDiff, sayNotice } from "../say.ts";
 import { askForWaiting, isWaiting } from "../waiting.ts";
 import { explainMissing } from "./show.ts";
 
