@@ -28,6 +28,11 @@ export const CODES = {
     "A file of a skill in the workspace has another name outside of the skill's folder; it is not served.",
     "put a copy in its place: cp FILE FILE.new && mv FILE.new FILE",
   ),
+  "skill-file-shared": row(
+    "eeeee",
+    "The file of a skill in the workspace has another name outside of the skill's folder; it is not read.",
+    "put a copy in its place: cp FILE FILE.new && mv FILE.new FILE",
+  ),
   "file-skipped": row(
     "wwewe",
     "Something in the skill's folder is no readable regular file; it is not served.",

@@ -8,6 +8,7 @@ import { byText } from "../shared/text.ts";
 import { type Diagnostic, diagnose, type Finding, type Profile } from "../skill/diagnostic.ts";
 import type { Origin, Scope, Skill } from "../skill/skill.ts";
 import { fileIdOf, type Stamp, stampOf, statOf } from "./file.ts";
+import { sharedFileFinding } from "./file-list.ts";
 import { FileSkill } from "./file-skill.ts";
 import { type IndexedFile, ScanIndex } from "./scan-index.ts";
 import type { Loaded, Source } from "./source.ts";
@@ -49,6 +50,7 @@ async function scan(options: ScanOptions): Promise<Loaded> {
   const key = JSON.stringify([packageVersion(), root, recursive, skillsFolders, profile]);
   const index = indexFolder === undefined ? undefined : new ScanIndex(`${indexFolder}/${shortHash(key)}.index`, key);
   let reader: Reader | undefined = index?.isEmpty === false ? undefined : await import("./read-candidate.ts");
+  const refusesShared = options.scope === "workspace";
   const skills: Skill[] = [];
   const diagnostics: Diagnostic[] = [];
   const unread: Candidate[] = [];
@@ -72,7 +74,7 @@ async function scan(options: ScanOptions): Promise<Loaded> {
     else nested.push([candidate, file, stamp]);
   };
   const read = (candidate: Candidate, { readCandidate }: Reader): boolean => {
-    const reading = readCandidate(candidate, profile);
+    const reading = readCandidate({ ...candidate, refusesShared }, profile);
     if (!reading) return false;
     const { stamp } = reading;
     addInTurn(
@@ -85,7 +87,8 @@ async function scan(options: ScanOptions): Promise<Loaded> {
   const take = (candidate: Candidate): boolean => {
     const stats = index?.isKnownFile(candidate.path) ? statOf(candidate.file) : undefined;
     const known = stats && index?.file(candidate.path, stats);
-    if (known) {
+    // A file that was read before may have been put in another place since.
+    if (known && !(refusesShared && sharedFileFinding(candidate.file, candidate.folder, stats))) {
       addInTurn(candidate, known, stampOf(stats));
       return true;
     }

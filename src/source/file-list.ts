@@ -48,7 +48,11 @@ export function listFiles(folder: string, skillFile: string, { expected, refuses
   const visit = (held: OpenedFolder, below: string, depth: number): boolean => {
     for (const entry of entriesOf(held, findings)) {
       const path = below === "" ? entry.name : `${below}/${entry.name}`;
-      if (path === skillFile) continue;
+      if (path === skillFile) {
+        const stats = lstatSync(`${held.at}/${entry.name}`, { throwIfNoEntry: false });
+        if (stats?.isFile()) names.set(stats.ino, (names.get(stats.ino) ?? 0) + 1);
+        continue;
+      }
       if (found.length >= MOST_FILES) {
         say("too-many-files", `holds more than ${MOST_FILES} files; the rest is not listed`);
         return false;
@@ -115,6 +119,49 @@ export function listFiles(folder: string, skillFile: string, { expected, refuses
     say("hard-link-outside", `"${shared}" is a hard link to a file outside of the skill's folder${rest}`);
   }
   return { files: found.filter((one) => !isShared(one)).map(({ file }) => file), findings };
+}
+
+/**
+ * Returns why a skill's own file is not read: it has a name outside of the skill's folder. A symlink is followed: what it leads to is judged
+ * as any other file outside.
+ */
+export function sharedFileFinding(
+  file: string,
+  folder: string | undefined,
+  { nlink, ino }: Stats,
+): Finding | undefined {
+  if (nlink < 2 || lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) return undefined;
+  if (folder !== undefined && countNames(folder, ino) >= nlink) return undefined;
+  return {
+    code: "skill-file-shared",
+    message: "is a hard link to a file outside of the skill's folder, and is not read",
+  };
+}
+
+/** Counts the names of a file in a folder, among as many files as are listed of a skill. */
+function countNames(folder: string, ino: number): number {
+  let count = 0;
+  let files = 0;
+  const queue = [{ at: folder, depth: 1 }];
+  for (const { at, depth } of queue) {
+    for (const entry of entriesAt(at)) {
+      const path = join(at, entry.name);
+      if (entry.isFile()) count += lstatSync(path, { throwIfNoEntry: false })?.ino === ino ? 1 : 0;
+      else if (entry.isDirectory() && depth < DEEPEST && !SKIPPED_FOLDERS.has(entry.name))
+        queue.push({ at: path, depth: depth + 1 });
+      if (++files > MOST_FILES) return count;
+    }
+  }
+  return count;
+}
+
+/** A folder that cannot be read has no names: they count as outside. */
+function entriesAt(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch {
+    return [];
+  }
 }
 
 /** Lists the files of a skill as they are now. */

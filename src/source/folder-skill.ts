@@ -26,7 +26,7 @@ export function readFolderSkill(
   const folder = realpathSync(resolve(path));
   const place = identified(folder); // Before its file is read: what is put there later is not this folder.
   const file = join(resolve(path), "SKILL.md");
-  const reading = readCandidate(candidateFor(file, folder), "load");
+  const reading = readCandidate({ ...candidateFor(file, folder), refusesShared: scope === "workspace" }, "load");
   if (!reading) return undefined;
   const { skill, findings, stamp } = reading;
   if (!skill) return { findings: findings.toSorted((a, b) => Number(isError(b)) - Number(isError(a))) };
@@ -49,7 +49,7 @@ export function readNestedSkills(skill: Pick<Skill, "name" | "origin">): Loaded 
   const diagnostics: Diagnostic[] = [];
   walkNested(candidateFor(file, folder), {
     take(candidate) {
-      const reading = readCandidate(candidate, "load");
+      const reading = readCandidate({ ...candidate, refusesShared: scope === "workspace" }, "load");
       if (!reading) return false;
       const { skill: read } = reading;
       const findings = [...nestedFindings(candidate), ...reading.findings];

@@ -1,4 +1,4 @@
-import { lstatSync, realpathSync } from "node:fs";
+import { fstatSync, lstatSync, realpathSync } from "node:fs";
 import { CODES } from "../codes/findings.ts";
 import type { Data } from "../skill/data.ts";
 import { type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
@@ -6,6 +6,7 @@ import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/do
 import { findFrame, trimBody } from "../skill/frame.ts";
 import { readSkill } from "../skill/read.ts";
 import { encodingFinding, HEAD, readBytes, type Stamp, withFile } from "./file.ts";
+import { sharedFileFinding } from "./file-list.ts";
 import type { IndexedFile } from "./scan-index.ts";
 import type { Candidate } from "./walk.ts";
 
@@ -17,7 +18,7 @@ export interface Reading extends IndexedFile {
 /** Reads and judges a file. Nothing when it is not there. */
 export function readCandidate(candidate: Candidate, profile: Profile): Reading | undefined {
   const { form, stem, needs } = candidate;
-  const file = readHead(candidate.file, form === "yaml");
+  const file = readHead(candidate, form === "yaml");
   if ("finding" in file) {
     if (file.finding.code === "not-found") return undefined;
     return { findings: needs.length > 0 ? [] : [...candidate.findings, file.finding] };
@@ -75,8 +76,10 @@ export function yamlBody(text: string): string {
  * Reads as much of a skill file as discovery needs: the frontmatter, and enough to know whether anything follows it.
  * Contract: the document's body is then the beginning of the instructions.
  */
-function readHead(path: string, isYaml: boolean): { document: Document; stamp: Stamp } | { finding: Finding } {
-  return withFile(path, (fd, stamp) => {
+function readHead(candidate: Candidate, isYaml: boolean): { document: Document; stamp: Stamp } | { finding: Finding } {
+  return withFile(candidate.file, (fd, stamp) => {
+    const shared = candidate.refusesShared && sharedFileFinding(candidate.file, candidate.folder, fstatSync(fd));
+    if (shared) return { finding: shared };
     if (isYaml) return parseBytes(readBytes(fd, stamp.size), stamp, parseYaml);
     const head = readBytes(fd, Math.min(HEAD, stamp.size));
     const closing = head.indexOf(CLOSING, 3);

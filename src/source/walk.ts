@@ -24,6 +24,8 @@ export interface Candidate {
   findings: readonly Finding[];
   /** Keys that the file must state to count as a skill. Without one of them it is something else, and nothing is reported. */
   needs: readonly string[];
+  /** Whether the file is not read if it has other names outside of its skill's folder: whoever makes a workspace may give a file of the user's one. */
+  refusesShared?: boolean;
   /** Whether the user named the file: it is judged as a skill, whatever it is. */
   isNamed?: boolean;
 }

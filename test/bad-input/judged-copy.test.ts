@@ -293,6 +293,39 @@ describe("a file with a second name", () => {
     expect(() => copySkill(skill)).toThrow(expect.objectContaining({ code: "resource-outside" }));
   });
 
+  it("[Q-09, Q-31] outside is no skill of a workspace either, in any form, and says so", async () => {
+    const NOTES = "---\nname: x\ndescription: Private notes. Use when asked.\n---\nsecret notes\n";
+    const found = await discoverIn({
+      "skills/y/SKILL.md": skillText("y"),
+      "home/notes.md": NOTES,
+      "home/.skillet/skills/z/readme.txt": "",
+    });
+    const at = (path: string) => join(found.root, path);
+    mkdirSync(at("project/skills/x/deep"), { recursive: true });
+    linkSync(at("home/notes.md"), at("project/skills/x/SKILL.md"));
+    linkSync(at("home/notes.md"), at("project/skills/flat.md"));
+    linkSync(at("home/notes.md"), at("home/.skillet/skills/z/SKILL.md"));
+    // The first look reads, the second one finds in the index what the first one read.
+    for (const again of [await found.again(), await found.again()]) {
+      expect(again.catalog.skills.map(({ name, origin }) => [name, origin.scope])).toEqual(
+        expect.arrayContaining([
+          ["x", "user"],
+          ["y", "workspace"],
+        ]),
+      );
+      const refused = again.catalog.diagnostics.filter(({ code }) => code === "skill-file-shared");
+      expect(refused.map(({ file }) => file)).toEqual([at("project/skills/flat.md"), at("project/skills/x/SKILL.md")]);
+      expect(JSON.stringify(refused)).not.toMatch(/Private|secret/);
+    }
+    // A file that was read by its only name, and has another one now.
+    linkSync(at("project/skills/y/SKILL.md"), at("project/other"));
+    expect((await found.again()).catalog.find("y")).toBe(undefined);
+    rmSync(at("project/other"));
+    linkSync(at("project/skills/y/SKILL.md"), at("project/skills/y/again.md"));
+    const skill = (await found.again()).skill("y");
+    expect(skill.files()).toMatchObject({ files: [{ path: "again.md" }], findings: [] });
+  });
+
   it("[Q-09] in the same skill is one of its files, as is any in the user's own folders", async () => {
     const found = await discoverIn({ "skills/x/SKILL.md": skillText("x"), "skills/x/key": "harmless" });
     const folder = join(found.root, "project/skills/x");

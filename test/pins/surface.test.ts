@@ -193,6 +193,7 @@ describe("what others depend on", () => {
       link-loop eeeee
       link-outside wwewe
       hard-link-outside wwewe
+      skill-file-shared eeeee
       file-skipped wwewe
       file-too-large eeeee
       not-utf8 eeeee
