@@ -55,11 +55,24 @@ export function realPlace(path: string): string {
 /** Returns the id of the folder at a real path, or undefined if there is none. A link in its place has its own id. */
 export function folderIdOf(path: string): FolderId | undefined {
   try {
-    const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-    return stats && idOf(stats);
+    const stats = lstatSync(path, { throwIfNoEntry: false });
+    return stats && folderIdFrom(path, stats);
   } catch {
     return undefined;
   }
+}
+
+/** Returns the id of a folder whose stats are known. They are read again, as big integers, only where a number is not exact. */
+export function folderIdFrom(path: string, { dev, ino }: Pick<Stats, "dev" | "ino">): FolderId | undefined {
+  if (Number.isSafeInteger(dev) && Number.isSafeInteger(ino)) return `${dev}:${ino}`;
+  const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats && idOf(stats);
+}
+
+/** `dirname` of a normalized absolute path, which is asked for each skill: that one looks at each of its characters. */
+export function parentOf(path: string): string {
+  const end = path.lastIndexOf("/");
+  return sep === "/" && end > 0 ? path.slice(0, end) : dirname(path);
 }
 
 /** Returns the id of the folder that a path leads to, links followed, or undefined if there is none. */

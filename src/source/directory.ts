@@ -1,15 +1,15 @@
-import { existsSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { packageVersion } from "../package.ts";
-import { defined } from "../shared/defined.ts";
 import { shortHash } from "../shared/hash.ts";
-import { folderIdOf, followedFolderId } from "../shared/inside.ts";
+import { type FolderId, folderIdFrom, folderIdOf, followedFolderId } from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
 import { type Diagnostic, diagnose, type Finding, type Profile } from "../skill/diagnostic.ts";
 import type { Origin, Scope, Skill } from "../skill/skill.ts";
 import { fileIdOf, type Stamp, stampOf, statOf } from "./file.ts";
 import { sharedFileFinding } from "./file-list.ts";
 import { FileSkill } from "./file-skill.ts";
+import type { FolderSeen } from "./nested-skills.ts";
 import { type IndexedFile, ScanIndex } from "./scan-index.ts";
 import type { Loaded, Source } from "./source.ts";
 import { type Candidate, nestedFindings, walk } from "./walk.ts";
@@ -59,14 +59,18 @@ async function scan(options: ScanOptions): Promise<Loaded> {
   };
   const nested: [Candidate, IndexedFile, Stamp | undefined][] = [];
   const names = new Map<string, string>();
-  const add = (candidate: Candidate, { skill, ...file }: IndexedFile, stamp: Stamp | undefined) => {
+  // Thousands are added at each start: no object is made here that is not kept.
+  const add = (candidate: Candidate, file: IndexedFile, stamp: Stamp | undefined) => {
+    const { skill } = file;
     const findings = candidate.parent === undefined ? file.findings : [...nestedFindings(candidate), ...file.findings];
     say(candidate.file, findings);
     if (!skill) return;
-    if (candidate.form === "folder") names.set(candidate.file, skill.name);
-    const bodyIn = candidate.form === "yaml" && reader ? { bodyIn: reader.yamlBody } : {};
-    const origin = { ...originOf(candidate, options, names), ...(stamp ? { fileId: fileIdOf(stamp) } : {}) };
-    skills.push(new FileSkill({ ...skill, findings, origin, ...bodyIn, stamp }));
+    const { name, description, data } = skill;
+    if (candidate.form === "folder") names.set(candidate.file, name);
+    const bodyIn = candidate.form === "yaml" ? reader?.yamlBody : undefined;
+    const origin = originOf(candidate, options, names);
+    if (stamp) origin.fileId = fileIdOf(stamp);
+    skills.push(new FileSkill({ name, description, data, findings, origin, bodyIn, stamp, seen: candidate.seen }));
   };
   // The name of the skill around one is known once all others are read.
   const addInTurn = (candidate: Candidate, file: IndexedFile, stamp: Stamp | undefined) => {
@@ -121,12 +125,29 @@ export function identified(folder: string): Pick<Origin, "folder" | "folderId"> 
   return folderId === undefined ? { folder } : { folder, folderId };
 }
 
+function lookAt(folder: string, seen: FolderSeen): FolderId | undefined {
+  try {
+    const stats = lstatSync(folder, { throwIfNoEntry: false });
+    if (!stats) return undefined;
+    seen.stats = stats;
+    return folderIdFrom(folder, stats);
+  } catch {
+    return undefined;
+  }
+}
+
+type NewOrigin = { -readonly [Key in keyof Origin]: Origin[Key] } & { file: string };
+
 function originOf(
-  { form, file, folder, parent }: Candidate,
+  { form, file, folder, parent, seen = {} }: Candidate,
   { scope, name: source, belongsTo }: ScanOptions,
   names: ReadonlyMap<string, string>,
-): Origin & { file: string } {
-  const inside = parent === undefined ? undefined : (names.get(parent) ?? basename(dirname(parent)));
-  const place = folder === undefined ? defined({ folderId: followedFolderId(dirname(file)) }) : identified(folder);
-  return { scope, source, form, file, ...place, ...defined({ belongsTo, parent: inside }) };
+): NewOrigin {
+  const origin: NewOrigin = { scope, source, form, file };
+  const folderId = folder === undefined ? followedFolderId(dirname(file)) : lookAt(folder, seen);
+  if (folder !== undefined) origin.folder = folder;
+  if (folderId !== undefined) origin.folderId = folderId;
+  if (belongsTo !== undefined) origin.belongsTo = belongsTo;
+  if (parent !== undefined) origin.parent = names.get(parent) ?? basename(dirname(parent));
+  return origin;
 }

@@ -7,6 +7,7 @@ import { type Manifest, readManifest } from "../skill/manifest.ts";
 import type { FileList, Origin, Skill, SkillFile, SkillFingerprint } from "../skill/skill.ts";
 import { isSameStamp, readText, type Stamp, stampOf, statOf } from "./file.ts";
 import { expectedFolder, isReplaced, listSkillFiles, readSkillFile, withOwnFile } from "./file-list.ts";
+import type { FolderSeen } from "./nested-skills.ts";
 import { readTriggerQueries, TRIGGER_QUERIES, trainingExamples } from "./trigger-queries.ts";
 
 type BodyIn = (text: string) => string | undefined;
@@ -19,9 +20,11 @@ export interface FileSkillParts {
   /** The frontmatter as JSON. */
   data: string;
   /** The instructions in the file's text; nothing when it is no skill's. Those of Markdown when left out. */
-  bodyIn?: BodyIn;
+  bodyIn?: BodyIn | undefined;
   /** What the file was when it was found. */
   stamp?: Stamp | undefined;
+  /** What was seen of its folder when it was found. */
+  seen?: FolderSeen | undefined;
 }
 
 // Every key that a policy looks at, wherever it stands: a rule that reads another needs it here.
@@ -39,6 +42,7 @@ export class FileSkill implements Skill {
   readonly #data: string;
   readonly #bodyIn: BodyIn;
   readonly #stamp: Stamp | undefined;
+  readonly #seen: FolderSeen | undefined;
   #manifest: Manifest | undefined;
   #body: { text: string; stamp: Stamp } | undefined;
   #files: FileList | undefined;
@@ -51,6 +55,7 @@ export class FileSkill implements Skill {
     this.#data = parts.data;
     this.#bodyIn = parts.bodyIn ?? markdownBody;
     this.#stamp = parts.stamp;
+    this.#seen = parts.seen;
   }
 
   get manifest(): Manifest {
@@ -66,11 +71,12 @@ export class FileSkill implements Skill {
     return LIMITING.test(this.#data);
   }
 
-  /** Of its file as it was found, and of the queries next to it as they are now. */
+  /** Of its file as it was found, and of the queries next to it as they are now, if there was a folder for them. */
   fingerprint(): SkillFingerprint | undefined {
     if (!this.#stamp) return undefined;
     const { file, folder } = this.origin;
-    const queries = folder === undefined ? undefined : statOf(`${folder}/${TRIGGER_QUERIES}`);
+    const hasQueries = folder !== undefined && this.#seen?.hasEvals !== false;
+    const queries = !hasQueries ? undefined : statOf(`${folder}/${TRIGGER_QUERIES}`);
     const value = queries ? `${written(this.#stamp)} ${written(queries)}` : written(this.#stamp);
     return { file, value, changedAt: Math.max(this.#stamp.mtimeMs, queries?.mtimeMs ?? 0) };
   }

@@ -25,6 +25,8 @@ export class ScanIndex {
   readonly #file: string;
   readonly #key: string;
   readonly #writtenAt: number = 0;
+  /** What changed later may have changed again since without its time telling so. */
+  readonly #youngest: number = 0;
   readonly #folders: Map<string, { mtimeMs: number; ino: number; listing: Listing }> = new Map();
   readonly #files: Map<string, string> = new Map();
   readonly #lines: string[] = [];
@@ -41,6 +43,7 @@ export class ScanIndex {
     const head = header === undefined ? undefined : parseHeader(header);
     if (head?.key !== this.#key || head.writtenAt > Date.now()) return; // From a clock that was ahead: what is recent is not known.
     this.#writtenAt = head.writtenAt;
+    this.#youngest = head.writtenAt - CLOCK_TICK;
     for (const [path, mtimeMs, ino, listing] of head.folders) this.#folders.set(path, { mtimeMs, ino, listing });
     for (const line of lines) if (line !== "") this.#files.set(line.slice(0, line.indexOf("\t")), line);
   }
@@ -68,30 +71,39 @@ export class ScanIndex {
   file(path: string, stamp: Stamp): IndexedFile | undefined {
     const line = this.#files.get(path);
     if (line === undefined || this.#isRecent(stamp)) return undefined;
-    const [, mtimeMs, size, ino, ...rest] = line.split("\t");
-    if (Number(mtimeMs) !== stamp.mtimeMs || Number(size) !== stamp.size || Number(ino) !== stamp.ino) return undefined;
-    const known = fromColumns(rest);
+    const columns = line.split("\t");
+    if (Number(columns[1]) !== stamp.mtimeMs || Number(columns[2]) !== stamp.size || Number(columns[3]) !== stamp.ino)
+      return undefined;
+    const known = fromColumns(columns);
     if (known) this.#lines.push(line);
     return known;
   }
 
   /**
-   * Returns the folders below the folder of a skill that have a SKILL.md, if none of its folders changed since. That is seen by the time of
-   * change, which nobody can set back; so nothing is kept of each but its path.
+   * Returns the folders below the folder of a skill, and which of them have a SKILL.md, if none of them changed since. That is seen by the time
+   * of change, which nobody can set back; so nothing is kept of each but its path.
    */
-  nestedFolders(path: string, statOf: (folder: string) => { ctimeMs: number } | undefined): string[] | undefined {
+  nestedFolders(
+    path: string,
+    statOf: (folder: string) => { ctimeMs: number } | undefined,
+  ): { all: readonly string[]; skills: string[] } | undefined {
     const line = this.#files.get(`${path}/`);
     if (line === undefined) return undefined;
-    const nested: string[] = [];
-    for (const column of line.split("\t").slice(1)) {
-      const isSkill = column.endsWith("/");
-      const folder = isSkill ? column.slice(0, -1) : column;
+    const all: string[] = [];
+    const skills: string[] = [];
+    for (let from = line.indexOf("\t"); from !== -1; ) {
+      const end = line.indexOf("\t", from + 1);
+      const isSkill = line.charCodeAt((end === -1 ? line.length : end) - 1) === SLASH;
+      const last = end === -1 ? line.length : end;
+      const folder = line.slice(from + 1, isSkill ? last - 1 : last);
       const stats = statOf(folder);
-      if (!stats || this.#isRecent({ mtimeMs: stats.ctimeMs })) return undefined;
-      if (isSkill) nested.push(folder);
+      if (!stats || stats.ctimeMs > this.#youngest) return undefined;
+      all.push(folder);
+      if (isSkill) skills.push(folder);
+      from = end;
     }
     this.#lines.push(line);
-    return nested;
+    return { all, skills };
   }
 
   /** Keeps the folders in that of a skill: one line, under its path with a slash behind it, which no file has. */
@@ -118,7 +130,7 @@ export class ScanIndex {
       : `\t\t${said}\t`;
     const line = `${path}\t${stamp.mtimeMs}\t${stamp.size}\t${stamp.ino}\t${what}`;
     this.#lines.push(line);
-    return fromColumns(line.split("\t").slice(4)) ?? file;
+    return fromColumns(line.split("\t")) ?? file;
   }
 
   /** Writes what this scan saw, if it differs from what was there. A folder that cannot be written to is no error. */
@@ -138,7 +150,7 @@ export class ScanIndex {
 
   // A file changed twice within the clock's tick keeps its stamp: what was young when the index was written is read again.
   #isRecent(stamp: { mtimeMs: number }): boolean {
-    return stamp.mtimeMs > this.#writtenAt - CLOCK_TICK;
+    return stamp.mtimeMs > this.#youngest;
   }
 }
 
@@ -147,6 +159,7 @@ const FORMAT = 2;
 // Of 200,000 skills.
 const LARGEST = 256 * 1024 * 1024;
 const CLOCK_TICK = 2000;
+const SLASH = 47;
 const PORTION = 200;
 /** The last line: without it the file was not written to its end. */
 const END = ".";
@@ -189,7 +202,8 @@ function parseHeader(line: string): Header | undefined {
 }
 
 /** What a line says, or nothing when it is not what this program writes. */
-function fromColumns([name = "", description = "", said = "", data = ""]: string[]): IndexedFile | undefined {
+function fromColumns(columns: readonly string[]): IndexedFile | undefined {
+  const { 4: name = "", 5: description = "", 6: said = "", 7: data = "" } = columns;
   try {
     const findings: readonly Finding[] = said === "" ? NO_FINDINGS : JSON.parse(said);
     if (!findings.every(({ code }) => code in CODES)) return undefined;

@@ -5,7 +5,7 @@ import type { Finding } from "../skill/diagnostic.ts";
 import { type Form, findFrame } from "../skill/frame.ts";
 import { HEAD, openFinding, readBytes, statOf, withFile } from "./file.ts";
 import { SKIPPED_FOLDERS } from "./file-list.ts";
-import { findNestedFolders, sampleFolderIn, UNFINISHED } from "./nested-skills.ts";
+import { type FolderSeen, findNestedFolders, sampleFolderIn, UNFINISHED } from "./nested-skills.ts";
 import type { Listing, ScanIndex } from "./scan-index.ts";
 
 /** A file that may be a skill. */
@@ -18,6 +18,8 @@ export interface Candidate {
   stem: string;
   /** The real path of the skill's folder, for the folder form. */
   folder?: string;
+  /** What was seen of that folder: whoever looks at it keeps it here, so that nothing is looked at twice. */
+  seen?: FolderSeen;
   /** The file of the skill whose folder it is inside, if it is. */
   parent?: string;
   /** What the walk itself has to say about the file. */
@@ -214,16 +216,18 @@ function takeSkill(state: State, candidate: Candidate): boolean {
  * THE rule for a SKILL.md inside the folder of a skill: it is a skill of its own if it has frontmatter and is not below a folder of
  * samples. Its files stay files of the skill around it. What is no skill is reported.
  */
-function nestedIn(state: Inside, { file, path, folder: real = "" }: Candidate): Candidate[] {
+function nestedIn(state: Inside, { file, path, folder: real = "", seen = {} }: Candidate): Candidate[] {
   const folder = file.slice(0, file.lastIndexOf("/"));
   const top = path.slice(0, Math.max(0, path.lastIndexOf("/")));
-  const { folders, isCut } = findNestedFolders(folder, { path: top, index: state.index });
+  const { folders, isCut, hasEvals } = findNestedFolders(folder, { path: top, index: state.index, stats: seen.stats });
+  if (hasEvals !== undefined) seen.hasEvals = hasEvals;
   if (isCut) {
     state.say(folder, {
       code: "too-many-skills",
       message: "holds more folders than are searched for skills inside it",
     });
   }
+  if (folders.length === 0) return [];
   const around = new Map([["", file]]);
   const nested: Candidate[] = [];
   for (const inside of folders) {
@@ -368,6 +372,7 @@ function skillIn(folder: string, path: string, real: string, name: string): Cand
     form: "folder",
     stem: lastPart(folder),
     folder: real,
+    seen: {},
     findings: [],
     needs: [],
   };
