@@ -80,27 +80,38 @@ const STOPPING = new Map(ALL.map((purpose) => [purpose, POLICIES.filter(({ stops
 
 /** The first thing that speaks against giving the skill to anybody: enough to hide it. */
 export function firstDenial(skill: Skill, host: Host): Denial | undefined {
-  return denied(STOPPING.get("load") ?? [], skill, host).next().value;
+  return firstOf(STOPPING.get("load") ?? [], skill, host);
 }
 
 /** Why a skill is not there for anybody here. What only waits for a word or a value of the user's is there. */
 export function unavailability(skill: Skill, host: Host): Denial | undefined {
-  return denied(LEAVES_OUT, skill, host).next().value;
+  return firstOf(LEAVES_OUT, skill, host);
 }
 
 /** Everything that speaks against using the skill, at once. */
 export function denials(skill: Skill, host: Host, purpose: Purpose = "load"): Denial[] {
-  return [...denied(STOPPING.get(purpose) ?? [], skill, host)];
+  return rowsFor(STOPPING.get(purpose) ?? [], skill).flatMap(({ denies }) => denies(skill, host) ?? []);
 }
 
-function* denied(rows: readonly Row[], skill: Skill, host: Host): Generator<Denial, undefined> {
-  let asks: boolean | undefined;
-  for (const { denies, isOfAsking } of rows) {
-    if (isOfAsking) {
-      asks ??= skill.asksOfHost?.() ?? true;
-      if (!asks) continue;
-    }
-    const found = denies(skill, host) ?? [];
-    yield* Array.isArray(found) ? found : [found];
+/** Asked for every skill of a catalog at once. */
+function firstOf(rows: readonly Row[], skill: Skill, host: Host): Denial | undefined {
+  for (const { denies } of rowsFor(rows, skill)) {
+    const found = denies(skill, host);
+    const first = Array.isArray(found) ? found[0] : found;
+    if (first) return first;
   }
+  return undefined;
 }
+
+function rowsFor(rows: readonly Row[], skill: Skill): readonly Row[] {
+  if (skill.asksOfHost?.() ?? true) return rows;
+  let own = NOT_ASKING.get(rows);
+  if (!own) {
+    own = rows.filter(({ isOfAsking }) => !isOfAsking);
+    NOT_ASKING.set(rows, own);
+  }
+  return own;
+}
+
+/** The rules for a skill that asks nothing of its host. */
+const NOT_ASKING = new Map<readonly Row[], readonly Row[]>();

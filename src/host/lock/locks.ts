@@ -1,8 +1,8 @@
 import { lstatSync } from "node:fs";
-import { basename, dirname, sep } from "node:path";
+import { basename, sep } from "node:path";
 import { clock } from "../../shared/clock.ts";
 import { SkillError } from "../../shared/error.ts";
-import { codeOf, reason } from "../../shared/inside.ts";
+import { codeOf, parentOf, reason } from "../../shared/inside.ts";
 import { readRegularText } from "../../shared/regular-file.ts";
 import type { Skill } from "../../skill/skill.ts";
 import type { SkillCopy } from "../../source/digest.ts";
@@ -52,7 +52,7 @@ export function openLocks(skilletHome: string): Locks {
     return lock;
   };
   const entryAt = (folder: string) => {
-    const lock = lockIn(dirname(folder));
+    const lock = lockIn(parentOf(folder));
     return lock instanceof SkillError ? lock : lock?.[basename(folder)];
   };
   // Where a link was put in the place of what was added, that is locked still, and else where it leads.
@@ -105,7 +105,7 @@ export function openLocks(skilletHome: string): Locks {
 export function placeIn({ origin: { scope, folder, file, parent } }: Skill): SkillPlace | undefined {
   // A lock in the folder of a skill is one of its files: nothing is locked by it.
   if (folder === undefined || parent !== undefined || scope === "bundled" || scope === "integration") return undefined;
-  const found = file === undefined ? folder : dirname(file);
+  const found = file === undefined ? folder : parentOf(file);
   const isLink = found !== folder && (lstatSync(found, { throwIfNoEntry: false })?.isSymbolicLink() ?? false);
   return { found, folder, isLink };
 }
