@@ -123,11 +123,26 @@ export function asksWhatThereIs(query: string, more: readonly string[] = []): bo
   if (query.length > LONGEST) return false;
   const wanted = plain(query);
   if (wanted === "") return false;
-  OWN ??= new Set(ASKS.map(plain));
-  return OWN.has(wanted) || more.some((phrase) => plain(phrase) === wanted);
+  return ownAsks(wanted).has(wanted) || more.some((phrase) => plain(phrase) === wanted);
 }
 
+/** The phrases that a query in this form can be. Without its accents, one in a Latin script is ASCII; no long query is one. */
+function ownAsks(wanted: string): ReadonlySet<string> {
+  if (wanted.length > LONGEST_ASK) return NO_ASKS;
+  if (ASCII.test(wanted)) {
+    LATIN ??= new Set(ASKS.filter((ask) => IN_LATIN.test(ask)).map(plain));
+    return LATIN;
+  }
+  OWN ??= new Set(ASKS.map(plain));
+  return OWN;
+}
+
+const NO_ASKS: ReadonlySet<string> = new Set();
+const LONGEST_ASK = 64;
+const ASCII = /^[\0-\x7f]*$/;
+const IN_LATIN = /^[\0-\u024f]*$/;
 let OWN: ReadonlySet<string> | undefined;
+let LATIN: ReadonlySet<string> | undefined;
 
 function plain(text: string): string {
   const words = units(fold(withoutAccents(text.trim()))).flatMap((unit) => (unit.isSymbol ? [] : unit.text));
@@ -137,10 +152,10 @@ function plain(text: string): string {
 
 // People leave accents out where they are in a hurry: "que puedes hacer".
 function withoutAccents(text: string): string {
-  return /^[\0-\x7f]*$/.test(text)
+  return ASCII.test(text)
     ? text
     : text
         .normalize("NFD")
-        .replace(/(?<=[a-z])\p{M}+/giu, "")
+        .replace(/(?<=[a-z])[\u0300-\u036f]+/gi, "")
         .normalize("NFC");
 }

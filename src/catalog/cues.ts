@@ -1,12 +1,8 @@
-import { isBroadGlob, isCommonPattern, isCommonPhrase } from "../skill/broad.ts";
 import { isFunctionWord } from "../skill/common-words.ts";
-import type { Triggers } from "../skill/fields.ts";
-import { globPattern } from "../skill/glob.ts";
-import { isPhrase, MOST_TRIGGERS, sortPatterns } from "../skill/triggers.ts";
 import { isForbidden, mentionAt } from "./mentions.ts";
 import { PatternIndex } from "./patterns.ts";
 import { PhraseIndex } from "./phrases.ts";
-import type { DeclaredCues } from "./skill-index.ts";
+import { type SkillCues, sayExample } from "./skill-cues.ts";
 import { fold, type Unit, units } from "./units.ts";
 
 export type CueKind = "mention" | "name" | "example" | "phrase" | "keyword" | "verb" | "pattern" | "path" | "negative";
@@ -48,21 +44,16 @@ export class CueIndex {
   readonly #patterns = new PatternIndex<number>();
   readonly #globs = new PatternIndex<{ skill: number; glob: string }>();
 
-  /** Adds a skill's name, and what it declares. */
-  add(index: number, name: string, declared: DeclaredCues | undefined): void {
+  /** Adds a skill's name and its cues. */
+  add(index: number, name: string, cues: SkillCues | undefined): void {
     this.#names.add(index, "name", name);
-    if (!declared) return;
-    const { triggers, paths, examples } = declared;
-    for (const text of usablePhrases(triggers, "negative")) this.#phrases.add(index, "negative", text);
-    for (const text of usablePhrases(triggers, "keywords")) this.#phrases.add(index, phraseOr("keyword", text), text);
-    for (const text of usablePhrases(triggers, "verbs")) this.#phrases.add(index, phraseOr("verb", text), text);
-    for (const { pattern, needs } of sortPatterns(triggers.patterns).usable) this.#patterns.add(pattern, needs, index);
-    for (const { text: glob, pattern, needs } of sortPatterns(paths, globPattern).usable)
-      this.#globs.add(pattern, needs, { skill: index, glob });
-    for (const example of examples.slice(0, MOST_TRIGGERS.examples)) {
-      const key = spoken(units(fold(example)));
-      if (key !== "") this.#examples.set(key, [...(this.#examples.get(key) ?? []), index]);
-    }
+    if (!cues) return;
+    for (const text of cues.negative) this.#phrases.add(index, "negative", text);
+    for (const text of cues.keywords) this.#phrases.add(index, phraseOr("keyword", text), text);
+    for (const text of cues.verbs) this.#phrases.add(index, phraseOr("verb", text), text);
+    for (const { pattern, needs } of cues.patterns) this.#patterns.add(pattern, needs, index);
+    for (const { glob, pattern, needs } of cues.globs) this.#globs.add(pattern, needs, { skill: index, glob });
+    for (const key of cues.exampleKeys) this.#examples.set(key, [...(this.#examples.get(key) ?? []), index]);
   }
 
   *find(query: string, files: readonly string[]): Generator<Cue> {
@@ -72,7 +63,8 @@ export class CueIndex {
     const isLeftOut = (from: number) => isForbidden(text, from);
     for (const { entries } of this.#phrases.index.find(text, { isLeftOut }))
       for (const entry of entries) yield this.#phrases.cue(entry);
-    for (const skill of this.#examples.get(spoken(text)) ?? []) yield { skill, kind: "example", text: query.trim() };
+    for (const skill of this.#examples.get(sayExample(text)) ?? [])
+      yield { skill, kind: "example", text: query.trim() };
     for (const { pattern, values } of this.#patterns.find(query)) {
       for (const skill of values) yield { skill, kind: "pattern", text: pattern };
     }
@@ -82,24 +74,6 @@ export class CueIndex {
       for (const { skill, glob } of values) yield { skill, kind: "path", text: glob };
     }
   }
-}
-
-/**
- * Whether a trigger can bring the skill before a model. One with only common words cannot: they never give its instructions, so
- * it has to be listed. Nor can a glob for most files; a narrower one offers the skill for its files.
- */
-export function hasTrigger({ triggers, paths }: Pick<DeclaredCues, "triggers" | "paths">): boolean {
-  const isSpecific = (text: string) => !isCommonPhrase(text);
-  return (
-    usablePhrases(triggers, "keywords").some(isSpecific) ||
-    usablePhrases(triggers, "verbs").some(isSpecific) ||
-    sortPatterns(triggers.patterns).usable.some(({ needs }) => !isCommonPattern(needs)) ||
-    sortPatterns(paths, globPattern).usable.some(({ text }) => !isBroadGlob(text))
-  );
-}
-
-function usablePhrases(triggers: Triggers, list: "keywords" | "verbs" | "negative"): string[] {
-  return triggers[list].slice(0, MOST_TRIGGERS[list]).filter(isPhrase);
 }
 
 /** What in a query may be a path: anything without blanks and quotes that has a slash, an ending, or capitals like Makefile. */
@@ -117,11 +91,6 @@ const LONGEST_PATH = 512;
 const NO_FILE =
   /^(?:(?:alpine|angular|backbone|chart|d3|deno|discord|ember|express|moment|next|node|nuxt|p5|react|socket|svelte|three|vue)\.(?:js|io)|(?:asp|dot)\.net|[\w-]+\.(?:com|org))$/i;
 const VARIABLE = /\$[A-Z_][A-Z0-9_]*/g;
-
-/** What is said, whatever marks are put around it. */
-function spoken(text: readonly Unit[]): string {
-  return text.flatMap((unit) => (unit.isSymbol ? [] : unit.text)).join(" ");
-}
 
 /** Each skill that is named. A request or a refusal counts more than the name by itself, and the last of them decides. */
 function* namesIn(

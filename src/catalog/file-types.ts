@@ -30,22 +30,33 @@ const FILE_TYPES: Readonly<Record<string, string>> = {
   ipa: "ios",
 };
 
-const TERMS: ReadonlyMap<string, readonly (readonly [term: string, word: string])[]> = new Map(
-  Object.entries(FILE_TYPES).flatMap(([endings, words]) => {
-    const terms = words.split(" ").map((word) => [stem(word), word] as const);
-    return endings.split(" ").map((ending) => [ending, terms] as const);
-  }),
-);
+type FileTypeTerm = readonly [term: string, word: string];
+
+/** Made when a query first names a file. */
+let TERMS: ReadonlyMap<string, readonly FileTypeTerm[]> | undefined;
+
+function readTypes(): ReadonlyMap<string, readonly FileTypeTerm[]> {
+  return new Map(
+    Object.entries(FILE_TYPES).flatMap(([endings, words]) => {
+      const terms = words.split(" ").map((word) => [stem(word), word] as const);
+      return endings.split(" ").map((ending) => [ending, terms] as const);
+    }),
+  );
+}
 
 /** The terms for each type of file that a text names, `.xlsx` or `report.xlsx`, once a type. */
-export function fileTypeTerms(text: string): (readonly [term: string, word: string])[] {
+export function fileTypeTerms(text: string): FileTypeTerm[] {
   if (!text.includes(".")) return [];
   const endings = new Set<string>();
   for (const name of text.split(SEPARATORS)) {
     const [, ending] = (name.length <= LONGEST_NAME && ENDING.exec(name)) || [];
     if (ending !== undefined) endings.add(ending.toLowerCase());
   }
-  return [...endings].flatMap((ending) => TERMS.get(ending) ?? []);
+  if (endings.size === 0) return [];
+  TERMS ??= readTypes();
+  const found: FileTypeTerm[] = [];
+  for (const ending of endings) found.push(...(TERMS.get(ending) ?? []));
+  return found;
 }
 
 const SEPARATORS = /[\s"'`()[\]<>{},;:]+/;

@@ -1,14 +1,14 @@
 import { byText } from "../shared/text.ts";
 import { isCommonWord } from "../skill/common-words.ts";
 import type { Skill } from "../skill/skill.ts";
-import { type Cue, CueIndex, type CueKind, hasTrigger } from "./cues.ts";
+import { type Cue, CueIndex, type CueKind } from "./cues.ts";
 import { countIn, FIELD_NAMES } from "./postings.ts";
 import { boundedQuery, LONGEST_QUERY, readQuery } from "./query.ts";
 import { type Field, RankIndex } from "./rank.ts";
 import { Search, type SearchResult } from "./search.ts";
 import { searchStoreOf } from "./search-store.ts";
 import { Selectivity, type TriggerWeight } from "./selectivity.ts";
-import { bodyOf, type DeclaredCues, SkillIndex } from "./skill-index.ts";
+import { bodyOf, SkillIndex } from "./skill-index.ts";
 import { terms } from "./terms.ts";
 
 export { bodyOf, LONGEST_QUERY };
@@ -120,7 +120,7 @@ export function openMatcher(skills: readonly Skill[]): Matcher {
   const index = new SkillIndex(skills, textsOf, store);
   const cues = new CueIndex();
   for (const [at, { name }] of skills.entries()) cues.add(at, name, index.cuesOf(at));
-  const triggered = once(() => new Set(skills.filter((_, at) => isTriggered(index.cuesOf(at)))));
+  const triggered = once(() => new Set(skills.filter((_, at) => index.cuesOf(at)?.isTriggered)));
   const nameOf = (at: number) => (skills[at] as Skill).name;
   // Most queries need no words: a skill is triggered, or none is and nothing more is said. So the words wait until one does.
   const rank = once(() => new RankIndex(index.own, OWN));
@@ -270,10 +270,6 @@ function fieldsOf({ name, description, manifest }: Skill, examples: readonly str
 
 function textOfField(skill: Skill, field: number): string {
   return field === 4 ? bodyOf(skill) : (fieldsOf(skill, skill.examples())[field] ?? "");
-}
-
-function isTriggered(declared: DeclaredCues | undefined): boolean {
-  return declared !== undefined && hasTrigger(declared);
 }
 
 function once<T>(make: () => T): () => T {

@@ -10,7 +10,8 @@ export interface Found {
 
 /**
  * Words and phrases, found in a text in one pass whatever their number. Tens of thousands are added at once, so a phrase and an
- * entry are numbers and not objects: a phrase leads on to longer ones, and entries of one phrase are a chain.
+ * entry are numbers and not objects: a phrase leads on to longer ones, and entries of one phrase are a chain. A phrase is cut up when a text
+ * first has its first unit: most never are.
  */
 export class PhraseIndex {
   /** Phrases of one unit. */
@@ -21,14 +22,18 @@ export class PhraseIndex {
   readonly #last: number[] = [];
   /** For each entry the one added under the same phrase before it, or NONE. */
   readonly #before: number[] = [];
+  readonly #texts: string[] = [];
+  /** Entries whose phrases are not cut up yet, by their first unit. */
+  readonly #uncut = new Map<string, number[]>();
 
   /** Contract: entries are numbered from 0; nothing for a phrase without a single unit. */
   add(text: string): number | undefined {
-    const phrase = this.#phraseOf(text);
-    if (phrase === undefined) return undefined;
-    const entry = this.#before.length;
-    this.#before.push(this.#last[phrase] ?? NONE);
-    this.#last[phrase] = entry;
+    const first = firstWord(text) ?? keysOf(text)[0];
+    if (first === undefined) return undefined;
+    const entry = this.#texts.push(text) - 1;
+    const others = this.#uncut.get(first);
+    if (others) others.push(entry);
+    else this.#uncut.set(first, [entry]);
     return entry;
   }
 
@@ -40,7 +45,7 @@ export class PhraseIndex {
     const seen = new Set<number>();
     for (let from = 0; from < text.length; from++) {
       if (!canStart(text, from) || isLeftOut?.(from)) continue;
-      let phrase = this.#first.get(text[from]?.text ?? "");
+      let phrase = this.#startingWith(text[from]?.text ?? "");
       for (let to = from + 1; phrase !== undefined; to++) {
         const last = this.#last[phrase] ?? NONE;
         if (last !== NONE && !seen.has(phrase) && canEnd(text, to)) {
@@ -53,13 +58,23 @@ export class PhraseIndex {
     }
   }
 
-  #phraseOf(text: string): number | undefined {
-    if (WORD.test(text)) return this.#known(this.#first, text);
-    const [first, ...rest] = WORDS.test(text) ? text.split(/[ -]/) : keysOf(units(fold(text)));
-    if (first === undefined) return undefined;
+  /** The phrase of one unit, once all that begin with it are cut up. */
+  #startingWith(first: string): number | undefined {
+    const uncut = this.#uncut.get(first);
+    if (uncut) {
+      this.#uncut.delete(first);
+      for (const entry of uncut) this.#put(entry);
+    }
+    return this.#first.get(first);
+  }
+
+  #put(entry: number): void {
+    const text = this.#texts[entry] as string;
+    const [first = "", ...rest] = firstWord(text) === undefined ? keysOf(text) : text.split(/[ -]/);
     let phrase = this.#known(this.#first, first);
     for (const unit of rest) phrase = this.#known(this.#longer, `${phrase} ${unit}`);
-    return phrase;
+    this.#before[entry] = this.#last[phrase] ?? NONE;
+    this.#last[phrase] = entry;
   }
 
   #known(phrases: Map<string, number>, key: string): number {
@@ -76,11 +91,17 @@ export class PhraseIndex {
 
 const NONE = -1;
 /** What most phrases are; cutting them up needs no units. */
-const WORD = /^[a-z\d]+$/;
-const WORDS = /^[a-z\d]+(?:[ -][a-z\d]+)+$/;
+const PLAIN = /^[a-z\d]+(?:[ -][a-z\d]+)*$/;
 
-function keysOf(parts: readonly Unit[]): string[] {
-  return parts.map(({ text, key }, at) => (at === 0 ? text : key));
+/** The first word of a plain phrase. */
+function firstWord(text: string): string | undefined {
+  if (!PLAIN.test(text)) return undefined;
+  const end = text.search(/[ -]/);
+  return end === -1 ? text : text.slice(0, end);
+}
+
+function keysOf(phrase: string): string[] {
+  return units(fold(phrase)).map(({ text, key }, at) => (at === 0 ? text : key));
 }
 
 // A phrase that begins with a symbol, `/deploy`, is not part of a path, `src/deploy`.

@@ -137,14 +137,13 @@ export class PostingsBuilder {
   }
 
   #vocabulary(): Pick<Postings, "text" | "textStarts" | "table"> {
-    const encoder = new TextEncoder();
-    const text = encoder.encode(this.#names.join(""));
+    const text = Uint8Array.from(Buffer.from(this.#names.join("")));
     const textStarts = new Uint32Array(this.#names.length + 1);
     let length = 64;
     while (length < this.#names.length * 2) length *= 2;
     const table = new Uint32Array(length);
     for (const [id, name] of this.#names.entries()) {
-      const bytes = ASCII.test(name) ? name.length : encoder.encode(name).length;
+      const bytes = Buffer.byteLength(name);
       textStarts[id + 1] = (textStarts[id] as number) + bytes;
       let place = (this.#hashes[id] as number) & (length - 1);
       while (table[place] !== 0) place = (place + 1) & (length - 1);
@@ -217,7 +216,7 @@ export function termAt({ text, textStarts }: Postings, id: number): string {
   let term = "";
   for (let at = from; at < to; at++) {
     const code = text[at] as number;
-    if (code > 127) return DECODER.decode(text.subarray(from, to));
+    if (code > 127) return Buffer.from(text.subarray(from, to)).toString("utf8");
     term += String.fromCharCode(code);
   }
   return term;
@@ -239,9 +238,6 @@ export function hasPair({ pairs, pairStarts }: Postings, document: number, a: st
 export function countIn(packed: number, field: number): number {
   return (packed >>> (SHIFTS[field] as number)) & (MASKS[field] as number);
 }
-
-const DECODER = new TextDecoder();
-const ASCII = /^[\0-\x7f]*$/;
 
 /** FNV-1a of the UTF-16 units. */
 function hashOf(term: string): number {

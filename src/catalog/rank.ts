@@ -1,4 +1,4 @@
-import { countIn, FIELD_COUNT, idOfTerm, MASKS, type Postings, SHIFTS } from "./postings.ts";
+import { countIn, FIELD_COUNT, idOfTerm, MASKS, OWN_FIELDS, type Postings, SHIFTS } from "./postings.ts";
 
 export interface Field {
   /** How much a word in this field counts; 0 for a field that is not looked at. */
@@ -42,6 +42,7 @@ export class RankIndex {
   readonly #mask: number;
   readonly #weights: Float32Array;
   readonly #rarities: Float64Array;
+  readonly #ids = new Map<string, number>();
 
   constructor(postings: Postings, fields: readonly Field[]) {
     this.postings = postings;
@@ -57,7 +58,7 @@ export class RankIndex {
 
   /** How much a term tells documents apart; 0 for one that none of them has in the fields of this index. */
   rarity(term: string): number {
-    const id = idOfTerm(this.postings, term);
+    const id = this.#idOf(term);
     return id === -1 ? 0 : this.rarityAt(id);
   }
 
@@ -76,7 +77,7 @@ export class RankIndex {
     const words = new Uint16Array(this.size);
     const touched: number[] = [];
     for (const { term, weight } of query) {
-      const id = idOfTerm(this.postings, term);
+      const id = this.#idOf(term);
       if (id === -1 || this.rarityAt(id) === 0) continue;
       const end = starts[id + 1] as number;
       for (let at = starts[id] as number; at < end; at++) {
@@ -101,7 +102,7 @@ export class RankIndex {
   /** The documents that have a word, in their order. */
   documentsWith(word: string): Uint32Array {
     const { starts, documents, counts } = this.postings;
-    const id = idOfTerm(this.postings, word);
+    const id = this.#idOf(word);
     if (id === -1) return NO_DOCUMENTS;
     const [from, to] = [starts[id] as number, starts[id + 1] as number];
     return documents.slice(from, to).filter((_, at) => ((counts[from + at] as number) & this.#mask) !== 0);
@@ -109,15 +110,26 @@ export class RankIndex {
 
   /** How often the document has the term in each field, packed; 0 when it is in none of this index. */
   countsIn(document: number, term: string): number {
-    const at = this.#placeOf(document, idOfTerm(this.postings, term));
+    const at = this.#placeOf(document, this.#idOf(term));
     return at === -1 ? 0 : ((this.postings.counts[at] as number) & this.#mask) >>> 0;
   }
 
   /** What the term counts in the document; 0 when it is not there. */
   weightIn(document: number, term: string): number {
-    const id = idOfTerm(this.postings, term);
+    const id = this.#idOf(term);
     const at = id === -1 || this.rarityAt(id) === 0 ? -1 : this.#placeOf(document, id);
     return at === -1 ? 0 : (this.#weights[at] as number);
+  }
+
+  /** The number of a term, or -1. The terms of a query are looked up for many documents. */
+  #idOf(term: string): number {
+    let id = this.#ids.get(term);
+    if (id === undefined) {
+      id = idOfTerm(this.postings, term);
+      if (this.#ids.size >= MOST_IDS) this.#ids.clear();
+      this.#ids.set(term, id);
+    }
+    return id;
   }
 
   #placeOf(document: number, id: number): number {
@@ -136,28 +148,41 @@ export class RankIndex {
   /** From how often a term is in which field to what it counts: the rarer the more, and further occurrences less and less. */
   #weigh(id: number): number {
     const { starts, documents, counts } = this.postings;
+    const mask = this.#mask;
     const [from, to] = [starts[id] as number, starts[id + 1] as number];
     let held = 0;
-    for (let at = from; at < to; at++) {
-      const packed = ((counts[at] as number) & this.#mask) >>> 0;
-      if (packed === 0) continue;
-      held++;
-      const own = (documents[at] as number) * FIELD_COUNT;
-      let frequency = 0;
-      for (let field = 0; field < FIELD_COUNT; field++) {
-        const times = countIn(packed, field);
-        if (times !== 0) frequency += times * (this.#shares[own + field] as number);
-      }
-      this.#weights[at] = frequency / (SATURATION + frequency);
-    }
+    for (let at = from; at < to; at++) if (((counts[at] as number) & mask) !== 0) held++;
     const rarity = held === 0 ? 0 : rarityOf(this.size, held);
-    for (let at = from; at < to; at++) this.#weights[at] = (this.#weights[at] as number) * rarity;
+    for (let at = from; at < to; at++) {
+      const packed = ((counts[at] as number) & mask) >>> 0;
+      if (packed === 0) continue;
+      const frequency = this.#frequency((documents[at] as number) * FIELD_COUNT, packed);
+      // Rounded before it is multiplied, as an array of such numbers would hold it.
+      this.#weights[at] = Math.fround(frequency / (SATURATION + frequency)) * rarity;
+    }
     this.#rarities[id] = rarity;
     return rarity;
+  }
+
+  #frequency(own: number, packed: number): number {
+    const shares = this.#shares;
+    let frequency = 0;
+    if ((packed & OWN_FIELDS) !== 0) {
+      for (let field = 0; field < BODY; field++) {
+        const times = countIn(packed, field);
+        if (times !== 0) frequency += times * (shares[own + field] as number);
+      }
+    }
+    const inBody = packed >>> BODY_SHIFT; // Most have it there alone.
+    return inBody === 0 ? frequency : frequency + inBody * (shares[own + BODY] as number);
   }
 }
 
 const UNKNOWN = -1;
+/** The last field. */
+const BODY = FIELD_COUNT - 1;
+const BODY_SHIFT = SHIFTS[BODY] as number;
+const MOST_IDS = 10_000;
 const NO_DOCUMENTS = new Uint32Array(0);
 /** How soon further occurrences of a word stop counting. */
 const SATURATION = 1.2;

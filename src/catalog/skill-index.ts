@@ -1,17 +1,9 @@
 import { shortHash } from "../shared/hash.ts";
-import type { Triggers } from "../skill/fields.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SearchStore } from "../source/search-file.ts";
 import { buildPostings, type Postings, PostingsBuilder } from "./postings.ts";
 import { decodeSearchIndex, encodeSearchIndex, type SearchIndex } from "./search-index.ts";
-
-/** What a skill declares as its cues. */
-export interface DeclaredCues {
-  triggers: Triggers;
-  paths: readonly string[];
-  /** Queries that it is for: those it declares, and those next to it that serve as examples. */
-  examples: readonly string[];
-}
+import { readCues, type SkillCues } from "./skill-cues.ts";
 
 /** Gives the texts of a skill, one for each field; the last is its body. */
 export type TextsOf = (index: number, hasBody: boolean) => readonly string[];
@@ -28,8 +20,8 @@ export class SkillIndex {
   readonly #stored: SearchIndex | undefined;
   /** For each skill its number in the stored index. */
   readonly #places: readonly (number | undefined)[];
-  readonly #storedCues: readonly (DeclaredCues | 0)[];
-  readonly #cues: (DeclaredCues | undefined)[] = [];
+  readonly #storedCues: readonly (SkillCues | 0)[];
+  readonly #cues: (SkillCues | undefined)[] = [];
   #whole: Postings | undefined;
   #own: Postings | undefined;
 
@@ -41,18 +33,18 @@ export class SkillIndex {
     const bytes = store?.load();
     const stored = store && bytes && decodeSearchIndex(store.key, bytes);
     const places = stored && placesIn(stored, this.#documents);
-    const cues = places && readCues(stored);
+    const cues = places && parseCues(stored);
     this.#stored = cues && stored;
     this.#places = cues ? places : [];
     this.#storedCues = cues ?? [];
   }
 
-  /** What the skill declares; undefined when that is nothing. */
-  cuesOf(index: number): DeclaredCues | undefined {
+  /** The cues of the skill; undefined when it declares none. */
+  cuesOf(index: number): SkillCues | undefined {
     const place = this.#places[index];
     const stored = place === undefined ? undefined : this.#storedCues[place];
     if (stored !== undefined) return stored === 0 ? undefined : stored;
-    if (!(index in this.#cues)) this.#cues[index] = declaredCues(this.#skills[index] as Skill);
+    if (!(index in this.#cues)) this.#cues[index] = readCues(this.#skills[index] as Skill);
     return this.#cues[index];
   }
 
@@ -123,21 +115,13 @@ function placesIn(stored: SearchIndex, documents: readonly Document[]): (number 
   }
 }
 
-function readCues({ cues, postings }: SearchIndex): (DeclaredCues | 0)[] | undefined {
+function parseCues({ cues, postings }: SearchIndex): (SkillCues | 0)[] | undefined {
   try {
     const read = JSON.parse(cues);
     return Array.isArray(read) && read.length === postings.size ? read : undefined;
   } catch {
     return undefined;
   }
-}
-
-function declaredCues(skill: Skill): DeclaredCues | undefined {
-  const { triggers, paths } = skill.manifest;
-  const examples = skill.examples();
-  const { keywords, verbs, patterns, negative } = triggers;
-  const isEmpty = [keywords, verbs, patterns, negative, paths, examples].every(({ length }) => length === 0);
-  return isEmpty ? undefined : { triggers, paths, examples };
 }
 
 /** The instructions, or nothing where they can no longer be read. */
