@@ -42,7 +42,7 @@ const SERVER = {
 /** Files of the command's own code, and the commands that need no later one: those that are started again and again, and do little. */
 const PACKS = [
   { file: "start.cjs", commands: ["list"] },
-  { file: "everyday.cjs", commands: ["overview", "show", "check"] },
+  { file: "everyday.cjs", commands: ["overview", "show", "check", "explain"] },
   { file: "rest.cjs" },
 ];
 

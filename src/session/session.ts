@@ -18,6 +18,7 @@ import { wireName } from "../skill/wire-name.ts";
 import { activate } from "./activate.ts";
 import type { Advice, AdviseContext } from "./advise.ts";
 import { openAgreement } from "./agree.ts";
+import { steadily } from "./disclose-for.ts";
 import { State } from "./state.ts";
 import { sessionTools, toolLines } from "./tools.ts";
 
@@ -160,7 +161,8 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     },
     isReadOnly: state.isReadOnly,
     isDisabled: (tool) => isDisabled(tool, state.host),
-    visible: (by = "model") => state.catalog.skills.filter((skill) => isFor(by, skill) && state.isAvailable(skill)),
+    visible: (by = "model") =>
+      steadily(state.host, () => state.catalog.skills.filter((skill) => isFor(by, skill) && state.isAvailable(skill))),
     listing: (listingOptions) => state.listing(listingOptions),
     load: (name, loadOptions) => state.load(name, loadOptions),
     activate: (topic, loadOptions) => activate(state, topic, loadOptions),

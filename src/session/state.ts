@@ -2,13 +2,13 @@ import { listWithin } from "../catalog/budget.ts";
 import { type Catalog, replacedCopy } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
 import { DEFAULTS } from "../catalog/defaults.ts";
-import { type Disclosure, disclose } from "../catalog/disclose.ts";
+import type { Disclosure } from "../catalog/disclose.ts";
 import { isInReach } from "../catalog/reach.ts";
 import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
-import { denials, firstDenial, unavailability } from "../policy/policy.ts";
-import { isDisabled, toolRevocation } from "../policy/tools.ts";
+import { denials, firstDenial } from "../policy/policy.ts";
+import { toolRevocation } from "../policy/tools.ts";
 import { type Chain, TOP } from "../run/chain.ts";
 import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
@@ -27,9 +27,10 @@ import { wireName } from "../skill/wire-name.ts";
 import { isReplaced } from "../source/file-list.ts";
 import { type AdviceMemory, createAdviceMemory } from "./advice-memory.ts";
 import { type Advice, advise } from "./advise.ts";
+import { canUseSkills, discloseFor, isAvailable, isVisible, mostUsed, steadily } from "./disclose-for.ts";
 import { Mounts } from "./mounts.ts";
 import { joined, type Own, ownTools, permitted } from "./own-tools.ts";
-import { MOST_RECENT, openRecent, type Recent } from "./recent.ts";
+import { openRecent, type Recent } from "./recent.ts";
 import { saysTheSame } from "./same-catalog.ts";
 import type {
   ActiveSkill,
@@ -80,9 +81,7 @@ export class State {
 
   /** Whether sub-agents can be had: a host that says nothing of models has none to give. */
   get canUse(): boolean {
-    const { models, settings, env } = this.host;
-    if (this.isReadOnly || this.#options.uses === false || isDisabled("use_skill", this.host)) return false;
-    return models !== undefined || settings.models.size > 0 || env !== undefined;
+    return canUseSkills(this.host, this.#options);
   }
 
   /** Whether nothing of a skill is run. */
@@ -90,9 +89,9 @@ export class State {
     return this.#options.isReadOnly === true;
   }
 
-  readonly isVisible = (skill: Skill): boolean => firstDenial(skill, this.host)?.kind !== "access";
+  readonly isVisible = (skill: Skill): boolean => isVisible(skill, this.host);
   /** Whether the skill is offered: what cannot be used here is not. */
-  readonly isAvailable = (skill: Skill): boolean => unavailability(skill, this.host) === undefined;
+  readonly isAvailable = (skill: Skill): boolean => isAvailable(skill, this.host);
   readonly isForModel = (skill: Skill): boolean => isFor("model", skill) && this.isAvailable(skill);
 
   /** Reads the sources again. A catalog that says the same stays, with all that was made from it. */
@@ -233,20 +232,9 @@ export class State {
   }
 
   disclose(query: string, more: TellOptions = {}): Disclosure {
-    const { settings, folderOf } = this.host;
-    const told = disclose(this.catalog, query, {
-      isLoaded: (skill) => this.#isLoaded(skill),
-      toolsets: "on-load",
-      ...settings.disclosure,
-      ...more,
-      ...(folderOf ? { folderOf } : {}),
-      isVisible: this.isAvailable,
-      isCallable: this.isVisible,
-      recent: this.#recent.names(),
-      usage: this.#usage(),
-      canFork: this.canUse,
-      search: "search_skills",
-    });
+    const context = { recent: this.#recent.names(), usage: this.#usage(), canFork: this.canUse };
+    const options = { isLoaded: (skill: Skill) => this.#isLoaded(skill), ...more };
+    const told = discloseFor(this.catalog, this.host, query, { context, options });
     for (const { name } of [...told.shown, ...told.noted].reverse()) this.#recent.note(name);
     for (const { name } of told.shown) this.#given.add(name);
     if (told.matches.length > 0) {
@@ -282,7 +270,9 @@ export class State {
   /** The skills that a model may know of, as they are listed for every query. */
   listing({ room }: { room?: number } = {}): string {
     const { budget = DEFAULTS.budget, listingBudget = DEFAULTS.listingBudget } = this.host.settings.disclosure;
-    const skills = this.catalog.skills.filter((skill) => this.isForModel(skill) && isInReach(skill));
+    const skills = steadily(this.host, () =>
+      this.catalog.skills.filter((skill) => this.isForModel(skill) && isInReach(skill)),
+    );
     if (skills.length === 0) return "";
     const most = Math.min(room ?? Number.POSITIVE_INFINITY, Math.min(listingBudget, budget) * 4);
     return listWithin(skills, { room: most, usage: this.#usage(), search: "search_skills" }).text;
@@ -290,8 +280,7 @@ export class State {
 
   /** The most used skills when the conversation began: its prompts keep their beginning, whatever it uses. */
   #usage(): readonly string[] {
-    const { statistics } = this.host;
-    this.#used ??= statistics?.mostUsed?.(MOST_RECENT) ?? statistics?.recent(MOST_RECENT) ?? [];
+    this.#used ??= mostUsed(this.host);
     return this.#used;
   }
 

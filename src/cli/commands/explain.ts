@@ -4,8 +4,8 @@ import { CUT_NOTE } from "../../catalog/query.ts";
 import type { WeakCause } from "../../catalog/selectivity.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { denials, unavailability } from "../../policy/policy.ts";
+import { canUseSkills, discloseFor, isAvailable, mostUsed, steadily } from "../../session/disclose-for.ts";
 import { MOST_RECENT } from "../../session/recent.ts";
-import { openSession } from "../../session/session.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens } from "../../shared/text.ts";
 import { isFor, type Skill } from "../../skill/skill.ts";
@@ -15,7 +15,6 @@ import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { printHanging, wrapped } from "../wrap.ts";
-import { explainMissing } from "./show.ts";
 
 interface ExplainOptions {
   skill?: string;
@@ -32,10 +31,10 @@ export async function explain({ io, options, args }: Context<ExplainOptions>): P
   const [query = ""] = args;
   const found = await discoverFor(io, options);
   const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
-  const facts = factsOf(query, found, options);
+  const facts = steadily(found, () => factsOf(query, found, options));
   if (options.skill !== undefined) {
     const skill = found.catalog.find(options.skill);
-    if (!skill) return explainMissing(io, found, options.skill);
+    if (!skill) return (await import("./show.ts")).explainMissing(io, found, options.skill);
     const one = oneSkill(facts, skill);
     if (options.json) printJson(io.stdout, one);
     else printOne(io, one);
@@ -49,10 +48,11 @@ type Facts = ReturnType<typeof factsOf>;
 type Explained = Facts["matches"][number];
 
 function factsOf(query: string, found: Discovered, options: ExplainOptions) {
-  const session = openSession(found.catalog, found);
   const files = options.file ?? [];
-  const told: Disclosure = session.disclose(query, {
-    toolsets: "there", // As in a chat.
+  const recent = found.statistics.recent(MOST_RECENT);
+  const context = { recent, usage: mostUsed(found), canFork: canUseSkills(found) };
+  const tellOptions = {
+    toolsets: "there" as const, // As in a chat.
     files,
     ...(options.maxSkills === undefined ? {} : { maxSkills: wholeNumber(options.maxSkills, "--max-skills") }),
     ...(options.budget === undefined ? {} : { budget: wholeNumber(options.budget, "--budget") }),
@@ -60,11 +60,11 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions) {
       ? {}
       : { listingBudget: wholeNumber(options.listingBudget, "--listing-budget") }),
     ...(options.shortlist === undefined ? {} : { shortlist: options.shortlist }),
-  });
-  const visible = new Set(session.visible());
+  };
+  const told: Disclosure = discloseFor(found.catalog, found, query, { context, options: tellOptions });
+  const visible = new Set(found.catalog.skills.filter((skill) => isFor("model", skill) && isAvailable(skill, found)));
   const isCallable = (skill: Skill) => isFor("user", skill) && denials(skill, found).length === 0;
   const matcher = matcherOf(found.catalog);
-  const recent = found.statistics.recent(MOST_RECENT);
   const { matches, against } = matcher.match(query, {
     recent,
     files,

@@ -1,0 +1,67 @@
+import type { Catalog } from "../catalog/catalog.ts";
+import { type Disclosure, disclose } from "../catalog/disclose.ts";
+import type { Host } from "../host/host.ts";
+import { firstDenial, unavailability } from "../policy/policy.ts";
+import { isDisabled } from "../policy/tools.ts";
+import type { Skill } from "../skill/skill.ts";
+import { MOST_RECENT } from "./recent.ts";
+import type { SessionOptions, TellOptions } from "./session.ts";
+
+/** The parts of a conversation that a disclosure depends on. */
+export interface DisclosureContext {
+  /** Names of skills, the one used last first. */
+  recent: readonly string[];
+  /** Names of skills, the most used first, when the conversation began. */
+  usage: readonly string[];
+  /** Whether skills with `context: fork` can run in a sub-agent. */
+  canFork: boolean;
+}
+
+/** Discloses what is available on this host, by its settings. It loads nothing that runs a skill. */
+export function discloseFor(
+  catalog: Catalog,
+  host: Host,
+  query: string,
+  { context, options }: { context: DisclosureContext; options: TellOptions },
+): Disclosure {
+  const { settings, folderOf } = host;
+  return steadily(host, () =>
+    disclose(catalog, query, {
+      toolsets: "on-load",
+      ...settings.disclosure,
+      ...options,
+      ...(folderOf ? { folderOf } : {}),
+      ...context,
+      isVisible: (skill) => isAvailable(skill, host),
+      isCallable: (skill) => isVisible(skill, host),
+      search: "search_skills",
+    }),
+  );
+}
+
+/** Returns whether a skill is offered: one that cannot be used here is not. */
+export function isAvailable(skill: Skill, host: Host): boolean {
+  return unavailability(skill, host) === undefined;
+}
+
+/** Returns whether a skill may be called by its name. */
+export function isVisible(skill: Skill, host: Host): boolean {
+  return firstDenial(skill, host)?.kind !== "access";
+}
+
+/** Does work that asks about many skills at once and waits for nothing: it looks at each lock file once. */
+export function steadily<T>(host: Host, work: () => T): T {
+  return host.trust ? host.trust.steadily(work) : work();
+}
+
+/** Returns whether sub-agents are available: a host without models, settings for them and an environment has none. */
+export function canUseSkills(host: Host, { isReadOnly, uses }: SessionOptions = {}): boolean {
+  const { models, settings, env } = host;
+  if (isReadOnly || uses === false || isDisabled("use_skill", host)) return false;
+  return models !== undefined || settings.models.size > 0 || env !== undefined;
+}
+
+/** Returns the names of the most used skills. */
+export function mostUsed({ statistics }: Host): readonly string[] {
+  return statistics?.mostUsed?.(MOST_RECENT) ?? statistics?.recent(MOST_RECENT) ?? [];
+}
