@@ -8,12 +8,13 @@ import { storeFolder } from "../../sandbox/places.ts";
 import { storeSkill } from "../../sandbox/store.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
+import { oneLine } from "../../shared/text.ts";
 import { type Skill, withBody } from "../../skill/skill.ts";
 import { copySkill } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, folderSaid, requireConfiguration, withCapabilities } from "../found.ts";
-import { type Io, isAgreed, printer, printJson } from "../io.ts";
+import { type Io, isAgreed, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { notAgreed } from "../told.ts";
 import { type Subject, showSubject } from "./trust-show.ts";
@@ -24,10 +25,15 @@ interface TrustOptions {
   yes?: boolean;
   secrets?: string;
   text?: boolean;
+  show?: boolean;
 }
 
+/** More skills than these are shown as a table first. */
+const FEW = 2;
+
 /** Shows skills that are not the user's own, and writes down that they may be followed and their code run. */
-export async function trust({ io, options, args: [given] }: Context<TrustOptions>): Promise<number> {
+export async function trust({ io, options, args }: Context<TrustOptions>): Promise<number> {
+  const [given] = args;
   const found = await discoverFor(io, options);
   const { around } = found;
   requireConfiguration(io, found);
@@ -41,15 +47,11 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
     return (await import("./trust-text.ts")).trustText(io, found, { ...options, folder: given });
   if (options.list) return listTrusted(io, found, options.json ?? false);
   if (options.revoke) return revoke(io, found, given, options.json ?? false);
-  const skills = meant(found, given, io.cwd);
-  const subjects = skills.map((skill) => subject(skill, found));
-  const shown = printer(options.json ? io.stderr : io.stdout, io.env);
-  const isAsking = io.ask !== undefined && !options.yes;
-  for (const one of options.json && !isAsking ? [] : subjects) showSubject(shown, one, found);
-  const waiting = subjects.filter(({ before, changes }) => before === undefined || changes.length > 0);
-  if (waiting.length > 0 && !options.yes && !(await isAgreed(io, question(waiting)))) {
-    throw notAgreed(io, "not trusted", "look at it, then say --yes");
-  }
+  const skills = new Set((args.length > 0 ? args : [undefined]).flatMap((wanted) => meant(found, wanted, io.cwd)));
+  const subjects = [...skills].map((skill) => subject(skill, found));
+  const pending = subjects.filter(({ before, changes }) => before === undefined || changes.length > 0);
+  const waiting = await approveSubjects(io, found, { subjects, pending, options });
+  if (pending.length > 0 && waiting.length === 0) throw notAgreed(io, "not trusted", "look at it, then say --yes");
   grant(found, waiting);
   if (options.json) {
     printJson(io.stdout, {
@@ -62,7 +64,7 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
     });
   } else {
     const out = printer(io.stdout, io.env);
-    if (waiting.length === 0) out.line`${out.green("✓")} trusted already, and unchanged since`;
+    if (pending.length === 0) out.line`${out.green("✓")} trusted already, and unchanged since`;
     else {
       const places = waiting.map(({ skill }) => quoted(displayPath(placeOf(skill), around)));
       out.line`${out.green("✓")} trusted: ${waiting.map(({ skill }) => skill.name).join(", ")}`;
@@ -75,6 +77,51 @@ export async function trust({ io, options, args: [given] }: Context<TrustOptions
   }
   return EXIT.fine;
 }
+
+interface Approving {
+  subjects: readonly Subject[];
+  /** Those that are not trusted as they are now. */
+  pending: readonly Subject[];
+  options: Context<TrustOptions>["options"];
+}
+
+/** Shows what is about to be trusted and asks: few skills in full, many as a table with one question per group. Returns those approved. */
+async function approveSubjects(
+  io: Io,
+  found: Discovered,
+  { subjects, pending, options }: Approving,
+): Promise<readonly Subject[]> {
+  const out = printer(options.json ? io.stderr : io.stdout, io.env);
+  const isAsking = io.ask !== undefined && !options.yes;
+  const isShown = !options.json || isAsking;
+  if (options.show || pending.length <= FEW) {
+    for (const one of isShown ? subjects : []) showSubject(out, one, found);
+    return options.yes || pending.length === 0 || (await isAgreed(io, question(pending))) ? pending : [];
+  }
+  const { groupForTrust, printTrustGroup } = await import("./trust-summary.ts");
+  const approved: Subject[] = [];
+  for (const group of groupForTrust(pending)) {
+    const members = group.summaries.map((summary) => summary.subject);
+    if (isShown) printTrustGroup(out, group);
+    if (options.yes || (await isGroupApproved(io, out, members, found))) approved.push(...members);
+  }
+  return approved;
+}
+
+/** Asks about a group until the answer is yes or no. `show` and `show NAME` print everything that will be followed and run. */
+async function isGroupApproved(io: Io, out: Printer, members: readonly Subject[], found: Discovered): Promise<boolean> {
+  for (let left = MOST_ANSWERS; io.ask && left > 0; left--) {
+    const answer = ((await io.ask(`${question(members)} [y/N/show NAME] `)) ?? "").trim();
+    const [, isShow, name] = /^(s(?:how)?)(?:\s+(\S+))?$/i.exec(answer) ?? [];
+    if (isShow === undefined) return /^y(?:es)?$/i.test(answer);
+    const shown = members.filter(({ skill }) => name === undefined || skill.name === name);
+    for (const one of shown) showSubject(out, one, found);
+    if (shown.length === 0) out.line`${out.red("✗")} "${oneLine(name ?? "", 64)}" is none of them`;
+  }
+  return false;
+}
+
+const MOST_ANSWERS = 100;
 
 /** On a terminal: shows what is about to be trusted, and asks. False where nobody can be asked. */
 export async function askForTrust(
@@ -132,6 +179,11 @@ function meant({ catalog, trust: given, around }: Discovered, wanted: string | u
       fix: `\`skillet run ${named.name}\` uses it`,
     });
   }
+  if (wanted?.includes("*") && !existsSync(resolve(cwd, wanted))) {
+    const isMeant = namePattern(wanted);
+    const matching = asking.filter(({ name }) => isMeant.test(name));
+    if (matching.length > 0) return matching;
+  }
   const path = resolve(cwd, wanted ?? around.workspace);
   const root = existsSync(path) ? realpathSync(path) : path;
   // A file means the skill that it is part of. The folder of a skill inside another one does not mean that other one.
@@ -150,6 +202,12 @@ function meant({ catalog, trust: given, around }: Discovered, wanted: string | u
             .map(({ name }) => name)
             .join(", ")}`,
   });
+}
+
+/** `pdf*`: a star stands for any characters of a name. */
+function namePattern(pattern: string): RegExp {
+  const parts = pattern.split(/\*+/).map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, "\\$&"));
+  return new RegExp(`^${parts.join(".*")}$`);
 }
 
 function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJson: boolean): number {

@@ -96,8 +96,12 @@ export const TRUST: Entry = {
   define: (command) =>
     command
       .description("let code run that came with a workspace or that another program put there")
-      .argument("[path]", "a workspace, a skill's folder, or a skill's name; the workspace when left out")
+      .argument(
+        "[path...]",
+        "workspaces, skills' folders, or skills by name or pattern (pdf*); defaults to the workspace",
+      )
       .addOption(new Option("-l, --list", "show what has been trusted").conflicts("revoke"))
+      .option("--show", "show everything that will be followed and run, also of many skills")
       .option("--revoke", "take it back")
       .addOption(
         new Option(
@@ -121,6 +125,7 @@ export const TRUST: Entry = {
         examples(
           "skillet trust",
           "skillet trust skills/deploy",
+          "skillet trust ~/.claude/skills",
           "skillet trust --text .",
           "skillet trust --list",
           "skillet trust --revoke skills/deploy",
