@@ -1,12 +1,13 @@
 import type { Skill } from "../skill/skill.ts";
 import { type Catalog, notFound } from "./catalog.ts";
+import { attachSearchStore, searchStoreOf } from "./search-store.ts";
 
 /**
  * The same catalog with these skills alone, also after a reload. A name whose winner is not among them means nothing: no copy that it
  * hides comes forward.
  */
 export function narrowCatalog(catalog: Catalog, keeps: (skill: Skill) => boolean): Catalog {
-  const skills = catalog.skills.filter(keeps);
+  const skills = narrowSkills(catalog.skills, keeps);
   const names = new Set(skills.map(({ name }) => name));
   const find = (name: string) => {
     const skill = catalog.find(name);
@@ -31,4 +32,13 @@ export function narrowCatalog(catalog: Catalog, keeps: (skill: Skill) => boolean
       catalog.definitions((skill) => (names.has(skill.name) ? isDenied?.(skill) : { code: "left-out" })),
     reload: async () => narrowCatalog(await catalog.reload(), keeps),
   };
+}
+
+/** Some of the skills, with the search index of all of them. It is not saved for these alone: each process would replace the other's. */
+function narrowSkills(skills: readonly Skill[], keeps: (skill: Skill) => boolean): readonly Skill[] {
+  const kept = skills.filter(keeps);
+  if (kept.length === skills.length) return skills;
+  const store = searchStoreOf(skills);
+  if (store) attachSearchStore(kept, { ...store, save() {} });
+  return kept;
 }

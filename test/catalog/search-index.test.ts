@@ -13,6 +13,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { openCatalog } from "../../src/catalog/catalog.ts";
 import { openMatcher } from "../../src/catalog/match.ts";
+import { narrowCatalog } from "../../src/catalog/narrow.ts";
 import { buildPostings } from "../../src/catalog/postings.ts";
 import { decodeSearchIndex, encodeSearchIndex } from "../../src/catalog/search-index.ts";
 import { attachSearchStore } from "../../src/catalog/search-store.ts";
@@ -82,6 +83,20 @@ describe("the search index", () => {
     expect(namesIn(again, "zeppelin")).toEqual(["alpha"]);
     expect(namesIn(again, "ultramarine")).toEqual(["beta"]);
     expect(namesIn(again, "some broth")).toEqual(["gamma"]);
+    expect(store.load()).toEqual(kept);
+  });
+
+  it("[A-09] serves a narrower catalog too, which leaves the stored one as it is", async () => {
+    const { skills, store, remove } = scene();
+    const whole = await openCatalog([directorySource({ path: skills })]);
+    attachSearchStore(whole.skills, store);
+    namesIn(whole.skills, "zeppelin");
+    const kept = store.load();
+    expect(narrowCatalog(whole, () => true).skills).toBe(whole.skills);
+    const narrow = narrowCatalog(whole, ({ name }) => name !== "beta");
+    for (const name of Object.keys(TEXTS)) remove(name);
+    expect(namesIn(narrow.skills, "zeppelin")).toEqual(["alpha"]);
+    expect(namesIn(narrow.skills, "ultramarine")).toEqual([]);
     expect(store.load()).toEqual(kept);
   });
 
