@@ -19,6 +19,7 @@ export function adviseTool(session: Session, clientName: () => string | undefine
     {
       prompt: { type: "string", says: "the user's prompt" },
       session_id: { type: "string", says: "the conversation" },
+      source: { type: "string", says: "who wrote the prompt" },
     },
     async (sent) => {
       const format = formatFor(clientName()) ?? HOOK_FORMATS.claude;

@@ -3,6 +3,7 @@ import { type Catalog, notFound } from "../catalog/catalog.ts";
 import { narrowCatalog } from "../catalog/narrow.ts";
 import type { Host } from "../host/host.ts";
 import { revisionOf, type Settings } from "../host/settings.ts";
+import { createAdviceMemory } from "../session/advice-memory.ts";
 import { openSession } from "../session/session.ts";
 import { openSharedCatalog } from "../session/shared-catalog.ts";
 import { openStanding } from "../session/standing.ts";
@@ -83,6 +84,7 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   const live = new Set<OpenServer>();
   const refused = new Set<string>();
   const stateless = openAsking();
+  const advised = createAdviceMemory();
   /** By revision of the settings, which decide what is visible. */
   const known = new WeakMap<Settings, WeakMap<Catalog, Listings>>();
   const listings = () => {
@@ -103,7 +105,11 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
       return [...new Set([...session.visible(), ...session.visible("user")])];
     },
     async open({ isStateless = false } = {}) {
-      const choices = { uses: uses !== false, isReadOnly: isReadOnly === true };
+      const choices = {
+        uses: uses !== false,
+        isReadOnly: isReadOnly === true,
+        ...(isStateless ? { advised } : {}),
+      };
       const session = openSession(catalog, host, { brings: "all", forks: "tell", ...choices });
       for (const name of load) {
         const skill = catalog.find(name);

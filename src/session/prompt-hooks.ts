@@ -8,6 +8,8 @@ export interface HookFormat extends Required<Pick<AdviseContext, "limit" | "coun
   event: string;
   /** Keys of the input, the first that has a text counts. A list counts with its first entry. */
   input: { prompt: readonly string[]; conversation: readonly string[]; cwd: readonly string[] };
+  /** Values of the key `source` for prompts that no person wrote, such as the result of a background task: their text selects no skill. */
+  otherSources?: readonly string[];
   /** The answer that adds nothing. */
   neutral: Data;
   /** The answer that adds this text. */
@@ -18,6 +20,7 @@ export interface HookFormat extends Required<Pick<AdviseContext, "limit" | "coun
 
 /** What a client sends to its hook, as far as it is used. */
 export interface HookInput {
+  /** Empty for a prompt that no person wrote. */
   prompt: string;
   conversation?: string;
   cwd?: string;
@@ -33,6 +36,7 @@ export const HOOK_FORMATS = {
     event: "UserPromptSubmit",
     input: CLAUDE_INPUT,
     ...INSTRUCTIONS, // Above 10,000 characters the model gets a preview.
+    otherSources: ["system", "poll_event"],
     neutral: {},
     answer: nested("UserPromptSubmit"),
   },
@@ -88,7 +92,7 @@ export function findHookFormat(client: string): HookFormat | undefined {
 }
 
 /** Reads what a client sends. Undefined without a prompt. A placeholder that the client left in place, such as `${session_id}`, counts as absent. */
-export function readHookInput({ input }: HookFormat, sent: unknown): HookInput | undefined {
+export function readHookInput({ input, otherSources = [] }: HookFormat, sent: unknown): HookInput | undefined {
   if (!isData(sent)) return undefined;
   const textAt = (keys: readonly string[]) => {
     const values = keys.map((key) => (Object.hasOwn(sent, key) ? sent[key] : undefined));
@@ -98,7 +102,12 @@ export function readHookInput({ input }: HookFormat, sent: unknown): HookInput |
   const prompt = textAt(input.prompt);
   const [conversation, cwd] = [textAt(input.conversation), textAt(input.cwd)];
   if (prompt === undefined) return undefined;
-  return { prompt, ...(conversation === undefined ? {} : { conversation }), ...(cwd === undefined ? {} : { cwd }) };
+  const isFromUser = !otherSources.includes(String(sent["source"]));
+  return {
+    prompt: isFromUser ? prompt : "",
+    ...(conversation === undefined ? {} : { conversation }),
+    ...(cwd === undefined ? {} : { cwd }),
+  };
 }
 
 const PLACEHOLDER = /^\$\{\w+\}$/;

@@ -16,6 +16,7 @@ import { isFor, type Skill } from "../skill/skill.ts";
 import type { CallOptions, Tool, ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { activate } from "./activate.ts";
+import type { AdviceMemory } from "./advice-memory.ts";
 import type { Advice, AdviseContext } from "./advise.ts";
 import { openAgreement } from "./agree.ts";
 import { steadily } from "./disclose-for.ts";
@@ -51,6 +52,8 @@ export interface SessionOptions {
   uses?: boolean;
   /** What loading does with a skill that is followed on its own (`context: fork`): follows it, or tells the model to use it. The former, when left out. */
   forks?: "run" | "tell";
+  /** What conversations received as advice, for sessions that last for one request. Defaults to a memory of this session. */
+  advised?: AdviceMemory;
   /** Nothing of a skill is run: it brings no tools, its scripts and the commands in its instructions stay where they are, and nothing is handed to it. */
   isReadOnly?: boolean;
 }

@@ -244,13 +244,16 @@ export class State {
     return told;
   }
 
-  async advise(prompt: string, { conversation = "", ...more }: SessionAdviseOptions = {}): Promise<Advice> {
+  async advise(prompt: string, { conversation, ...more }: SessionAdviseOptions = {}): Promise<Advice> {
+    const { advised } = this.#options;
+    // A session is one conversation where the client names none. A memory that others share has no such default.
+    const known = conversation ?? (advised ? undefined : "");
     const advice = await advise(prompt, {
       ...more,
+      ...defined({ conversation: known }),
       catalog: await this.reload(),
       host: this.host,
-      conversation,
-      memory: this.#advised,
+      memory: advised ?? this.#advised,
       isLoaded: (skill) => this.#isLoaded(skill),
     });
     const skills = advice.skills.map(({ name }) => name);

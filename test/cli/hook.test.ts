@@ -91,6 +91,12 @@ describe("skillet hook", () => {
     expect(JSON.stringify((await ask("one")).answer)).toContain("Deploy.");
   });
 
+  it("[A-06, Q-07] adds nothing to a prompt that no person wrote", async () => {
+    const { answer, stderr } = await hook("claude", { prompt: PROMPT, source: "system" });
+    expect([answer, stderr]).toEqual([{}, ""]);
+    expect((await hook("claude", { prompt: PROMPT, source: "user" })).answer).not.toEqual({});
+  });
+
   it("[A-06] prints the decision and its reasons with --debug, to stderr alone", async () => {
     const { stderr } = await hook("claude", { prompt: PROMPT }, {}, ["--debug"]);
     expect(stderr).toMatch(/^· instructions: solana \(\d+ characters\)\n {2}solana: keyword "solana"\n$/);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { openServing } from "../../src/mcp/serve.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
-import { connectTo, ERAS } from "../support/mcp-client.ts";
+import { clientOf, connectTo, ERAS } from "../support/mcp-client.ts";
 
 const more = 'triggers:\n  keywords: ["solana"]\n';
 const serve = async (files: Record<string, string> = {}) => {
@@ -38,15 +38,28 @@ describe("the advise tool", () => {
     expect((await call("advise", { prompt: "" })).text).toBe("{}");
   });
 
-  it.each([
-    ["claude-code", true],
-    ["codex-mcp-client", true],
-    ["gemini-cli-mcp-client", false],
-    ["test", false],
-  ])("[A-07] is listed to %s: %s", async (name, isListed) => {
-    const { tools, call } = await connectTo(await serve(), { name });
-    expect((await tools()).includes("advise")).toBe(isListed);
-    expect((await call("advise", { prompt: PROMPT })).text).toContain("Check signers.");
+  describe.each(ERAS)("in %s", (era) => {
+    it.each([
+      ["claude-code", true],
+      ["codex-mcp-client", true],
+      ["gemini-cli-mcp-client", false],
+      ["test", false],
+    ])("[A-07] is listed to %s: %s", async (name, isListed) => {
+      const { tools, call } = await connectTo(await serve(), { name, era });
+      expect((await tools()).includes("advise")).toBe(isListed);
+      expect((await call("advise", { prompt: PROMPT })).text).toContain("Check signers.");
+    });
+  });
+
+  it("[A-06] remembers a conversation that the client names across servers that last for one request", async () => {
+    const serving = await serve();
+    const ask = async (input: Record<string, unknown>) =>
+      (await clientOf(await serving.open({ isStateless: true }))).call("advise", { prompt: PROMPT, ...input });
+    expect((await ask({ session_id: "a" })).text).toContain("Check signers.");
+    expect((await ask({ session_id: "a" })).text).toBe("{}");
+    expect((await ask({ session_id: "b" })).text).toContain("Check signers.");
+    expect((await ask({})).text, "of another client, perhaps").toContain("Check signers.");
+    expect((await ask({})).text).toContain("Check signers.");
   });
 
   it("[A-06] does not repeat what the model loaded, and gives nothing that is not trusted", async () => {
