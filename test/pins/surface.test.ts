@@ -15,7 +15,7 @@ describe("what others depend on", () => {
   });
 
   it("is what skillet/install and skillet/claude export", () => {
-    expect(Object.keys(claude)).toEqual(["evaluateWithClaude"]);
+    expect(Object.keys(claude).sort()).toEqual(["createPromptHook", "evaluateWithClaude"]);
     expect(Object.keys(install).sort()).toEqual([
       "FORMATS",
       "NATIVE_CLIENTS",

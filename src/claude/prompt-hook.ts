@@ -1,0 +1,91 @@
+import type { Catalog } from "../catalog/catalog.ts";
+import { discover } from "../host/discover.ts";
+import type { Host } from "../host/host.ts";
+import { type AdviceMemory, createAdviceMemory } from "../session/advice-memory.ts";
+import { adviseClient, HOOK_FORMATS, type HookAdvice, readHookInput } from "../session/prompt-hooks.ts";
+import { openSharedCatalog } from "../session/shared-catalog.ts";
+import { defined } from "../shared/defined.ts";
+import type { Data } from "../skill/data.ts";
+
+export interface PromptHookOptions {
+  /** The skills. Defaults to those that `discover` finds in the folder that the agent works in. */
+  catalog?: Catalog;
+  /** Its policies and trust decide which skills are considered. Defaults to what `discover` returns, or to no settings with a catalog. */
+  host?: Partial<Host>;
+  /** What conversations received. Defaults to a memory of this hook. */
+  memory?: AdviceMemory;
+  /** How the model loads a skill of a shortlist, as the end of a sentence. Defaults to the `load_skill` tool of skillet's MCP server. */
+  loadWith?: string;
+  /** Called with each advice. */
+  onAdvice?(advice: HookAdvice["advice"]): void;
+  /** Called with what went wrong. The prompt then goes on without an advice. */
+  onError?(error: unknown): void;
+}
+
+/** A row of `hooks.UserPromptSubmit` in the options of the Claude Agent SDK's `query()`. */
+export interface PromptHook {
+  hooks: ((input: unknown) => Promise<Data>)[];
+}
+
+/**
+ * Creates a hook that adds the skills that fit to each prompt.
+ *
+ * ```ts
+ * query({ prompt, options: { hooks: { UserPromptSubmit: [createPromptHook()] } } });
+ * ```
+ */
+export function createPromptHook(options: PromptHookOptions = {}): PromptHook {
+  const { memory = createAdviceMemory(), loadWith, onAdvice, onError } = options;
+  const format = HOOK_FORMATS.claude;
+  const skillsFor = openSkills(options);
+  return {
+    hooks: [
+      async (sent) => {
+        try {
+          const input = readHookInput(format, sent);
+          if (!input) return format.neutral;
+          const { conversation, cwd } = input;
+          const more = defined({ conversation, loadWith });
+          const { advice, answer } = await adviseClient(format, input.prompt, {
+            ...(await skillsFor(cwd)),
+            memory,
+            ...more,
+          });
+          onAdvice?.(advice);
+          return answer;
+        } catch (error) {
+          onError?.(error);
+          return format.neutral;
+        }
+      },
+    ],
+  };
+}
+
+interface Skills {
+  catalog: Catalog;
+  host: Partial<Host>;
+}
+
+/** Returns the skills as they are now: those of the options, or those of a folder. */
+function openSkills({ catalog, host = {} }: PromptHookOptions): (cwd?: string) => Promise<Skills> {
+  if (catalog) {
+    const shared = openSharedCatalog(catalog);
+    return async () => ({ catalog: await shared.catalog.reload(), host });
+  }
+  const known = new Map<string, ReturnType<typeof discoverShared>>();
+  return async (cwd = process.cwd()) => {
+    const opening = known.get(cwd) ?? discoverShared(cwd);
+    known.set(cwd, opening);
+    const { shared, found } = await opening;
+    const { isBroken, diagnostics } = found.currentConfiguration();
+    // Without the settings, a skill that they disable would be given.
+    if (isBroken) throw new Error(diagnostics.map(({ file, message }) => `${file} ${message}`).join("; "));
+    return { catalog: await shared.catalog.reload(), host: { ...found, ...host } };
+  };
+}
+
+async function discoverShared(workspace: string) {
+  const found = await discover({ workspace });
+  return { found, shared: openSharedCatalog(found.catalog) };
+}

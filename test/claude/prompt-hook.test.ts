@@ -1,0 +1,118 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createPromptHook } from "../../src/claude/index.ts";
+import type { SdkMessage } from "../../src/claude/sdk.ts";
+import { discover } from "../../src/host/discover.ts";
+import type { Advice } from "../../src/session/advise.ts";
+import { CLAUDE_MODEL, type ClaudeTurn, claudeApi, claudeSdk, hasClaude } from "../support/claude-api.ts";
+import { skillText, temporaryFolder } from "../support/folder.ts";
+import { PROGRAM, RUN } from "../support/program.ts";
+import { catalogOf } from "../support/skills.ts";
+
+const PROMPT = "audit my solana program";
+const SKILLS = {
+  ".skillet/skills/solana/SKILL.md": skillText("solana", {
+    more: 'triggers:\n  keywords: ["solana"]\n',
+    body: "Check signers.",
+  }),
+};
+const GIVEN = '<skill_content name="solana">\nCheck signers.\n</skill_content>';
+
+/** Sends prompts to one conversation of the SDK's own `query()`, in a home of its own, one after the other. */
+async function converse(prompts: readonly string[], options: object, home = temporaryFolder()) {
+  const script: ClaudeTurn[] = prompts.map(() => () => "Done.");
+  const { requests, env } = await claudeApi(script);
+  const { query } = await claudeSdk();
+  const answered = prompts.map(() => Promise.withResolvers<void>());
+  async function* messages() {
+    for (const [at, content] of prompts.entries()) {
+      await answered[at - 1]?.promise;
+      yield { type: "user" as const, message: { role: "user" as const, content }, parent_tool_use_id: null };
+    }
+    await answered.at(-1)?.promise;
+  }
+  let results = 0;
+  const seen: SdkMessage[] = [];
+  const conversation = query({
+    prompt: messages(),
+    options: {
+      model: CLAUDE_MODEL,
+      cwd: temporaryFolder(),
+      env: { PATH: process.env["PATH"], ...env, HOME: home, CLAUDE_CONFIG_DIR: join(home, ".claude") },
+      tools: [],
+      persistSession: false,
+      settingSources: [],
+      ...options,
+    },
+  });
+  for await (const message of conversation) {
+    seen.push(message);
+    if (message.type === "result") answered[results++]?.resolve();
+  }
+  return { requests, seen };
+}
+
+/** How often the skill's text is in what the model was sent. */
+const timesIn = (body = "") => body.split(JSON.stringify(GIVEN).slice(1, -1)).length - 1;
+
+describe.skipIf(!hasClaude)("a prompt hook in Claude's own process", () => {
+  it("[A-06, A-07] adds the skill that fits to a prompt of the SDK's query(), once in the conversation", async () => {
+    const advised: Advice["kind"][] = [];
+    const catalog = await catalogOf({ solana: { keywords: ["solana"], body: "Check signers." } });
+    const hook = createPromptHook({ catalog, onAdvice: ({ kind }) => advised.push(kind) });
+    const { requests } = await converse(["thanks", PROMPT, PROMPT], { hooks: { UserPromptSubmit: [hook] } });
+    expect(requests.map(({ body }) => timesIn(body))).toEqual([0, 1, 1]);
+    expect(advised).toEqual(["none", "instructions", "none"]);
+  });
+
+  it("[A-07] adds the answer of `skillet hook claude`, as a command", async () => {
+    const { home, program } = withProgram();
+    const command = `${process.execPath} --no-warnings ${program} hook claude`;
+    const settings = { hooks: { UserPromptSubmit: [{ hooks: [{ type: "command", command, timeout: 30 }] }] } };
+    const { requests } = await converse([PROMPT, PROMPT], { settings }, home);
+    expect(requests.map(({ body }) => timesIn(body))).toEqual([1, 1]);
+  });
+
+  it("[A-07] adds the answer of the server's advise tool, without a new process", async () => {
+    const { home, program } = withProgram();
+    const server = { type: "stdio", command: process.execPath, args: ["--no-warnings", program, "serve"] };
+    const input = { prompt: "${prompt}", session_id: "${session_id}" };
+    const hook = { type: "mcp_tool", server: "skillet", tool: "advise", input };
+    const settings = { hooks: { UserPromptSubmit: [{ hooks: [hook] }] } };
+    const { requests } = await converse([PROMPT, PROMPT], { mcpServers: { skillet: server }, settings }, home);
+    expect(requests.map(({ body }) => timesIn(body))).toEqual([1, 1]);
+  });
+});
+
+/** A home with one skill, and the command as a file that Node starts. */
+function withProgram() {
+  const home = temporaryFolder({
+    ...SKILLS,
+    "skillet.mjs": `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n`,
+  });
+  return { home, program: join(home, "skillet.mjs") };
+}
+
+describe("createPromptHook", () => {
+  const ask = async (hook: ReturnType<typeof createPromptHook>, input: unknown) => hook.hooks[0]?.(input);
+
+  it("[A-06] discovers the skills of the folder that the agent works in, and follows them", async () => {
+    const home = temporaryFolder(SKILLS);
+    const found = await discover({ workspace: temporaryFolder(), env: { HOME: home } });
+    const hook = createPromptHook({ catalog: found.catalog, host: found });
+    expect(JSON.stringify(await ask(hook, { prompt: PROMPT, session_id: "a" }))).toContain("Check signers.");
+    expect(await ask(hook, { prompt: PROMPT, session_id: "a" })).toEqual({});
+    const cwd = temporaryFolder();
+    expect(await ask(createPromptHook(), { prompt: PROMPT, session_id: "a", cwd })).toEqual({});
+  });
+
+  it("[A-06] lets the prompt go on when something goes wrong", async () => {
+    const errors: unknown[] = [];
+    const catalog = await catalogOf({ solana: { keywords: ["solana"] } });
+    const reload = () => Promise.reject(new Error("the disk is gone"));
+    const hook = createPromptHook({ catalog: { ...catalog, reload }, onError: (error) => errors.push(error) });
+    expect(await ask(hook, { prompt: PROMPT })).toEqual({});
+    expect(String(errors)).toContain("the disk is gone");
+    expect(await ask(hook, "no input")).toEqual({});
+  });
+});
