@@ -8,7 +8,7 @@ export const CUT_OFF_SECONDS = 60;
 const TIME = "/usr/bin/time";
 
 /** Runs a whole command and waits for it. Contract: always comes back; what went wrong is `problem`. */
-export async function run({ file, args, cwd, env }) {
+export async function run({ file, args, cwd, env, input }) {
   // Blocks while the child runs, so that nothing of this process is in the measured time; signals are seen in between.
   await setImmediate();
   const start = process.hrtime.bigint();
@@ -18,7 +18,8 @@ export async function run({ file, args, cwd, env }) {
     timeout: CUT_OFF_SECONDS * 1000,
     killSignal: "SIGKILL",
     maxBuffer: 2 ** 28,
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
+    ...(input === undefined ? {} : { input }),
   });
   const ms = Number(process.hrtime.bigint() - start) / 1e6;
   return { ms, output: String(done.stdout ?? ""), problem: problemOf(done) };

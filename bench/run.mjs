@@ -4,6 +4,8 @@ import { capability } from "./capability.mjs";
 import * as discloseReport from "./disclose/report.mjs";
 import { disclose } from "./disclose.mjs";
 import { discover } from "./discover.mjs";
+import * as hooksReport from "./hooks/report.mjs";
+import { hooks } from "./hooks.mjs";
 import * as installReport from "./install/report.mjs";
 import { install } from "./install.mjs";
 import * as matchReport from "./match/report.mjs";
@@ -22,7 +24,7 @@ import { supply } from "./supply.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [capability] [render] [install] [supply] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -40,6 +42,7 @@ const BENCHES = {
   use: { measure: use, ...useReport },
   runs: { measure: runs, ...runsReport },
   mcp: { measure: mcp, ...mcpReport },
+  hooks: { measure: hooks, ...hooksReport },
   capability: { measure: capability, ...capabilityReport },
   render: { measure: render, ...renderReport },
   install: { measure: install, ...installReport },

@@ -1,5 +1,3 @@
-import { skillText } from "../support/folder.ts";
-
 interface AdviceSkill {
   description: string;
   keywords?: readonly string[];
@@ -226,13 +224,16 @@ export const ADVICE_UNRELATED: readonly string[] = [
   "which of the two is faster?",
 ];
 
-/** The skills as files below a folder. Their instructions have the length of an ordinary skill. */
+/** The skills as files below a folder. Their instructions have about 7,000 characters, as the median of published ones. */
 export function adviceSkillFiles(folder: string): Record<string, string> {
   return Object.fromEntries(
     Object.entries(ADVICE_SKILLS).map(([name, { description, keywords }]) => {
-      const more = keywords ? `triggers:\n  keywords: ${JSON.stringify(keywords)}\n` : "";
-      const body = `# ${name}\n\n${Array.from({ length: 40 }, (_, at) => `${at + 1}. Step ${at + 1} of ${name}: look at what was asked, do this part of it, and check the result before the next step.`).join("\n")}`;
-      return [`${folder}/${name}/SKILL.md`, skillText(name, { description: JSON.stringify(description), more, body })];
+      const triggers = keywords ? `triggers:\n  keywords: ${JSON.stringify(keywords)}\n` : "";
+      const frontmatter = `name: ${name}\ndescription: ${JSON.stringify(description)}\n${triggers}`;
+      const steps = Array.from({ length: 60 }, (_, at) => `${at + 1}. ${STEP} ${name}.`);
+      return [`${folder}/${name}/SKILL.md`, `---\n${frontmatter}---\n\n# ${name}\n\n${steps.join("\n")}\n`];
     }),
   );
 }
+
+const STEP = "Look at what was asked, do this part of it, and check the result before the next step of";
