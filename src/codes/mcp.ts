@@ -32,4 +32,24 @@ export const MCP = {
     "The client's configuration has keys of yours at this name, which would be lost.",
     "take them out first, or choose another with --name",
   ),
+  "another-hook": row(
+    "A file in the place of skillet's hook was not written by skillet.",
+    "rename it, or connect with --no-hook",
+  ),
+  "changed-meanwhile": row(
+    "A client's file changed between the plan and the change; nothing was written.",
+    "run the command again",
+  ),
+  "connections-unreadable": row(
+    "The record of changed client files cannot be read, so nothing was written.",
+    "delete it: `connect --remove` then still removes its entries",
+  ),
+  "client-key-consent": row(
+    "A use would spend an API key that the client passed to the server, and the user has not allowed that.",
+    "`skillet config set mcp.use_client_key true`, or configure a model",
+  ),
+  "connection-broken": row(
+    "A client is connected, and its server or hook does not answer.",
+    "`skillet connect claude` writes both again; likewise for other clients",
+  ),
 } as const satisfies Record<string, CodeRow>;

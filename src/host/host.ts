@@ -30,6 +30,8 @@ export interface Host {
   system?: System;
   /** Where values such as `env:NAME` are taken from; nowhere when left out. */
   env?: Readonly<Record<string, string | undefined>>;
+  /** Whether a client started this program and chose its environment: then an API key in it is the client's, and needs the user's consent. */
+  isEnvOfClient?: boolean;
   /** Models by alias, before those of the settings: of the AI SDK, or of your own making. The one called `default` is the default, or else the first. */
   models?: Readonly<Record<string, Model | SdkModel>>;
   /** Tools for runs, beside those that are built in. */

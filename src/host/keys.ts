@@ -142,6 +142,13 @@ export const KEYS: readonly Key[] = [
   mcpKey("enabled", "flag", "whether it is started at all; `true`", "enabled"),
   mcpKey("tools", "texts", "the only tools of it that runs are given; all without it", "tools"),
   mcpKey("without_asking", "texts", "tools of it that are called without asking anybody", "withoutAsking"),
+  key(
+    "mcp.use_client_key",
+    "flag",
+    "whether `use_skill` may spend an API key that a client, such as Claude Code, passes to `skillet serve`",
+    ({ serving }, useClientKey) => Object.assign(serving, { useClientKey }),
+    { default: false },
+  ),
   limitKey("max_iterations", "how often a skill that says nothing of it asks its model", "iterations"),
   limitKey("most_iterations", "how often one that does may ask at most", "mostIterations"),
   limitKey("timeout_seconds", "how long a run may take, with all that it calls", "seconds"),

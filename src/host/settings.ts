@@ -58,12 +58,19 @@ export interface Settings {
   tools: ToolSettings;
   /** Servers of tools, by name. */
   mcp: ReadonlyMap<string, McpSettings>;
+  serving: ServingSettings;
   limits: RunLimits;
   /** What is kept of runs. */
   runs: Retention;
   /** Who serves capabilities, by namespace. */
   providers: ReadonlyMap<string, ProviderSettings>;
   capabilities: CapabilitySettings;
+}
+
+/** What holds for `skillet serve`. */
+export interface ServingSettings {
+  /** Whether a server that a client started may spend the API key that the client passed to it. Undefined: the user has not decided. */
+  useClientKey?: boolean;
 }
 
 export interface ToolSettings {
@@ -110,6 +117,7 @@ export const NO_SETTINGS: Settings = {
   prices: new Map(),
   tools: { disabled: [], dynamicCommands: false },
   mcp: new Map(),
+  serving: {},
   limits: RUN_DEFAULTS,
   runs: RETENTION,
   providers: new Map(),
@@ -225,6 +233,7 @@ function settingsFrom(entries: readonly Entry[], around: Surroundings): Settings
     prices: values.prices,
     tools: { ...NO_SETTINGS.tools, ...values.tools },
     mcp: values.mcp,
+    serving: values.serving,
     limits: { ...RUN_DEFAULTS, ...values.limits },
     runs: { ...RETENTION, ...values.runs },
     providers: values.providers,

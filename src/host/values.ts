@@ -3,7 +3,7 @@ import type { RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
 import type { Retention } from "./runs-prune.ts";
 import type { SandboxSettings, ScriptLimits, WorkspaceAccess } from "./sandbox-settings.ts";
-import type { DisclosureSettings, McpSettings, ToolSettings } from "./settings.ts";
+import type { DisclosureSettings, McpSettings, ServingSettings, ToolSettings } from "./settings.ts";
 
 /** What the configuration says, before defaults fill it up. */
 export interface Values {
@@ -17,6 +17,7 @@ export interface Values {
   prices: Map<string, Price>;
   tools: Partial<ToolSettings>;
   mcp: Map<string, OneServer>;
+  serving: ServingSettings;
   limits: Partial<RunLimits>;
   runs: Partial<Retention>;
   providers: Map<string, OneProvider>;
@@ -56,6 +57,7 @@ export function noValues(): Values {
     prices: new Map(),
     tools: {},
     mcp: new Map(),
+    serving: {},
     limits: {},
     runs: {},
     providers: new Map(),

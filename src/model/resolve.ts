@@ -137,7 +137,8 @@ async function detected(host: Host): Promise<Choice[]> {
   if (!host.env) return [];
   for (const provider of PROVIDERS) {
     const { key } = PROVIDER_ROWS[provider];
-    if (key !== undefined && host.env[key]?.trim()) return builtIn(host, provider, {});
+    if (key !== undefined && host.env[key]?.trim())
+      return builtIn(host, provider, {}).map((choice) => withConsent(host, key, choice));
   }
   const model = await localModel(ollamaUrl(host.env));
   if (model === undefined) return [];
@@ -157,7 +158,23 @@ function spelledOut(host: Host, asked: string): Choice | undefined {
   if (!base && provider === "openai-compatible") return undefined;
   const place: Place = { alias: asked, table: tableFor(table) };
   const open = () => openConfigured(host, { ...base, provider, model }, place);
-  return { alias: asked, says: asked, from: "built-in", open };
+  const choice: Choice = { alias: asked, says: asked, from: "built-in", open };
+  const { key } = PROVIDER_ROWS[provider];
+  return base || key === undefined ? choice : withConsent(host, key, choice);
+}
+
+/** A model that nothing but a key in the environment makes available. A key that a client passed is spent with the user's consent only. */
+function withConsent(host: Host, key: string, choice: Choice): Choice {
+  if (!host.isEnvOfClient || host.settings.serving.useClientKey === true || !host.env?.[key]?.trim()) return choice;
+  return {
+    ...choice,
+    open() {
+      throw new SkillError("client-key-consent", {
+        message: `The only key for a model is ${key}, which the client passed to this server, and you have not allowed skillet to spend it`,
+        fix: `To allow it, run: skillet config set mcp.use_client_key true. Or add [models.default] with a key of its own to ${configFile(host)}`,
+      });
+    },
+  };
 }
 
 function unknown(asked: string, names: readonly string[], { name }: Model, host: Host): Notice {

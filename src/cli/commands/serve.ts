@@ -61,7 +61,7 @@ interface Work extends Omit<Context<ServeCommandOptions>, "args"> {
 
 async function overStdio({ io, options, found, traces }: Work): Promise<number> {
   if (!io.protocol) {
-    const fix = "let a client start it (`skillet mcp-config --for claude` prints how), or serve over HTTP with --http";
+    const fix = "let a client start it (`skillet connect claude` makes it), or serve over HTTP with --http";
     throw new SkillError("usage", { message: "A client speaks on stdin and stdout, and here is a terminal", fix });
   }
   const streams = io.protocol();
@@ -122,7 +122,9 @@ async function overHttp({ io, options, found: everywhere, traces }: Work): Promi
 function open({ io, options, found, traces }: Work): Serving {
   // Nobody sits here: what has to be agreed to is asked of the client's user, or waits.
   const { ask: _, ...nobody } = io;
-  const { host } = agreeing(nobody, found, { yes: options.yes === true });
+  const { host: agreed } = agreeing(nobody, found, { yes: options.yes === true });
+  // Over HTTP, the user starts the server; otherwise a client does.
+  const host = { ...agreed, isEnvOfClient: options.http === undefined };
   const serving = asked(() =>
     openServing(found.catalog, traces ? { ...host, onEvent: (event) => traces.take(event) } : host, {
       ...(options.only ? { only: options.only } : {}),
@@ -275,10 +277,7 @@ function sayToken(io: Io, { token, file, isNew, url, home }: Token & { url: stri
   }
   if (token === false || file === undefined) return;
   if (isNew) out.line`${out.dim("·")} the token, shown this once: ${token}`;
-  say(
-    io,
-    `the token is in ${shortPath(file, home)}; for a client: skillet mcp-config --for CLIENT --url ${url} --write`,
-  );
+  say(io, `the token is in ${shortPath(file, home)}; for a client: skillet connect CLIENT --url ${url}`);
 }
 
 /** What stands on a command line is seen by everybody on the machine. */
