@@ -41,6 +41,9 @@ export const EXITS: Readonly<Record<string, number>> = {
   "workspace-missing": EXIT.usage,
   "config-unreadable": EXIT.usage,
   "not-agreed": EXIT.refused,
+  "another-server": EXIT.refused,
+  "keys-at-stake": EXIT.refused,
+  "another-hook": EXIT.refused,
   interrupted: EXIT.interrupted,
 };
 

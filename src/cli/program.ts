@@ -10,7 +10,7 @@ import { EXPORT, INSTALL, UNINSTALL } from "./rows/install.ts";
 import { DOCTOR, EVAL, EXPLAIN, LIST, SHOW } from "./rows/look.ts";
 import { APPROVE, CANCEL, RESUME, RUNS } from "./rows/run.ts";
 import { SCAN } from "./rows/scan.ts";
-import { HOOK, MCP_CONFIG, SERVE } from "./rows/serve.ts";
+import { CONNECT, HOOK, MCP_CONFIG, SERVE } from "./rows/serve.ts";
 import { COMPLETION, HELP } from "./rows/shell.ts";
 import { SIGN, SIGNERS } from "./rows/sign.ts";
 import { STATS } from "./rows/stats.ts";
@@ -75,7 +75,7 @@ const GROUPS: Readonly<Record<string, readonly Row[]>> = {
     row("sign in to them; all that was asked of them", { auth: AUTH, audit: AUDIT }),
   ],
   Agents: [
-    row("give agents your skills over MCP", { serve: SERVE, "mcp-config": MCP_CONFIG }),
+    row("give agents your skills; serve them over MCP", { connect: CONNECT, serve: SERVE }),
     row("add the skill that fits to each prompt", { hook: HOOK }),
     row("copies for other clients, zips and plugins", { export: EXPORT }),
   ],
@@ -100,7 +100,7 @@ const COMMANDS: Record<string, Entry> = Object.assign(
 );
 
 /** Former names of commands. They work as before, and neither help, completion nor documentation names them. */
-const HIDDEN: Record<string, Entry> = { install: INSTALL, uninstall: UNINSTALL };
+const HIDDEN: Record<string, Entry> = { install: INSTALL, uninstall: UNINSTALL, "mcp-config": MCP_CONFIG };
 const ALL_COMMANDS: Record<string, Entry> = { ...COMMANDS, ...HIDDEN };
 
 /** The program for these arguments. Only the command they name is built, unless they name none. */

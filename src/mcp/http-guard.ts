@@ -119,7 +119,7 @@ const REASONS = {
   token: {
     status: 401,
     message:
-      "This server needs its token, as Authorization: Bearer … To update a client's entry, run: skillet mcp-config --for CLIENT --url ADDRESS --write",
+      "This server needs its token, as Authorization: Bearer … To update a client's entry, run: skillet connect CLIENT --url ADDRESS",
     headers: { "www-authenticate": "Bearer" },
     what: ({ authorization }) => (authorization ? "with a wrong token" : "without the token"),
   },

@@ -1,5 +1,5 @@
 import { readdirSync } from "node:fs";
-import { isAbsolute, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { isInside } from "../shared/inside.ts";
 import { readRegularText } from "../shared/regular-file.ts";
 import { byText } from "../shared/text.ts";
@@ -98,6 +98,13 @@ export function clientRow(id: ClientId): SkillClient {
 export function userFolder({ path, movedBy }: UserFolder, { home, workspace, env }: ClientPlace): string {
   const moved = movedBy && env[movedBy.env];
   return movedBy && moved ? join(resolve(workspace, moved), movedBy.path) : join(home, path);
+}
+
+/** Returns the folder in which a client keeps its own files: the one that holds its skills folder. */
+export function clientFolder(id: ClientId, level: "user" | "project", place: ClientPlace): string {
+  const { user, project } = clientRow(id);
+  if (level === "project") return join(place.workspace, dirname(project[0] ?? ""));
+  return dirname(userFolder(user[0] ?? { path: "" }, place));
 }
 
 /** Returns all user-level skills folders of a client: its own, its plugins' and the managed one. */

@@ -45,7 +45,7 @@ describe("skillet completion", () => {
     [["check", "--profile", ""], [...PROFILES]],
     [["check", "-p", "cl"], ["claude-upload"]],
     [["check", "--format=sa"], ["--format=sarif"]],
-    [["mcp-config", "--for", "cod"], ["codex"]],
+    [["connect", "cod"], ["codex"]],
     [
       ["export", "--to", "claude,co"],
       ["claude,codex", "claude,copilot"],

@@ -80,7 +80,7 @@ describe("skillet serve --http", () => {
     });
     const token = readFileSync(file, "utf8").trim();
     expect(first.stderr, "shown once").toContain(token);
-    expect(first.stderr).toContain("skillet mcp-config --for CLIENT --url http://127.0.0.1:");
+    expect(first.stderr).toContain("skillet connect CLIENT --url http://127.0.0.1:");
     const second = await served([], home, async (url) => expect(await initialize(url, `Bearer ${token}`)).toBe(200));
     expect(second.stderr + second.stdout).not.toContain(token);
     expect(second.stderr).toContain("the token is in ~/.skillet/serve-token");

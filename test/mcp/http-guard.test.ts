@@ -34,7 +34,7 @@ describe("the token", () => {
     const { url } = await serve({ token: TOKEN });
     const { body } = await ask(url, {});
     expect(body).toContain("This server needs its token, as Authorization: Bearer …");
-    expect(body).toContain("skillet mcp-config --for CLIENT --url ADDRESS --write");
+    expect(body).toContain("skillet connect CLIENT --url ADDRESS");
   });
 
   it.each(["legacy", { pin: "2026-07-28" }] as const)("lets a client in that has it (%o)", async (mode) => {

@@ -89,6 +89,9 @@ async function atHome(printed: Printed): Promise<void> {
   await take("ExportList", "export", "--list");
   await take("ExportCopies", "export", "--remove", "--all");
   await take("ExportFiles", "export", "own", "--to", "zip");
+  await take("Connect", "connect", "claude", "--yes");
+  await take("ConnectList", "connect");
+  await take("Connect", "connect", "claude", "--remove", "--yes");
   await take("McpConfig", "mcp-config", "--for", "claude", "--write");
   await take("Sign", "sign", "skills/twice", "--new-key");
   const { key } = await take("Sign", "sign");

@@ -18,7 +18,7 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
     ["SKILLET_SIGNING_PASSPHRASE"],
     "the passphrase of the key that `skillet sign` signs with; nobody is asked for it then",
   ],
-  [["SKILLET_TOKEN"], "the token of a server that `skillet mcp-config --url` tells clients of: they read it from here"],
+  [["SKILLET_TOKEN"], "the token of a server that `skillet connect --url` tells clients of: they read it from here"],
   [
     ["SKILLET_CAPABILITY_SOCKET", "SKILLET_CAPABILITY_TOKEN"],
     "set by skillet for code of a skill with capabilities: the broker of its run",

@@ -73,7 +73,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: "MCP",
     about:
-      'Servers whose tools runs have, and `serve` and `mcp-config`. Clients of `skillet serve` find the code of a result in `_meta["skillet/code"]`. [MCP](mcp.md).',
+      'Servers whose tools runs have, and `serve` and `connect`. Clients of `skillet serve` find the code of a result in `_meta["skillet/code"]`. [MCP](mcp.md).',
     codes: MCP,
   },
   {

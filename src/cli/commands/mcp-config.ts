@@ -65,12 +65,13 @@ export async function mcpConfig({ io, options, args }: Context<ConfigOptions>): 
     out.line`${out.dim("·")} it belongs into ${shown}: the same with ${out.cyan("--write")} puts it there`;
     if (command) out.line`  or let ${client.title} do it: ${out.cyan(command.map(quoted).join(" "))}`;
   }
-  if (outcome !== "same") sayNext(io, { client, scope, server, tokenFile: serverTokenFile(around.skilletHome) });
+  if (outcome !== "same") printNext(io, { client, scope, server, tokenFile: serverTokenFile(around.skilletHome) });
   if ("url" in server) sayAddress(io, options.url ?? "", server);
   return EXIT.fine;
 }
 
-function nameOf({ name = "skillet" }: ConfigOptions): string {
+/** Checks the name that a client is to know the server by. */
+export function nameOf({ name = "skillet" }: Pick<ConfigOptions, "name">): string {
   if (/^[A-Za-z0-9][\w-]{0,63}$/.test(name)) return name;
   throw new SkillError("usage", {
     message: `"${name}" cannot be a server's name`,
@@ -87,20 +88,27 @@ function clientOf(name: string): Client {
   });
 }
 
-interface Asked extends ConfigOptions, CommonOptions {
+interface Asked extends Pick<ConfigOptions, "url" | "project">, CommonOptions {
   args: readonly string[];
   client: Client;
   around: Surroundings;
 }
 
-function serverOf(io: Io, { url, args, workspace, project, client, around }: Asked): Server {
+/** Returns how the client gets to the server that the options ask for. */
+export function serverOf(io: Io, { url, args, workspace, project, client, around }: Asked): Server {
   if (url !== undefined) return serverAt(io, url, args, tokenFileFor(client, around));
   checkServe(io, args);
   const given = workspace !== undefined ? around.workspace : project ? client.workspace : undefined;
   const where = given === undefined ? [] : ["--workspace", given];
   // By their paths, since the package is not published, and a client that was started from a desktop finds no `node` of a version
   // manager. An older one would do too: the program starts itself again with its own, if that is beside it.
-  return { command: process.execPath, args: [join(packageRoot, "bin", "skillet.cjs"), "serve", ...where, ...args] };
+  const { command, args: program } = ownProgram();
+  return { command, args: [...program, "serve", ...where, ...args] };
+}
+
+/** Returns the command that starts this program: Node and its path. */
+export function ownProgram(): { command: string; args: string[] } {
+  return { command: process.execPath, args: [join(packageRoot, "bin", "skillet.cjs")] };
 }
 
 /** The file with the token of this user's own server, for a client that can refer to it. */
@@ -215,7 +223,8 @@ interface Next {
   tokenFile: string;
 }
 
-function sayNext(io: Io, { client, scope, server, tokenFile }: Next): void {
+/** Prints what is to be done for the client to see the server. */
+export function printNext(io: Io, { client, scope, server, tokenFile }: Next): void {
   const out = printer(io.stderr, io.env);
   out.line`  then ${client.next}`;
   if (scope === "project") out.line`  it may ask first whether you trust the project`;

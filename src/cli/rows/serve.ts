@@ -1,4 +1,4 @@
-import { Option } from "commander";
+import { Argument, Option } from "commander";
 import { examples } from "../examples.ts";
 import type { Entry } from "../program.ts";
 
@@ -32,7 +32,7 @@ export const SERVE: Entry = {
       .option("--chat-id <id>", "and of this id")
       .addHelpText(
         "after",
-        "\nA client starts it by itself: `skillet mcp-config --for claude` prints how,\nor writes it (--write).",
+        "\nA client starts it by itself: `skillet connect claude` writes that into its configuration.",
       )
       .addHelpText(
         "after",
@@ -47,7 +47,7 @@ export const SERVE: Entry = {
 };
 
 /** The clients whose configuration is known: spelled out here too, since every command reads this file. */
-export const CLIENT_NAMES = ["claude", "codex", "gemini", "vscode", "cursor", "opencode"];
+export const CLIENT_NAMES = ["claude", "codex", "gemini", "opencode", "copilot", "vscode", "cursor"];
 
 /** The clients with a prompt hook, spelled out here too. */
 export const HOOK_CLIENTS = ["claude", "codex", "gemini", "opencode", "copilot", "cursor"];
@@ -68,7 +68,42 @@ export const HOOK: Entry = {
   neverFails: true,
 };
 
-/** `skillet mcp-config`. */
+/** `skillet connect`. */
+export const CONNECT: Entry = {
+  define: (command) =>
+    command
+      .description(
+        "connect a client: write the server and the prompt hook into its configuration, or list the clients here",
+      )
+      .addArgument(new Argument("[client]", "the client").choices(CLIENT_NAMES))
+      .argument("[option...]", "options for `skillet serve`, after --")
+      .option("--project", "for this workspace only")
+      .option("--remove", "remove both again, and restore a file that nothing else changed to the byte")
+      .option("--no-hook", "write the server only")
+      .option("--hook-command", "start a process per prompt, for clients that would call the running server")
+      .option("--approve-tools", "Codex: let it call skillet's tools without asking, which `codex exec` needs")
+      .option("--use-client-key", "Claude Code: let `use_skill` spend the API key that it passes to the server")
+      .option("--name <name>", "what the client calls the server", "skillet")
+      .option("--url <address>", "connect to a server that runs already: http://127.0.0.1:7400/mcp")
+      .option("-n, --dry-run", "show the changes, and write nothing")
+      .option("-y, --yes", "do not ask before writing")
+      .addHelpText("after", "\nWithout a client: which clients are on this machine, and which are connected.")
+      .addHelpText(
+        "after",
+        examples(
+          "skillet connect",
+          "skillet connect claude",
+          "skillet connect codex --approve-tools --yes",
+          "skillet connect cursor --project --dry-run",
+          "skillet connect gemini --remove",
+          "skillet connect vscode --project -- --only code-review",
+        ),
+      ),
+  load: async () => (await import("../commands/connect.ts")).connect,
+  afterError: "options for `skillet serve` go after --; ",
+};
+
+/** `skillet mcp-config`: prints the server's entry, or writes it without the hook. `connect` does more. */
 export const MCP_CONFIG: Entry = {
   define: (command) =>
     command

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { quoted } from "../../policy/trust.ts";
+import { clientFolder } from "../../source/client-folders.ts";
 
 /** How a client gets to the server: it starts one, or calls one that runs already. */
 export type Server =
@@ -25,6 +26,10 @@ export type Entry = Readonly<Record<string, unknown>>;
 /** What is known of a client. */
 export interface Client {
   title: string;
+  /** The command that starts it. */
+  program: string;
+  /** Its own folder, which is there once it was used. */
+  folder(place: Place): string;
   format: "json" | "jsonc" | "toml";
   user(place: Place): string;
   project(place: Place): string;
@@ -41,6 +46,10 @@ export interface Client {
   add?(name: string, server: Server, scope: Scope): string[] | undefined;
   /** What is to be done for it to be seen. */
   next: string;
+  /** The variable with its own API key, which it passes to servers that it starts. */
+  passesKey?: string;
+  /** Why a copy of a skill without code works better than the server. */
+  copiesWorkBetter?: string;
 }
 
 /** The variable that holds the token. Its value is never written down. */
@@ -52,6 +61,8 @@ const WORKSPACE = `\${workspaceFolder}`;
 export const CLIENTS: Readonly<Record<string, Client>> = {
   claude: {
     title: "Claude Code",
+    program: "claude",
+    folder: (place) => clientFolder("claude", "user", place),
     format: "json",
     user: ({ home, env }) => join(env["CLAUDE_CONFIG_DIR"] || home, ".claude.json"),
     project: ({ workspace }) => join(workspace, ".mcp.json"),
@@ -80,9 +91,12 @@ export const CLIENTS: Readonly<Record<string, Client>> = {
             ]
         : ["claude", "mcp", "add", "--scope", scope, name, "--", server.command, ...server.args],
     next: "start Claude Code again; /mcp shows the server",
+    passesKey: "ANTHROPIC_API_KEY",
   },
   codex: {
     title: "Codex",
+    program: "codex",
+    folder: (place) => clientFolder("codex", "user", place),
     format: "toml",
     user: ({ home, env }) => join(env["CODEX_HOME"] || join(home, ".codex"), "config.toml"),
     project: ({ workspace }) => join(workspace, ".codex", "config.toml"),
@@ -106,6 +120,8 @@ export const CLIENTS: Readonly<Record<string, Client>> = {
   },
   gemini: {
     title: "Gemini CLI",
+    program: "gemini",
+    folder: (place) => clientFolder("gemini", "user", place),
     format: "jsonc",
     user: ({ home, env }) => join(env["GEMINI_CLI_HOME"] || home, ".gemini", "settings.json"),
     project: ({ workspace }) => join(workspace, ".gemini", "settings.json"),
@@ -124,9 +140,49 @@ export const CLIENTS: Readonly<Record<string, Client>> = {
       return [...add, name, server.command, "--", ...server.args];
     },
     next: "start Gemini CLI again, in a folder that it trusts; /mcp shows the server",
+    copiesWorkBetter: "Gemini CLI shows its model text of MCP servers as untrusted, and its own skills as instructions",
+  },
+  opencode: {
+    title: "OpenCode",
+    program: "opencode",
+    folder: (place) => clientFolder("opencode", "user", place),
+    format: "jsonc",
+    user: ({ home, env }) => firstThere(join(env["XDG_CONFIG_HOME"] || join(home, ".config"), "opencode")),
+    project: ({ workspace }) => firstThere(workspace),
+    // Version 2 has its servers one level further down, and still reads them here, unless some are there already.
+    servers: (document) => (holdsServers(document) ? ["mcp", "servers"] : ["mcp"]),
+    entry: (server) =>
+      "url" in server
+        ? {
+            type: "remote",
+            url: server.url,
+            ...bearer(server, server.tokenFile === undefined ? `{env:${TOKEN}}` : `{file:${server.tokenFile}}`),
+          }
+        : { type: "local", command: [server.command, ...server.args] },
+    readsTokenFile: true,
+    only: { started: ["command", "environment", "cwd"], called: ["url", "headers", "oauth"] },
+    next: "start OpenCode again; `opencode mcp list` shows the server",
+  },
+  copilot: {
+    title: "GitHub Copilot CLI",
+    program: "copilot",
+    folder: (place) => clientFolder("copilot", "user", place),
+    format: "jsonc",
+    user: (place) => join(clientFolder("copilot", "user", place), "mcp-config.json"),
+    // The file is Claude Code's too: it passes over `tools`.
+    project: ({ workspace }) => join(workspace, ".mcp.json"),
+    servers: () => ["mcpServers"],
+    entry: (server) =>
+      "url" in server
+        ? { type: "http", url: server.url, ...bearer(server, `\${${TOKEN}}`), tools: ["*"] }
+        : { type: "stdio", ...started(server), tools: ["*"] },
+    only: { started: ["command", "args", "env", "cwd"], called: ["url", "headers", "headersHelper", "oauth"] },
+    next: "start Copilot CLI again; /mcp shows the server",
   },
   vscode: {
     title: "VS Code",
+    program: "code",
+    folder: (place) => join(applicationFolder(place), "Code"),
     format: "jsonc",
     user: (place) => join(applicationFolder(place), "Code", "User", "mcp.json"),
     project: ({ workspace }) => join(workspace, ".vscode", "mcp.json"),
@@ -148,6 +204,8 @@ export const CLIENTS: Readonly<Record<string, Client>> = {
   },
   cursor: {
     title: "Cursor",
+    program: "cursor",
+    folder: (place) => clientFolder("cursor", "user", place),
     format: "jsonc",
     user: ({ home }) => join(home, ".cursor", "mcp.json"),
     project: ({ workspace }) => join(workspace, ".cursor", "mcp.json"),
@@ -159,25 +217,6 @@ export const CLIENTS: Readonly<Record<string, Client>> = {
     only: { started: ["type", "command", "args", "env", "envFile"], called: ["url", "headers", "auth"] },
     workspace: WORKSPACE,
     next: "start Cursor again, and switch the server on in its settings, under MCP",
-  },
-  opencode: {
-    title: "OpenCode",
-    format: "jsonc",
-    user: ({ home, env }) => firstThere(join(env["XDG_CONFIG_HOME"] || join(home, ".config"), "opencode")),
-    project: ({ workspace }) => firstThere(workspace),
-    // Version 2 has its servers one level further down, and still reads them here, unless some are there already.
-    servers: (document) => (holdsServers(document) ? ["mcp", "servers"] : ["mcp"]),
-    entry: (server) =>
-      "url" in server
-        ? {
-            type: "remote",
-            url: server.url,
-            ...bearer(server, server.tokenFile === undefined ? `{env:${TOKEN}}` : `{file:${server.tokenFile}}`),
-          }
-        : { type: "local", command: [server.command, ...server.args] },
-    readsTokenFile: true,
-    only: { started: ["command", "environment", "cwd"], called: ["url", "headers", "oauth"] },
-    next: "start OpenCode again; `opencode mcp list` shows the server",
   },
 };
 

@@ -8,16 +8,19 @@ export function saysNothing(text: string): boolean {
   return withoutComments(text).trim() === "";
 }
 
+/** Names of members, and positions in arrays. */
+export type JsonPath = readonly (string | number)[];
+
 /**
- * A JSON text with one value set, and every other character as it was. Contract: it parses, and all but the last of the names lead to
- * objects or to nothing.
+ * A JSON text with one value set, and every other character as it was. The position after the last one appends to an array. Contract: it
+ * parses, and all but the last of the names lead to objects, arrays or to nothing.
  */
-export function setInJsonc(text: string, path: readonly string[], value: unknown): string {
+export function setInJsonc(text: string, path: JsonPath, value: unknown): string {
   const json = plain(text);
   const style = styleOf(text, json);
   let at = skipSpace(json, 0);
   for (const [index, name] of path.entries()) {
-    const object = objectAt(json, at);
+    const object = membersAt(json, at);
     const known = object.members.findLast(({ key }) => key === name);
     if (!known) return insert(text, object, { name, value: nested(path.slice(index + 1), value), style });
     if (index < path.length - 1) {
@@ -32,12 +35,12 @@ export function setInJsonc(text: string, path: readonly string[], value: unknown
   return text;
 }
 
-/** The same text without one member, and every other character as it was. Contract: it parses, and the names lead to objects. */
-export function removeInJsonc(text: string, path: readonly string[]): string {
+/** The same text without one member, and every other character as it was. Contract: it parses, and the names lead to objects or arrays. */
+export function removeInJsonc(text: string, path: JsonPath): string {
   const json = plain(text);
-  let { members } = objectAt(json, skipSpace(json, 0));
+  let { members } = membersAt(json, skipSpace(json, 0));
   for (const name of path.slice(0, -1)) {
-    members = objectAt(json, members.findLast(({ key }) => key === name)?.start ?? json.length).members;
+    members = membersAt(json, members.findLast(({ key }) => key === name)?.start ?? json.length).members;
   }
   const index = members.findLastIndex(({ key }) => key === path.at(-1));
   const gone = members[index];
@@ -53,13 +56,13 @@ export function removeInJsonc(text: string, path: readonly string[]): string {
 }
 
 /** A value below these names. */
-export function nested(path: readonly string[], value: unknown): unknown {
-  return path.reduceRight((inner, name) => ({ [name]: inner }), value);
+export function nested(path: JsonPath, value: unknown): unknown {
+  return path.reduceRight((inner, name) => (typeof name === "number" ? [inner] : { [name]: inner }), value);
 }
 
 interface Member {
-  key: string;
-  /** Where its key begins. */
+  key: string | number;
+  /** Where its key begins; an element of an array has none, and begins with its value. */
   key0: number;
   /** Where its value begins and ends. */
   start: number;
@@ -162,15 +165,17 @@ function endOfValue(json: string, from: number): number {
   return json.length;
 }
 
-/** The members of the object that begins here. */
-function objectAt(json: string, open: number): Found {
+/** The members of the object that begins here, or the elements of the array. */
+function membersAt(json: string, open: number): Found {
   const members: Member[] = [];
+  const isArray = json[open] === "[";
   let at = skipSpace(json, open + 1);
-  while (json[at] === '"') {
+  while (isArray ? at < json.length && json[at] !== "]" : json[at] === '"') {
     const key0 = at;
-    const end = endOfString(json, at);
-    const start = skipSpace(json, skipSpace(json, end) + 1);
-    members.push({ key: JSON.parse(json.slice(key0, end)), key0, start, end: endOfValue(json, start) });
+    const end = isArray ? at : endOfString(json, at);
+    const start = isArray ? at : skipSpace(json, skipSpace(json, end) + 1);
+    const key = isArray ? members.length : JSON.parse(json.slice(key0, end));
+    members.push({ key, key0, start, end: endOfValue(json, start) });
     at = skipSpace(json, members.at(-1)?.end ?? json.length);
     if (json[at] === ",") at = skipSpace(json, at + 1);
   }
@@ -178,7 +183,7 @@ function objectAt(json: string, open: number): Found {
 }
 
 interface New {
-  name: string;
+  name: string | number;
   value: unknown;
   style: Style;
 }
@@ -186,7 +191,7 @@ interface New {
 /** A new member, after the others. */
 function insert(text: string, { open, close, members }: Found, { name, value, style }: New): string {
   const last = members.at(-1);
-  const key = `${JSON.stringify(name)}: `;
+  const key = typeof name === "number" ? "" : `${JSON.stringify(name)}: `;
   const isOnOneLine = style.isOneLine || (last !== undefined && !text.slice(open, close).includes("\n"));
   if (isOnOneLine) {
     const place = last?.end ?? open + 1;
@@ -227,7 +232,7 @@ function cut(text: string, from: number, to: number): string {
 
 function styleOf(text: string, json: string): Style {
   const open = skipSpace(json, 0);
-  const { members, close } = objectAt(json, open);
+  const { members, close } = membersAt(json, open);
   const [first] = members;
   return {
     newLine: text.includes("\r\n") ? "\r\n" : "\n",

@@ -63,7 +63,7 @@ export function mergeSnippet(text: string, { path, entry }: Snippet, client: Cli
 }
 
 /** What stands at a path. Throws a SkillError when something is in the way. */
-function entryAt(document: Record<string, unknown>, path: readonly string[]): Entry | undefined {
+export function entryAt(document: Record<string, unknown>, path: readonly string[]): Entry | undefined {
   let here: unknown = document;
   for (const [index, name] of path.entries()) {
     if (!isTable(here)) throw inTheWay(path.slice(0, index));
@@ -74,7 +74,7 @@ function entryAt(document: Record<string, unknown>, path: readonly string[]): En
   return here;
 }
 
-function inTheWay(path: readonly string[]): SkillError {
+export function inTheWay(path: readonly string[]): SkillError {
   return new SkillError("config-edit", {
     message: path.length === 0 ? "holds no object" : `holds ${dotted(path)}, which is no object with names in it`,
     fix: "mend it by hand: nothing was written",
@@ -101,7 +101,7 @@ function atStake(path: readonly string[], there: Entry, keys: readonly string[])
   });
 }
 
-const JSON_LANGUAGE: Language = {
+export const JSON_LANGUAGE: Language = {
   parse(text) {
     try {
       if (saysNothing(text)) return {};
@@ -113,7 +113,7 @@ const JSON_LANGUAGE: Language = {
     throw inTheWay([]);
   },
   edit(text, path, { before, after }) {
-    const start = saysNothing(text) ? withObject(text) : text;
+    const start = withObject(text);
     if (Object.keys(before).length === 0) return setInJsonc(start, path, after);
     const changed = Object.entries(after).filter(([key, value]) => !isDeepStrictEqual(before[key], value));
     const more = changed.reduce((written, [key, value]) => setInJsonc(written, [...path, key], value), start);
@@ -122,8 +122,9 @@ const JSON_LANGUAGE: Language = {
   },
 };
 
-/** An object after the comments, if there are some. */
-function withObject(text: string): string {
+/** A text that holds an object: after the comments, if there are some, where it holds none. Contract: it parses. */
+export function withObject(text: string): string {
+  if (!saysNothing(text)) return text;
   if (text.trim() === "") return `{}${text || "\n"}`;
   const newLine = text.includes("\r\n") ? "\r\n" : "\n";
   return `${text.trimEnd()}${newLine}{}${newLine}`;

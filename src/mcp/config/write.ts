@@ -24,14 +24,13 @@ export async function writeSnippet(
   { client, mode }: WriteOptions,
 ): Promise<Merged | undefined> {
   const language = await languageOf(snippet.format);
-  look(file); // Before anything is made beside it.
+  readClientFile(file); // Before anything is made beside it.
   return whileLocked(file, () => {
-    const there = look(file) ?? { text: "", mark: "", mode };
+    const there = readClientFile(file) ?? { text: "", mark: "", mode };
     const merged = about(file, () => mergeSnippet(there.text, snippet, client, language));
     if (merged.text === there.text) return undefined;
     // It would be replaced all the same: for that, only its folder has to be writable.
-    if ((there.mode & 0o222) === 0)
-      throw unusable(file, "is read-only", "make it writable, or put the lines in by hand");
+    if ((there.mode & 0o222) === 0) throw readOnly(file);
     replaceFile(file, there.mark + merged.text, there.mode);
     return merged;
   });
@@ -41,21 +40,23 @@ export async function writeSnippet(
 export async function readDocument(file: string, format: Client["format"]): Promise<unknown> {
   const language = await languageOf(format);
   try {
-    return language.parse(look(file)?.text ?? "");
+    return language.parse(readClientFile(file)?.text ?? "");
   } catch (error) {
     if (error instanceof SkillError) return undefined;
     throw error;
   }
 }
 
-interface There {
+/** A client's file as it is on the disk. */
+export interface ClientFile {
   text: string;
   /** The mark of byte order before it. */
   mark: string;
   mode: number;
 }
 
-function look(file: string): There | undefined {
+/** Reads a client's file; undefined if there is none. Throws a SkillError when it is not a file, too large or not UTF-8. */
+export function readClientFile(file: string): ClientFile | undefined {
   try {
     const stats = statSync(file);
     if (!stats.isFile()) throw unusable(file, "is not a file", "move it away");
@@ -71,12 +72,16 @@ function look(file: string): There | undefined {
   }
 }
 
+export function readOnly(file: string): SkillError {
+  return unusable(file, "is read-only", "make it writable, or put the lines in by hand");
+}
+
 function unusable(file: string, what: string, fix: string): SkillError {
   return new SkillError("unreadable", { message: `${file} ${what}`, fix: `${fix}: nothing was written` });
 }
 
 /** Says of which file something is true. */
-function about<T>(file: string, work: () => T): T {
+export function about<T>(file: string, work: () => T): T {
   try {
     return work();
   } catch (error) {

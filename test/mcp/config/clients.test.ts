@@ -28,18 +28,20 @@ describe("what is known of the clients", () => {
       ["/home/ann/.claude.json", "/work/site/.mcp.json"],
       ["/home/ann/.codex/config.toml", "/work/site/.codex/config.toml"],
       ["/home/ann/.gemini/settings.json", "/work/site/.gemini/settings.json"],
+      ["/home/ann/.config/opencode/opencode.json", "/work/site/opencode.json"],
+      ["/home/ann/.copilot/mcp-config.json", "/work/site/.mcp.json"],
       ["/home/ann/.config/Code/User/mcp.json", "/work/site/.vscode/mcp.json"],
       ["/home/ann/.cursor/mcp.json", "/work/site/.cursor/mcp.json"],
-      ["/home/ann/.config/opencode/opencode.json", "/work/site/opencode.json"],
     ]);
     const env = { CLAUDE_CONFIG_DIR: "/c", CODEX_HOME: "/x", GEMINI_CLI_HOME: "/g", XDG_CONFIG_HOME: "/xdg" };
     expect(files({ ...place, env }).map(([user]) => user)).toEqual([
       "/c/.claude.json",
       "/x/config.toml",
       "/g/.gemini/settings.json",
+      "/xdg/opencode/opencode.json",
+      "/home/ann/.copilot/mcp-config.json",
       "/xdg/Code/User/mcp.json",
       "/home/ann/.cursor/mcp.json",
-      "/xdg/opencode/opencode.json",
     ]);
     expect(CLIENTS["vscode"]?.user({ ...place, platform: "darwin" })).toBe(
       "/home/ann/Library/Application Support/Code/User/mcp.json",

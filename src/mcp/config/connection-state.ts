@@ -1,0 +1,55 @@
+import { SkillError } from "../../shared/error.ts";
+import type { Entry } from "./clients.ts";
+import {
+  type ConnectionPlace,
+  connectionFiles,
+  hookPlace,
+  isOurEntry,
+  quietly,
+  type Records,
+  rowOf,
+} from "./connection-plan.ts";
+import { ourHandlers } from "./hook-merge.ts";
+import { entryAt, languageOf } from "./merge.ts";
+import { PLUGIN_MARK } from "./opencode-plugin.ts";
+import { about, readClientFile } from "./write.ts";
+
+/** The state of one part of a connection: what the client's files say. */
+export interface ConnectionState {
+  server: { file: string; entry: Entry | undefined; problem?: SkillError };
+  hook: { file: string; handler: Entry | "plugin" | undefined; problem?: SkillError } | undefined;
+}
+
+/** Reads what connects a client, and what is wrong with its files. */
+export async function readConnection(options: ConnectionPlace, records: Records = {}): Promise<ConnectionState> {
+  const { client, name } = options;
+  const row = rowOf(client);
+  const files = connectionFiles(options);
+  const language = await languageOf(row.format);
+  const server = reading(files.server, undefined as Entry | undefined, (text) => {
+    const entry = entryAt(language.parse(text), [...row.servers(quietly(text, language)), name]);
+    return entry && isOurEntry(entry, client, records[files.server]) ? entry : undefined;
+  });
+  const state = { server: { file: files.server, entry: server.value, ...problemIn(server) } };
+  if (files.hook === undefined) return { ...state, hook: undefined };
+  const place = hookPlace(options);
+  const hook = reading(files.hook, undefined as Entry | "plugin" | undefined, (text) => {
+    if (!place) return text.startsWith(PLUGIN_MARK) ? "plugin" : undefined;
+    return ourHandlers(text, place)[0]?.handler;
+  });
+  return { ...state, hook: { file: files.hook, handler: hook.value, ...problemIn(hook) } };
+}
+
+function reading<T>(file: string, none: T, read: (text: string) => T): { value: T; problem?: SkillError } {
+  try {
+    const there = readClientFile(file);
+    return { value: there ? about(file, () => read(there.text)) : none };
+  } catch (error) {
+    if (!(error instanceof SkillError)) throw error;
+    return { value: none, problem: error };
+  }
+}
+
+function problemIn({ problem }: { problem?: SkillError }): { problem?: SkillError } {
+  return problem ? { problem } : {};
+}
