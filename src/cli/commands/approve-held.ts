@@ -11,14 +11,17 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, surroundingsFor } from "../found.ts";
 import { type Io, isAgreed, type Printer, printer, printJson } from "../io.ts";
 import type { CommonOptions } from "../program.ts";
+import { printDiff } from "../wrap.ts";
 
 export interface HeldOptions extends CommonOptions {
   deny?: string;
   yes?: boolean;
+  details?: boolean;
 }
 
 /** Shows held changes with their complete diff, and applies or removes them. */
 export async function approveHeld(io: Io, held: HeldChanges, options: HeldOptions): Promise<number> {
+  if (options.details) return printDetails(io, held, options);
   const home = surroundingsFor(io, options).skilletHome;
   const isApproved = options.deny === undefined;
   const hiding = openHiding(allSecrets(new Map(), await discoverFor(io, options)));
@@ -33,6 +36,17 @@ export async function approveHeld(io: Io, held: HeldChanges, options: HeldOption
   if (options.json) printJson(io.stdout, { held: heldJson(held), isApproved });
   else if (isApproved) out.line`${out.green("✓")} applied: ${heldPaths(held.changes)}`;
   else out.line`${out.green("✓")} removed: ${held.id}`;
+  return EXIT.fine;
+}
+
+/** Prints all of the held changes, with the files that a diff only counts, and decides nothing. */
+function printDetails(io: Io, held: HeldChanges, { json }: HeldOptions): number {
+  if (json) printJson(io.stdout, { held: heldJson(held) });
+  const out = printer(io.stdout, io.env);
+  for (const { path, change, diff, details } of json ? [] : held.changes) {
+    out.line`${out.bold(path)} (${change})`;
+    printDiff(out, [...diff.split("\n"), ...(details?.split("\n") ?? [])]);
+  }
   return EXIT.fine;
 }
 
@@ -54,8 +68,9 @@ export function printHeld(out: Printer, all: readonly HeldChanges[], home: strin
 
 /** Held changes as `--json` gives them. */
 export function heldJson({ id, workspace, at, skill, changes }: HeldChanges) {
-  const shown = changes.map(({ path, change, group, diff, problem }) => ({
+  const shown = changes.map(({ path, change, group, diff, details, problem }) => ({
     ...{ path, change, group, diff },
+    ...(details === undefined ? {} : { details }),
     ...(problem === undefined ? {} : { problem }),
   }));
   return { id, workspace, at, skill, changes: shown };

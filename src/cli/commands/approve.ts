@@ -24,6 +24,7 @@ interface ApproveOptions {
   always?: boolean;
   resume?: boolean;
   yes?: boolean;
+  details?: boolean;
   forget?: string;
 }
 
@@ -44,6 +45,10 @@ export async function approve({ io, options: raw, args: [given] }: Context<Appro
   const run = runMeant(runs, given);
   const { effect } = run;
   if (run.state !== "waiting" || !effect) throw nothingAsked(run);
+  if (options.details) {
+    showEffect(printer(io.stdout, io.env), effect, userHome(io.env), { isWhole: true });
+    return EXIT.fine;
+  }
   const approval = approvalOf({ ...options, ...(await reasonIn(io, options)) }, effect);
   const isAsked = approval.isApproved && !options.yes;
   const out = printer(io.stderr, io.env);

@@ -91,6 +91,12 @@ export const APPROVE: Entry = {
         ).conflicts("run"),
       )
       .option("--resume", "and go on with it at once")
+      .addOption(
+        new Option(
+          "--details",
+          "show all of the input, or of held changes with every file that their diff counts, and decide nothing",
+        ).conflicts(["deny", "run", "always", "resume", "yes"]),
+      )
       .option("-y, --yes", "do not ask whether that is meant; needed to agree where there is no terminal")
       .addOption(
         new Option("--forget <skill>", "take back what was agreed to always for a skill").conflicts([

@@ -17,12 +17,16 @@ export interface HeldChange {
   group: string;
   /** All of the change, as lines of a diff. */
   diff: string;
+  /** Files that the diff only counts, one a line. */
+  details?: string;
   /** Whether the workspace is as it was, or why not. */
   problem?: string;
   /** The path with one character for each byte. */
   raw: string;
   /** Where the new content is, within the folder of the held change. */
   stored?: string;
+  /** Digest of the new content, as it was when the diff was made. */
+  digest?: string;
   /** Digest of what is in the workspace since the change was taken out of it. */
   current: string;
 }
@@ -39,6 +43,8 @@ export interface HeldChanges {
 /** The folder for held changes of one command. Nothing is on the disk before the first one. */
 export interface HeldFolder {
   readonly id: string;
+  /** The path of the folder, with one character for each byte. */
+  readonly root: string;
   /** A new place to move something to. */
   next(): { name: string; place: string };
   save(held: Omit<HeldChanges, "id">): HeldChanges;
@@ -58,6 +64,7 @@ export function openHeldFolder(home: string): HeldFolder {
   const make = () => mkdirSync(folder, { recursive: true, mode: 0o700 });
   return {
     id,
+    root: rawPath(folder),
     next() {
       make();
       const name = String(files++);
@@ -110,6 +117,16 @@ export function applyHeld(home: string, { id, workspace, changes }: HeldChanges)
     throw new SkillError("held-unapplied", {
       message: `${unstored.path} was not held as a whole: ${unstored.problem}`,
       fix: `change it yourself, then run: skillet approve ${id} --deny`,
+    });
+  }
+  const altered = changes.find(
+    ({ stored, digest }) =>
+      digest !== undefined && digestOf(rawPath(join(heldFolder(home), id)), stored ?? "") !== digest,
+  );
+  if (altered) {
+    throw new SkillError("held-conflict", {
+      message: `${altered.path} is not what ${id} showed: it was written to after it had been held`,
+      fix: `look at ${join(heldFolder(home), id)}, and change it yourself; then: skillet approve ${id} --deny`,
     });
   }
   for (const { raw, path, stored } of changes) {

@@ -14,7 +14,7 @@ import {
 } from "./held-changes.ts";
 import { diffOf } from "./held-diff.ts";
 import { atPlace, moveTree, writeEntry } from "./move-tree.ts";
-import { namesIn, type Snapshot, statOf, type Unit } from "./snapshot.ts";
+import { digestOf, namesIn, type Snapshot, statOf, type Unit } from "./snapshot.ts";
 import { bytesOf, joinRaw, textOf, walkWorkspace } from "./walk-workspace.ts";
 
 export interface HoldOptions {
@@ -79,7 +79,7 @@ function moveBack(root: string, { path, row, entries }: Unit, folder: HeldFolder
     });
   } catch (error) {
     const problem = `it is now ${textOf(found)}: ${reason(error)}`;
-    changes.push({ ...describe({ path, change: "removed", row, before: new Map() }, ""), problem });
+    changes.push({ ...describe({ path, change: "removed", row }), problem });
   }
   return changes;
 }
@@ -108,13 +108,17 @@ function locate(root: string, name: string, id: string): string | undefined {
 function hold(root: string, difference: Difference, folder: HeldFolder): HeldChange[] {
   const { path, change, before } = difference;
   const blocked: HeldChange[] = [];
-  const held = describe(difference, diffOf(root, difference));
+  const held = describe(difference);
   try {
     // What could not be looked at counts as removed, and can be there all the same.
     if (change !== "removed" || currentOf(root, path) !== NOTHING) held.stored = takeOut(root, path, folder);
   } catch (error) {
     held.problem = reason(error);
   }
+  // Shown is what was taken out, and not what was there before: another run in the workspace can have changed it in between.
+  const place = held.stored === undefined ? { root, path } : { root: folder.root, path: held.stored };
+  Object.assign(held, diffOf({ ...place, command: `skillet approve ${folder.id} --details` }, difference));
+  if (held.stored !== undefined) held.digest = digestOf(folder.root, held.stored);
   try {
     for (const [inner, entry] of before) {
       const whole = inner === "" ? path : `${path}/${inner}`;
@@ -154,8 +158,8 @@ function takeOut(root: string, path: string, folder: HeldFolder): string {
   });
 }
 
-function describe({ path, change, row }: Difference, diff: string): HeldChange {
-  return { path: textOf(path), change, group: row.group, diff, raw: path, current: "" };
+function describe({ path, change, row }: Omit<Difference, "before">): HeldChange {
+  return { path: textOf(path), change, group: row.group, diff: "", raw: path, current: "" };
 }
 
 /** Whether a difference came about after a killed run was over. */

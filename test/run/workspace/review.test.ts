@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -139,6 +140,50 @@ describe("held changes", () => {
     expect(applied).toMatchObject({ code: 0 });
     expect([textIn(found, "CLAUDE.md"), textIn(found, ".envrc")]).toEqual(["two\n", "new\n"]);
     expect(heldIn(found)).toEqual([]);
+  });
+
+  it("[Q-27, Q-28] of a new repository show what git obeys first, and count objects with a digest and a list of them", async () => {
+    const make = [
+      "git init -q .; git config core.fsmonitor ./evil; echo evil > .git/hooks/pre-commit",
+      "mkdir -p .git/info; echo '* filter=evil' > .git/info/attributes",
+      "git add README.md; git -c user.name=a -c user.email=a@example.com commit -q --no-verify -m one",
+    ];
+    const found = await scene(make.join("\n"));
+    await skillet(["script", "x", "go.sh"], commandIn(found));
+    const [id = ""] = heldIn(found);
+    const shown = await skillet(["approve", id, "--details", "--json"], commandIn(found));
+    const [{ path, diff, details }] = JSON.parse(shown.stdout).held.changes;
+    expect(path).toBe(".git");
+    const files = diff.split("\n").filter((line: string) => !/^[-+@ ]/.test(line));
+    expect(files.slice(0, 4)).toEqual(["HEAD", "config", "hooks/pre-commit", "info/attributes"]);
+    expect(diff).toMatch(/\+ref: refs\/heads\/[\s\S]*\+\s*fsmonitor = .\/evil[\s\S]*\+evil[\s\S]*\+\* filter=evil/);
+    expect(diff).not.toContain("objects/");
+    const digest = createHash("sha256").update(details).digest("hex");
+    const count = details.split("\n").length;
+    expect(diff).toContain(`@@ and ${count} files of objects, refs, logs and samples, sha256 ${digest} @@`);
+    expect(diff).toContain(`skillet approve ${id} --details`);
+    expect(details).toMatch(/^objects\/[0-9a-f]{2}\/[0-9a-f]{38} {2}[\d,]+ bytes {2}sha256 [0-9a-f]{64}$/m);
+    expect(details).toMatch(/^refs\/heads\//m);
+    const text = await skillet(["approve", id, "--details"], commandIn(found));
+    for (const line of details.split("\n")) expect(text.stdout).toContain(line);
+    expect(heldIn(found)).toEqual([id]);
+  });
+
+  it("[Q-27, Q-28] are applied only as they were shown: what is written to them afterwards is refused", async () => {
+    const found = await scene(EDIT, { "CLAUDE.md": "one\n" });
+    await skillet(["script", "x", "go.sh"], commandIn(found));
+    const [id = ""] = heldIn(found);
+    const stored = join(found.root, "home/.skillet/held", id);
+    const names = readdirSync(stored).filter((name) => /^\d+$/.test(name));
+    // As a process of another run does that has the file open.
+    for (const name of names) writeFileSync(join(stored, name), "evil\n");
+    const applied = await skillet(["approve", id, "--yes"], commandIn(found));
+    expect(applied).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("was written to after it had been held"),
+    });
+    expect(textIn(found, "CLAUDE.md")).toBe("one\n");
+    expect(existsSync(join(found.workspace, ".envrc"))).toBe(false);
   });
 
   it("[Q-27] are not applied over what changed since, and can be removed", async () => {
