@@ -6,6 +6,8 @@ export interface ClientSkillText {
   name: string;
   description: string;
   whenToUse?: string | undefined;
+  /** True for a skill that only people call (`disable-model-invocation`). */
+  isForPeople?: boolean;
 }
 
 /** How a client's own list shows a skill. */
@@ -42,6 +44,8 @@ interface ClientListing {
   mcp: McpRoom;
   /** True if its list has `when_to_use`. */
   readsWhenToUse: boolean;
+  /** True if it leaves out skills that only people call. */
+  heedsInvocation: boolean;
   /** Longer descriptions are cut, at this many characters. */
   longest: number;
   /** The last characters of a cut description. */
@@ -65,6 +69,7 @@ export const CLIENT_LISTINGS = {
     announces: /^claude-code$/,
     mcp: { instructions: 4096, toolDescription: 4096, refreshesTools: true },
     readsWhenToUse: true,
+    heedsInvocation: true,
     longest: 1536,
     cutMark: "…",
     // Its 11 bundled skills keep their descriptions, and two commands their names: 6,066 of 8,000 columns with the line ends.
@@ -77,6 +82,7 @@ export const CLIENT_LISTINGS = {
     announces: /^codex/,
     mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: false },
     readsWhenToUse: false,
+    heedsInvocation: false,
     longest: 1024,
     cutMark: "...",
     // 2 % of a window of 272,000 tokens, at four bytes each.
@@ -89,6 +95,7 @@ export const CLIENT_LISTINGS = {
     announces: /^gemini-cli/,
     mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true },
     readsWhenToUse: false,
+    heedsInvocation: false,
     longest: Number.POSITIVE_INFINITY,
     cutMark: "",
     fit: fitAll,
@@ -100,6 +107,7 @@ export const CLIENT_LISTINGS = {
     announces: /^opencode$/,
     mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true },
     readsWhenToUse: false,
+    heedsInvocation: false,
     longest: Number.POSITIVE_INFINITY,
     cutMark: "",
     fit: fitAll,
@@ -112,6 +120,7 @@ export const CLIENT_LISTINGS = {
     // Instructions arrive only with --allow-all-mcp-server-instructions.
     mcp: { instructions: 0, toolDescription: 40_000, refreshesTools: true },
     readsWhenToUse: false,
+    heedsInvocation: true,
     longest: Number.POSITIVE_INFINITY,
     cutMark: "",
     dropsOver: 1024,
@@ -135,7 +144,9 @@ export function clientNamed(name: string): ListingClient | undefined {
 export function listForClient(id: ListingClient, skills: readonly ClientSkillText[]): readonly ClientListed[] {
   const rules: ClientListing = CLIENT_LISTINGS[id];
   const { dropsOver = Number.POSITIVE_INFINITY, readsWhenToUse } = rules;
-  const sorted = [...skills].sort((a, b) => byText(a.name, b.name));
+  const sorted = skills
+    .filter(({ isForPeople }) => !(isForPeople && rules.heedsInvocation))
+    .sort((a, b) => byText(a.name, b.name));
   const rows = sorted
     .filter(({ description }) => description.length <= dropsOver)
     .map((skill): Row => ({ ...skill, text: cutAt(wholeText(skill, readsWhenToUse), rules) }));

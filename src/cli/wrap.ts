@@ -1,4 +1,4 @@
-import { count } from "../shared/text.ts";
+import { count, estimateTokens } from "../shared/text.ts";
 import { foldColumns } from "./fold.ts";
 import type { Printer, Safe } from "./io.ts";
 
@@ -63,3 +63,16 @@ const COMMAND = /^(\s*)(.*?)((?:run: |(?<=: ))skillet .*)?$/s;
 
 /** What stands between backticks or in parentheses is one too; and so is what is quoted: others wrote it, and it begins no line. */
 const WORDS = /(?:`[^`]*`|"[^"]*"|\(skillet [^)]*\)|[^ ])+/g;
+
+/** Prints the first lines of a text that a model is told. */
+export function printText(out: Printer, title: string, text: string): void {
+  if (text === "") return;
+  out.line`\n${out.bold(title)} ~${estimateTokens(text)} tokens`;
+  const lines = text.split("\n");
+  for (const line of lines.slice(0, MOST_LINES))
+    for (const part of wrapped(line, out.width - 4)) out.line`  ${out.dim("│")} ${part}`;
+  if (lines.length > MOST_LINES)
+    out.line`  ${out.dim(`│ … ${count(lines.length - MOST_LINES, "more line")}: --text prints all`)}`;
+}
+
+const MOST_LINES = 24;

@@ -50,6 +50,17 @@ export function clientViews({ catalog, locations, installs }: Discovered): Clien
   }));
 }
 
+/** Returns the skills that one client lists: of several with one name, the one that counts here. */
+export function skillsOfClient(found: Discovered, id: ClientId): readonly Skill[] {
+  const names = new Map<string, Skill>();
+  for (const { name, source } of clientViews(found).find((view) => view.id === id)?.skills ?? []) {
+    const winner = found.catalog.find(name);
+    const skill = found.catalog.copies(name).find(({ origin }) => origin.source === source) ?? winner;
+    if (skill && (!names.has(name) || skill === winner)) names.set(name, skill);
+  }
+  return [...names.values()];
+}
+
 function copiesIn({ skills, shadowed }: Discovered["catalog"]): Skill[] {
   return [...skills, ...shadowed];
 }

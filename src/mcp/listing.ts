@@ -48,8 +48,9 @@ export function listForMcp(session: Session, room: McpRoom, options: ServedListi
     return { instructions: inInstructions(above ?? ""), loadDescription: inDescription(below ?? "") };
   }
   if (room.instructions === 0) {
-    const list = session.listing({ room: roomBelow });
-    return { instructions: inInstructions(list === "" ? "" : ELSEWHERE), loadDescription: inDescription(list) };
+    const list = session.listing({ room: roomBelow - (after ?? "").length - 2 });
+    const below = [list, after ?? ""].filter(isText).join("\n\n");
+    return { instructions: inInstructions(list === "" ? "" : ELSEWHERE), loadDescription: inDescription(below) };
   }
   const { above, below } = listInTwo(session, roomAbove, roomBelow);
   return { instructions: inInstructions(above), loadDescription: inDescription(below) };

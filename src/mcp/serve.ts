@@ -1,17 +1,19 @@
 import type { McpServer } from "@modelcontextprotocol/server";
 import { type Catalog, notFound } from "../catalog/catalog.ts";
+import type { McpRoom } from "../catalog/client-listings.ts";
 import { narrowCatalog } from "../catalog/narrow.ts";
 import type { Host } from "../host/host.ts";
 import { revisionOf, type Settings } from "../host/settings.ts";
 import { createAdviceMemory } from "../session/advice-memory.ts";
-import { openSession } from "../session/session.ts";
+import { openSession, type SessionOptions } from "../session/session.ts";
 import { openSharedCatalog } from "../session/shared-catalog.ts";
 import { openStanding } from "../session/standing.ts";
 import { SkillError } from "../shared/error.ts";
 import { count } from "../shared/text.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import { openAsking } from "./asking.ts";
-import { type Listings, type McpOptions, type OpenServer, openServer } from "./server.ts";
+import { listForMcp, type ServedListing } from "./listing.ts";
+import { type Listings, loadDescription, type McpOptions, type OpenServer, openServer } from "./server.ts";
 
 export interface ServeOptions extends Omit<McpOptions, "isStateless"> {
   /** These skills and no others. */
@@ -34,6 +36,8 @@ export interface Serving {
   refresh(): Promise<void>;
   /** What of it a client's model or user is told of. */
   visible(): readonly Skill[];
+  /** Returns the texts that list the skills for a client with this room. */
+  listing(room: McpRoom): ServedListing;
   /** What is found and not served, since nobody has trusted it, or not as it is now. */
   readonly untrusted: readonly Skill[];
 }
@@ -70,6 +74,12 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   };
   let catalog = narrow(shared);
   const canUse = uses !== false && isReadOnly !== true;
+  const choices: SessionOptions = {
+    brings: "all",
+    forks: "tell",
+    uses: uses !== false,
+    isReadOnly: isReadOnly === true,
+  };
   const problems = [
     ...(only ?? []).filter((name) => !found.has(name)).map((name) => notFound(name, found.names())),
     ...load.flatMap((name) => problemWith(name, { found, catalog, canUse }) ?? []),
@@ -104,13 +114,13 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
       const session = openSession(catalog, host);
       return [...new Set([...session.visible(), ...session.visible("user")])];
     },
+    listing(room) {
+      const session = openSession(catalog, host, choices);
+      const texts = { before: rest.instructions, after: note(), loadDescription: loadDescription(session) };
+      return listForMcp(session, room, texts);
+    },
     async open({ isStateless = false } = {}) {
-      const choices = {
-        uses: uses !== false,
-        isReadOnly: isReadOnly === true,
-        ...(isStateless ? { advised } : {}),
-      };
-      const session = openSession(catalog, host, { brings: "all", forks: "tell", ...choices });
+      const session = openSession(catalog, host, { ...choices, ...(isStateless ? { advised } : {}) });
       for (const name of load) {
         const skill = catalog.find(name);
         if (!skill || (skill.manifest.context === "fork" && canUse)) continue; // It was said.

@@ -103,7 +103,7 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
     servedListing(session, roomFor(clientName), listings(), {
       before: options.instructions,
       after: note(),
-      loadDescription: session.tools.find(({ name }) => name === LOAD)?.description ?? "",
+      loadDescription: loadDescription(session),
     });
   followClient(mcp, {
     onClient(name) {
@@ -271,6 +271,11 @@ function progressTo(waiting: Asked["waiting"]): NonNullable<CallOptions["onProgr
 }
 
 const LOAD = "load_skill";
+
+/** The description of `load_skill`, without a list. */
+export function loadDescription({ tools }: Session): string {
+  return tools.find(({ name }) => name === LOAD)?.description ?? "";
+}
 
 function servedListing(
   session: Session,

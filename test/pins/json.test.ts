@@ -62,6 +62,8 @@ async function atHome(printed: Printed): Promise<void> {
   await take("Explain", "explain", "say hi and greet them");
   await take("ExplainSkill", "explain", "greet them", "--skill", "own");
   await take("ExplainSkill", "explain", "greet hedges", "--skill", "inner");
+  await take("ExplainClient", "explain", "greet them", "--as", "codex");
+  await take("ExplainClient", "explain", "greet them", "--as", "copilot");
   await take("Eval", "eval", "own");
   await take("New", "new", "fresh");
   await take("Script", "script", "own");

@@ -1,3 +1,4 @@
+import type { ListingClient } from "../../catalog/client-listings.ts";
 import { type Disclosure, matcherOf, type Tier } from "../../catalog/disclose.ts";
 import { bodyOf, isSelected, LONGEST_QUERY, type Reason } from "../../catalog/match.ts";
 import { CUT_NOTE } from "../../catalog/query.ts";
@@ -14,7 +15,7 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
-import { printHanging, wrapped } from "../wrap.ts";
+import { printHanging, printText } from "../wrap.ts";
 
 interface ExplainOptions {
   skill?: string;
@@ -24,6 +25,7 @@ interface ExplainOptions {
   listingBudget?: string;
   shortlist?: boolean;
   text?: boolean;
+  as?: ListingClient;
 }
 
 /** Says what a model would be told for a query, and why each skill was chosen or not. */
@@ -31,6 +33,11 @@ export async function explain({ io, options, args }: Context<ExplainOptions>): P
   const [query = ""] = args;
   const found = await discoverFor(io, options);
   const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
+  if (options.as !== undefined) {
+    const { explainClient } = await import("./explain-client.ts");
+    await explainClient(io, query, found, { ...options, client: options.as });
+    return code;
+  }
   const facts = steadily(found, () => factsOf(query, found, options));
   if (options.skill !== undefined) {
     const skill = found.catalog.find(options.skill);
@@ -195,17 +202,6 @@ function printFacts(io: Io, facts: Facts): void {
   printText(out, "For this query", told.suffix.trimStart());
 }
 
-function printText(out: Printer, title: string, text: string): void {
-  if (text === "") return;
-  out.line`\n${out.bold(title)} ~${estimateTokens(text)} tokens`;
-  const lines = text.split("\n");
-  for (const line of lines.slice(0, MOST_LINES))
-    for (const part of wrapped(line, out.width - 4)) out.line`  ${out.dim("│")} ${part}`;
-  if (lines.length > MOST_LINES)
-    out.line`  ${out.dim(`│ … ${count(lines.length - MOST_LINES, "more line")}: --text prints all`)}`;
-}
-
-const MOST_LINES = 24;
 const MOST_BY_WORDS = 10;
 
 function printMatches(out: Printer, title: string, matches: readonly Explained[]): void {

@@ -21,6 +21,10 @@ interface HookOptions {
   debug?: boolean;
 }
 
+/** How a model that is told by a hook loads a skill. */
+export const LOAD_WITH =
+  "call the load_skill tool with its name (or, without that tool, run: skillet show NAME --body)";
+
 /** Most input that is read, in characters. */
 const MOST_INPUT = 1024 * 1024;
 
@@ -50,7 +54,7 @@ async function adviseOn(io: Io, client: string, format: HookFormat, options: Com
   return adviseClient(format, input.prompt, {
     catalog,
     host: found,
-    loadWith: "call the load_skill tool with its name (or, without that tool, run: skillet show NAME --body)",
+    loadWith: LOAD_WITH,
     memory: openAdviceFiles(join(home, "cache", "advice")),
     ...(conversation === undefined ? {} : { conversation }),
   });

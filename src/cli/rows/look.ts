@@ -1,4 +1,5 @@
 import { Option } from "commander";
+import type { ListingClient } from "../../catalog/client-listings.ts";
 import { examples } from "../examples.ts";
 import type { Entry } from "../program.ts";
 
@@ -56,6 +57,8 @@ export const SHOW: Entry = {
   load: async () => (await import("../commands/show.ts")).show,
 };
 
+const CLIENTS = ["claude", "codex", "gemini", "opencode", "copilot"] satisfies ListingClient[];
+
 /** `skillet explain`. */
 export const EXPLAIN: Entry = {
   define: (command) =>
@@ -68,6 +71,11 @@ export const EXPLAIN: Entry = {
       .option("--budget <tokens>", "give the instructions and the list at most so much")
       .option("--listing-budget <tokens>", "give the list of skills at most so much")
       .option("--shortlist", "name the skills that fit by their words when no trigger does")
+      .addOption(
+        new Option("--as <client>", "show what this client's model is told: by the client, the server and the hook")
+          .choices(CLIENTS)
+          .conflicts("skill"),
+      )
       .option("--text", "print only what the model is told")
       .addHelpText(
         "after",
@@ -75,6 +83,7 @@ export const EXPLAIN: Entry = {
           'skillet explain "greet the new team"',
           'skillet explain "review my change" --skill code-review',
           'skillet explain "list skills" --budget 1500 --text',
+          'skillet explain "review my change" --as claude',
         ),
       ),
   load: async () => (await import("../commands/explain.ts")).explain,
