@@ -38,6 +38,22 @@ describe("skillet list", () => {
     expect(stdout).toContain("    start it with ---");
   });
 
+  it("lists the skills that have all words in their name or description, with how many there are", async () => {
+    const home = temporaryFolder({
+      ".skillet/skills/pdf/SKILL.md": skillText("pdf", { description: "Fills forms." }),
+      ".skillet/skills/scan/SKILL.md": skillText("scan", { description: "Reads a PDF with forms." }),
+      ".skillet/skills/table/SKILL.md": skillText("table", { description: "Reads tables." }),
+    });
+    const run = (...args: string[]) => skillet(["list", ...args], { cwd: temporaryFolder(), env: { HOME: home } });
+    const { stdout, stderr } = await run("Pdf", "form");
+    expect(stdout.split("\n").map((line) => line.split(" ")[0])).toEqual(["pdf", "scan", ""]);
+    expect(stderr).toMatch(/^2 of \d+ skills\n$/);
+    expect(JSON.parse((await run("tables", "--json")).stdout).skills).toMatchObject([{ name: "table" }]);
+    expect(await run("x", "--by", "client")).toMatchObject({ code: 2 });
+    const shown = await skillet(["list"], { cwd: temporaryFolder(), env: { HOME: home }, isTTY: true });
+    expect(shown.stderr).toMatch(/^\d+ skills$/m);
+  });
+
   it("does not report a copy that is the same to the byte", async () => {
     const home = temporaryFolder({
       ".skillet/skills/fine/SKILL.md": skillText("fine"),
@@ -312,6 +328,15 @@ describe("skillet show", () => {
     expect(code).toBe(1);
     expect(stderr).toContain("Skill 'deploy' did not load");
     expect(stderr).toContain("description-missing");
+  });
+
+  it("names what is wrong with a folder that is there but is not a skill", async () => {
+    const cwd = temporaryFolder({ "skills/text/SKILL.txt": skillText("text"), "skills/empty/notes.txt": "x" });
+    expect((await skillet(["show", "text"], { cwd })).stderr).toContain("(file-name)");
+    expect((await skillet(["show", "empty"], { cwd })).stderr).toContain(
+      "skills/empty is not a skill: it has no SKILL.md",
+    );
+    expect((await skillet(["show", "../skills"], { cwd })).stderr).toContain("not found");
   });
 
   it("addresses two copies in one source by their paths", async () => {

@@ -2,6 +2,7 @@ import type { Catalog } from "../../catalog/catalog.ts";
 import type { Discovered } from "../../host/discover.ts";
 import type { Trust } from "../../host/trust.ts";
 import { isOffAtFirst, unavailability } from "../../policy/policy.ts";
+import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { sandboxPathOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
@@ -23,7 +24,13 @@ interface ListOptions {
 }
 
 export async function list(context: Context<ListOptions>): Promise<number> {
-  const { io, options } = context;
+  const { io, options, args } = context;
+  if (args.length > 0 && (options.installed || options.by || options.watch)) {
+    throw new SkillError("usage", {
+      message: "Words filter the plain list, and neither --installed, --by nor --watch",
+      fix: "leave out the words, or the option",
+    });
+  }
   if (options.installed) return (await import("./list-installed.ts")).listInstalled(context);
   if (options.by) return (await import("./list-by-client.ts")).listByClient(context);
   if (options.watch) return (await import("./watch.ts")).watchList(context);
@@ -31,8 +38,9 @@ export async function list(context: Context<ListOptions>): Promise<number> {
   const isConfigured = warnOfConfiguration(io, found);
   const isDenied = (skill: Skill) => unavailability(skill, found);
   const isForPrograms = options.prompt || options.json;
+  const isWanted = wordFilter(args);
   const available = found.trust.steadily(() => {
-    const skills = found.catalog.available(isDenied);
+    const skills = found.catalog.available(isDenied).filter(isWanted);
     if (!isForPrograms) printSkills(io, skills, found.trust); // While it is known how each of them stands.
     return skills;
   });
@@ -44,10 +52,29 @@ export async function list(context: Context<ListOptions>): Promise<number> {
       options.paths ? { pathOf: sandboxPathOf } : {},
     );
     io.stdout.write(section === "" ? "" : `${section}\n`);
-  } else if (options.json) printJson(io.stdout, await asJson(found, isDenied, options.all ?? false));
+  } else if (options.json)
+    printJson(io.stdout, await asJson(found, { isDenied, isWanted, isAll: options.all ?? false }));
   else if (options.all) await printRest(io, found, isDenied);
-  else await printSummary(io, found, available.length);
+  else if (args.length > 0) printTotal(io, available.length, found.catalog.available(isDenied).length);
+  else {
+    if (io.stdout.isTTY) printTotal(io, available.length);
+    await printSummary(io, found, available.length);
+  }
   return isConfigured ? EXIT.fine : EXIT.usage;
+}
+
+/** Returns a filter for skills that have all words in their name or description, in any case. */
+function wordFilter(words: readonly string[]): (skill: Skill) => boolean {
+  if (words.length === 0) return () => true;
+  const wanted = words.map((word) => word.toLowerCase());
+  return ({ name, description }) => {
+    const text = `${name} ${description}`.toLowerCase();
+    return wanted.every((word) => text.includes(word));
+  };
+}
+
+function printTotal(io: Io, shown: number, all = shown): void {
+  printer(io.stderr, io.env).line`${shown === all ? count(all, "skill") : `${shown} of ${count(all, "skill")}`}`;
 }
 
 /**
@@ -146,19 +173,21 @@ async function realShadows(found: Discovered, care: "quick" | "exact" = "exact")
   });
 }
 
-async function asJson(
-  found: Discovered,
-  isDenied: (skill: Skill) => object | undefined,
-  all: boolean,
-): Promise<object> {
+interface ListedAs {
+  isDenied: (skill: Skill) => object | undefined;
+  isWanted: (skill: Skill) => boolean;
+  isAll: boolean;
+}
+
+async function asJson(found: Discovered, { isDenied, isWanted, isAll }: ListedAs): Promise<object> {
   const { catalog } = found;
-  const visible = all ? catalog.skills : catalog.available(isDenied);
-  const skills = visible.map((skill) => {
+  const visible = isAll ? catalog.skills : catalog.available(isDenied);
+  const skills = visible.filter(isWanted).map((skill) => {
     const denial = isDenied(skill);
     return { ...describe(skill), trust: found.trust.standingOf(skill), ...(denial ? { denial } : {}) };
   });
-  if (!all) return { skills };
-  const shadowed = (await realShadows(found)).map(describe);
+  if (!isAll) return { skills };
+  const shadowed = (await realShadows(found)).filter(isWanted).map(describe);
   return { skills, shadowed, diagnostics: catalog.diagnostics, configuration: found.configuration.diagnostics };
 }
 

@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { namespaceOf } from "../../capability/open.ts";
 import { promptListing } from "../../catalog/listing.ts";
 import type { Discovered } from "../../host/discover.ts";
@@ -7,9 +7,11 @@ import { denials } from "../../policy/policy.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens, oneLine } from "../../shared/text.ts";
 import { type Diagnostic, diagnose } from "../../skill/diagnostic.ts";
+import { unusableName } from "../../skill/name.ts";
 import { declaredVariables } from "../../skill/needs.ts";
 import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
+import { statOf } from "../../source/file.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverToUse, type Found, printDiagnostic, warnOfConfiguration } from "../found.ts";
@@ -38,16 +40,28 @@ export async function show({ io, options, args }: Context<{ body?: boolean }>): 
 }
 
 /** A skill that did not load is not simply missing: say why. */
-export function explainMissing(io: Io, { catalog, around }: Discovered, name: string): never {
-  const reasons = catalog.diagnostics.filter(
-    (diagnostic) => diagnostic.severity === "error" && isAbout(diagnostic, name),
-  );
+export function explainMissing(io: Io, { catalog, around, locations }: Discovered, name: string): never {
+  const about = catalog.diagnostics.filter((diagnostic) => isAbout(diagnostic, name));
+  const errors = about.filter(({ severity }) => severity === "error");
+  const reasons = errors.length > 0 ? errors : about;
+  if (reasons.length === 0) refuseEmptyFolder(name, locations, around);
   if (reasons.length === 0) catalog.get(name);
   const error = printer(io.stderr, io.env);
   error.line`${error.red("✗")} Skill '${name}' did not load:`;
   for (const diagnostic of reasons) printDiagnostic(error, diagnostic, around);
   const [{ message = "", fix = "" } = {}] = reasons;
   throw new Told("not-found", { message: `Skill '${name}' did not load: ${message}`, fix });
+}
+
+/** Throws a SkillError when a skills folder has a folder of this name that is not a skill. */
+function refuseEmptyFolder(name: string, locations: Discovered["locations"], around: Discovered["around"]): void {
+  if (unusableName(name)) return;
+  const folder = locations.map(({ path }) => join(path, name)).find((path) => statOf(path)?.isDirectory());
+  if (folder === undefined) return;
+  throw new SkillError("not-found", {
+    message: `${displayPath(folder, around)} is not a skill: it has no SKILL.md`,
+    fix: "add a SKILL.md with a name, a description and instructions to it",
+  });
 }
 
 function isAbout({ file }: Diagnostic, name: string): boolean {

@@ -8,6 +8,7 @@ export const LIST: Entry = {
   define: (command) =>
     command
       .description("list the skills that are found")
+      .argument("[word...]", "only skills that have all of these words in their name or description")
       .option("-a, --all", "also what is shadowed, disabled or broken, with the reasons")
       .addOption(
         new Option("--installed", "what was added, from where, and whether it is as its lock says").conflicts([
@@ -30,6 +31,7 @@ export const LIST: Entry = {
         "after",
         examples(
           "skillet list",
+          "skillet list pdf",
           "skillet list --all",
           "skillet list --by client",
           "skillet list --json | jq '.skills[].name'",
