@@ -223,12 +223,17 @@ export const CODES = {
   "key-client": row(
     "-e-e-",
     "The key is one that some clients know, but not the standard.",
-    "put it under metadata:, or leave it out there",
+    "keep it for those clients, or leave it out for others",
   ),
   "key-extension": row(
     "-e-ew",
     "The key is skillet's or another client's extension of the standard.",
     "put it under metadata:, or leave it out there",
+  ),
+  "key-top-level": row(
+    "-e-ew",
+    "The key is skillet's extension of the standard, and is read only at the top level: under metadata it has no effect.",
+    "keep it for skillet, or leave it out for clients that refuse other keys",
   ),
   "version-missing": row("--e--", "There is no version under metadata.", "add metadata: version: 1.0.0"),
   "version-format": row("iwewi", "The version is not major.minor.patch.", "write it like 1.0.0"),

@@ -221,7 +221,8 @@ const OF_THE_FORM = new Set(["instructions"]);
 
 function readInto(values: Record<string, unknown>, row: Row, key: string, data: Data, report: Report): void {
   if (!STANDARD.has(key) && !OF_THE_FORM.has(key)) {
-    const code = KNOWN_TO_VSCODE.has(key) ? "key-client" : "key-extension";
+    const isReadInMetadata = row.place === "metadata" || row.name === "other";
+    const code = KNOWN_TO_VSCODE.has(key) ? "key-client" : isReadInMetadata ? "key-extension" : "key-top-level";
     report(code, key, `"${key}" is not a key of the open standard`);
   }
   const preferred = row.keys.length > 1 ? row.keys.find((spelling) => spelling in data) : key;

@@ -5,6 +5,7 @@ import draft04 from "ajv-draft-04";
 import formats from "ajv-formats";
 import { describe, expect, it } from "vitest";
 import { PROFILES } from "../../src/skill/diagnostic.ts";
+import { ROWS } from "../../src/skill/manifest.ts";
 import { checkPath, validateSkillFile } from "../../src/source/check.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
@@ -107,6 +108,24 @@ describe("checking", () => {
     const cwd = temporaryFolder({ "lower/skill.md": skillText("lower") });
     const [file] = checkPath(join(cwd, "lower"), { profile: "agentskills" }).files;
     expect(file).toMatchObject({ isValid: false, diagnostics: [{ code: "file-case", severity: "error" }] });
+  });
+
+  it("[P-12] never suggests to move a key to where it has no effect", () => {
+    for (const { keys, place, name } of ROWS) {
+      for (const key of keys) {
+        const folder = temporaryFolder({ "x/SKILL.md": skillText("x", { more: `${key}: v1.0.0\n` }) });
+        const { files } = checkPath(join(folder, "x"), { profile: "agentskills" });
+        const moves = files.flatMap(({ diagnostics }) =>
+          diagnostics.filter(({ fix }) => fix.includes("under metadata")),
+        );
+        if (moves.length > 0) expect(place === "metadata" || name === "other", key).toBe(true);
+      }
+    }
+    const toolset = skillText("x", { more: "packages: [jq]\n" });
+    const { files } = checkPath(join(temporaryFolder({ "x/SKILL.md": toolset }), "x"), { profile: "agentskills" });
+    expect(files[0]?.diagnostics).toMatchObject([
+      { code: "key-top-level", fix: expect.stringContaining("keep it for skillet") },
+    ]);
   });
 
   it("[P-12] judges by profile: the standard's keys, each client's, and version and tags for shipped skills", () => {
