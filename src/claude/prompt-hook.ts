@@ -44,8 +44,8 @@ export function createPromptHook(options: PromptHookOptions = {}): PromptHook {
         try {
           const input = readHookInput(format, sent);
           if (!input) return format.neutral;
-          const { conversation, cwd } = input;
-          const more = defined({ conversation, loadWith });
+          const { conversation, cwd, isSummarized } = input;
+          const more = defined({ conversation, loadWith, isSummarized });
           const { advice, answer } = await adviseClient(format, input.prompt, {
             ...(await skillsFor(cwd)),
             memory,

@@ -20,13 +20,15 @@ export function adviseTool(session: Session, clientName: () => string | undefine
       prompt: { type: "string", says: "the user's prompt" },
       session_id: { type: "string", says: "the conversation" },
       source: { type: "string", says: "who wrote the prompt" },
+      hook_event_name: { type: "string", says: "the event" },
     },
     async (sent) => {
       const format = formatFor(clientName()) ?? HOOK_FORMATS.claude;
       const { limit, counts, gives } = format;
       try {
-        const { prompt = "", conversation } = readHookInput(format, sent) ?? {};
-        const advice = await session.advise(prompt, { limit, counts, gives, ...defined({ conversation }) });
+        const { prompt = "", conversation, isSummarized } = readHookInput(format, sent) ?? {};
+        const more = defined({ conversation, isSummarized });
+        const advice = await session.advise(prompt, { limit, counts, gives, ...more });
         return { content: JSON.stringify(writeHookAnswer(format, advice.text)), isError: false };
       } catch {
         return { content: JSON.stringify(format.neutral), isError: false };

@@ -6,6 +6,8 @@ import { readCacheFile, writeCacheFile } from "../source/cache-file.ts";
 export interface AdviceMemory {
   received(conversation: string): Promise<ReadonlySet<string>>;
   add(conversation: string, digests: readonly string[]): Promise<void>;
+  /** Forgets a conversation that was summarized or cleared: what it received may be gone from it. */
+  forget(conversation: string): Promise<void>;
 }
 
 /** A conversation that received nothing for longer is forgotten: its client has probably summarized it since. */
@@ -29,6 +31,9 @@ export function createAdviceMemory(now = () => Date.now()): AdviceMemory {
       known.set(conversation, { at: now(), digests: all });
       for (const oldest of known.keys()) if (known.size > MOST_CONVERSATIONS) known.delete(oldest);
     },
+    async forget(conversation) {
+      known.delete(conversation);
+    },
   };
 }
 
@@ -51,6 +56,9 @@ export function openAdviceFiles(folder: string): AdviceMemory {
     async add(conversation, digests) {
       const lines = latest([...digestsOf(conversation), ...digests]).join("\n");
       writeCacheFile(folder, fileOf(conversation), Buffer.from(`${lines}\n`), BOUNDS);
+    },
+    async forget(conversation) {
+      writeCacheFile(folder, fileOf(conversation), Buffer.from(""), BOUNDS);
     },
   };
 }

@@ -38,6 +38,8 @@ export interface AdviseContext {
   loadWith?: string;
   /** Paths that the conversation is about, for skills with `paths`. */
   files?: readonly string[];
+  /** True when the client has just summarized the conversation: what it received is given again when it is needed. Defaults to false. */
+  isSummarized?: boolean;
   /** Returns true when the skill's instructions, as they are now, are in the conversation. */
   isLoaded?: (skill: Skill) => boolean;
 }
@@ -67,6 +69,7 @@ export interface Advice {
 export async function advise(prompt: string, context: AdviseContext): Promise<Advice> {
   const { catalog, conversation, memory } = context;
   const host: Host = { settings: NO_SETTINGS, ...context.host };
+  if (context.isSummarized && conversation !== undefined) await memory?.forget(conversation);
   if (prompt.trim() === "") return nothing("the prompt is empty");
   const { selected, ranked } = findSkills(prompt, catalog, host, context.files ?? []);
   if (asksWhatThereIs(prompt, host.settings.disclosure.asks) && selected[0]?.level !== "explicit")
@@ -152,7 +155,7 @@ function decide(decision: Decision): Decided {
     text: text.content,
     skills: [advised(first)],
     reasons: [reasonOf(first)],
-    digests: [digest, digestOf(skill, bullet(skill))], // Nor is it described from now on.
+    digests: [digest, digestOf(skill, lineOf(skill))], // Nor is it described from now on.
   };
 }
 
@@ -166,7 +169,8 @@ function instructionsFor(match: Match, { prompt, context, host }: Decision): { c
     if (dynamicCommands(skill.body()).length > 0) return { problem: `${skill.name} has commands that loading it runs` };
     const given = argumentsIn(prompt, skill, reasons);
     const body = skillContent(skill, { arguments: given, folder: host.folderOf?.(skill), toolsets: "on-load" });
-    const heading = `The skill ${inLine(skill.name, 64)} matches this request. Follow its instructions where they fit:`;
+    const name = `${inLine(skill.name, 64)}${markOf(skill)}`;
+    const heading = `The skill ${name} matches this request. Follow its instructions where they fit:`;
     const content = `${heading}\n${body}`;
     const length = lengthOf(content, context);
     return length <= limit ? { content } : { problem: `the instructions of ${skill.name} are longer than ${limit}` };
@@ -180,7 +184,7 @@ function shortlist(matches: readonly Match[], decision: Decision, reasons: reado
   const { context, received } = decision;
   const { limit = ADVICE_LIMIT, loadWith = "call load_skill with its name" } = context;
   const isKnown = ({ skill }: Match) =>
-    received.has(digestOf(skill, bullet(skill))) || context.isLoaded?.(skill) === true;
+    received.has(digestOf(skill, lineOf(skill))) || context.isLoaded?.(skill) === true;
   // A model cannot load what only people may call.
   const offered = matches.filter(({ skill }) => isFor("model", skill)).slice(0, MOST_LISTED);
   const known = offered.filter(isKnown);
@@ -188,7 +192,7 @@ function shortlist(matches: readonly Match[], decision: Decision, reasons: reado
   const before =
     known.length === 0 ? [] : [`Described earlier: ${known.map(({ skill }) => inLine(skill.name, 64)).join(", ")}`];
   const textOf = (shown: readonly Match[]) =>
-    [heading, ...shown.map(({ skill }) => bullet(skill)), ...before].join("\n");
+    [heading, ...shown.map(({ skill }) => lineOf(skill)), ...before].join("\n");
   const shown: Match[] = [];
   for (const match of offered) {
     if (!isKnown(match) && lengthOf(textOf([...shown, match]), context) <= limit) shown.push(match);
@@ -202,7 +206,7 @@ function shortlist(matches: readonly Match[], decision: Decision, reasons: reado
     text: textOf(shown),
     skills: shown.map(advised),
     reasons,
-    digests: shown.map(({ skill }) => digestOf(skill, bullet(skill))),
+    digests: shown.map(({ skill }) => digestOf(skill, lineOf(skill))),
   };
 }
 
@@ -219,6 +223,15 @@ function advised({ skill, level }: Match): AdvisedSkill {
 function reasonOf({ skill, reasons }: Match): string {
   const why = reasons.slice(0, 3).map(({ kind, text }) => `${kind} "${text}"`);
   return `${skill.name}: ${why.join(", ")}`;
+}
+
+function lineOf(skill: Skill): string {
+  return `${bullet(skill)}${markOf(skill)}`;
+}
+
+/** The mark of a skill that came with the workspace: its author is not the user. */
+function markOf({ origin }: Skill): string {
+  return origin.scope === "workspace" ? " (from this workspace)" : "";
 }
 
 function digestOf({ name, origin }: Skill, text: string): string {

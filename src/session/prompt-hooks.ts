@@ -1,3 +1,4 @@
+import { defined } from "../shared/defined.ts";
 import { type Data, isData } from "../skill/data.ts";
 import { ADVICE_LIMIT, type Advice, type AdviseContext, advise } from "./advise.ts";
 
@@ -8,6 +9,10 @@ export interface HookFormat extends Required<Pick<AdviseContext, "limit" | "coun
   event: string;
   /** Keys of the input, the first that has a text counts. A list counts with its first entry. */
   input: { prompt: readonly string[]; conversation: readonly string[]; cwd: readonly string[] };
+  /** Values of the key `hook_event_name` for the events that summarize a conversation. */
+  summaries?: readonly string[];
+  /** The client may put quotation marks around the prompt. */
+  quotes?: true;
   /** Values of the key `source` for prompts that no person wrote, such as the result of a background task: their text selects no skill. */
   otherSources?: readonly string[];
   /** The answer that adds nothing. */
@@ -24,6 +29,8 @@ export interface HookInput {
   prompt: string;
   conversation?: string;
   cwd?: string;
+  /** The client has summarized the conversation: the input is not about a prompt. */
+  isSummarized?: true;
 }
 
 const CLAUDE_INPUT = { prompt: ["prompt"], conversation: ["session_id"], cwd: ["cwd"] };
@@ -36,6 +43,7 @@ export const HOOK_FORMATS = {
     event: "UserPromptSubmit",
     input: CLAUDE_INPUT,
     ...INSTRUCTIONS, // Above 10,000 characters the model gets a preview.
+    summaries: ["PreCompact", "PostCompact"],
     otherSources: ["system", "poll_event"],
     neutral: {},
     answer: nested("UserPromptSubmit"),
@@ -56,6 +64,7 @@ export const HOOK_FORMATS = {
     ...INSTRUCTIONS,
     gives: "shortlist", // Its system prompt says that what a hook adds is data, not instructions.
     escapes: true,
+    summaries: ["PreCompress"],
     neutral: {},
     answer: nested("BeforeAgent"),
   },
@@ -64,6 +73,7 @@ export const HOOK_FORMATS = {
     event: "chat.message",
     input: { prompt: ["prompt"], conversation: ["sessionID"], cwd: ["cwd"] },
     ...INSTRUCTIONS,
+    quotes: true,
     neutral: {},
     answer: (additionalContext) => ({ additionalContext }),
   },
@@ -92,24 +102,23 @@ export function findHookFormat(client: string): HookFormat | undefined {
 }
 
 /** Reads what a client sends. Undefined without a prompt. A placeholder that the client left in place, such as `${session_id}`, counts as absent. */
-export function readHookInput({ input, otherSources = [] }: HookFormat, sent: unknown): HookInput | undefined {
+export function readHookInput(format: HookFormat, sent: unknown): HookInput | undefined {
   if (!isData(sent)) return undefined;
+  const { input, summaries = [], otherSources = [], quotes } = format;
   const textAt = (keys: readonly string[]) => {
     const values = keys.map((key) => (Object.hasOwn(sent, key) ? sent[key] : undefined));
     const texts = values.map((value) => (Array.isArray(value) ? value[0] : value));
     return texts.find((text): text is string => typeof text === "string" && text !== "" && !PLACEHOLDER.test(text));
   };
-  const prompt = textAt(input.prompt);
-  const [conversation, cwd] = [textAt(input.conversation), textAt(input.cwd)];
-  if (prompt === undefined) return undefined;
+  const place = defined({ conversation: textAt(input.conversation), cwd: textAt(input.cwd) });
+  if (summaries.includes(String(sent["hook_event_name"]))) return { prompt: "", isSummarized: true, ...place };
+  const written = textAt(input.prompt);
+  if (written === undefined) return undefined;
   const isFromUser = !otherSources.includes(String(sent["source"]));
-  return {
-    prompt: isFromUser ? prompt : "",
-    ...(conversation === undefined ? {} : { conversation }),
-    ...(cwd === undefined ? {} : { cwd }),
-  };
+  return { prompt: !isFromUser ? "" : quotes ? written.replace(QUOTED, "$1") : written, ...place };
 }
 
+const QUOTED = /^"([\s\S]*)"$/;
 const PLACEHOLDER = /^\$\{\w+\}$/;
 
 /** Returns the answer for the client; the neutral one for an empty text. */

@@ -4,7 +4,7 @@ import { createPromptHook } from "../../src/claude/index.ts";
 import type { SdkMessage } from "../../src/claude/sdk.ts";
 import { discover } from "../../src/host/discover.ts";
 import type { Advice } from "../../src/session/advise.ts";
-import { CLAUDE_MODEL, type ClaudeTurn, claudeApi, claudeSdk, hasClaude } from "../support/claude-api.ts";
+import { CLAUDE_MODEL, claudeApi, claudeSdk, hasClaude } from "../support/claude-api.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { PROGRAM, RUN } from "../support/program.ts";
 import { catalogOf } from "../support/skills.ts";
@@ -20,8 +20,7 @@ const GIVEN = '<skill_content name="solana">\nCheck signers.\n</skill_content>';
 
 /** Sends prompts to one conversation of the SDK's own `query()`, in a home of its own, one after the other. */
 async function converse(prompts: readonly string[], options: object, home = temporaryFolder()) {
-  const script: ClaudeTurn[] = prompts.map(() => () => "Done.");
-  const { requests, env } = await claudeApi(script);
+  const { requests, env } = await claudeApi(() => "<summary>They want an audit.</summary>");
   const { query } = await claudeSdk();
   const answered = prompts.map(() => Promise.withResolvers<void>());
   async function* messages() {
@@ -63,6 +62,20 @@ describe.skipIf(!hasClaude)("a prompt hook in Claude's own process", () => {
     const { requests } = await converse(["thanks", PROMPT, PROMPT], { hooks: { UserPromptSubmit: [hook] } });
     expect(requests.map(({ body }) => timesIn(body))).toEqual([0, 1, 1]);
     expect(advised).toEqual(["none", "instructions", "none"]);
+  });
+
+  it("[A-06] gives the text again after Claude has summarized the conversation", async () => {
+    const catalog = await catalogOf({ solana: { keywords: ["solana"], body: "Check signers." } });
+    const hook = createPromptHook({ catalog });
+    const { requests } = await converse([PROMPT, "/compact", PROMPT], {
+      hooks: { UserPromptSubmit: [hook], PreCompact: [hook] },
+    });
+    expect(requests.map(({ body }) => timesIn(body))).toEqual([1, 1, 1]);
+    expect(requests.map(({ body }) => body.includes("continued from a previous conversation"))).toEqual([
+      false,
+      false,
+      true,
+    ]);
   });
 
   it("[A-07] adds the answer of `skillet hook claude`, as a command", async () => {

@@ -85,10 +85,30 @@ describe("skillet hook", () => {
       hook("claude", { session_id: id, cwd, prompt: "/anchor please" }, { env: { HOME: home } }, ["--debug"]);
     const before = await ask("one");
     expect(before.answer).toEqual({});
+    expect(before.stderr).toContain("1 skill not offered until approved: skillet trust --text .");
     expect(before.stderr).toContain("none");
     expect(before.stderr).not.toContain("anchor");
     await skillet(["trust", "anchor", "--yes"], { cwd, env: { HOME: home } });
-    expect(JSON.stringify((await ask("one")).answer)).toContain("Deploy.");
+    const after = JSON.stringify((await ask("one")).answer);
+    expect(after).toContain("Deploy.");
+    expect(after).toContain("The skill anchor (from this workspace) matches this request.");
+  });
+
+  it.each([
+    ["claude", "PreCompact"],
+    ["gemini", "PreCompress"],
+  ])("[A-06] gives the text again after %s has summarized the conversation: %s", async (client, event) => {
+    const home = temporaryFolder(SKILLS);
+    const ask = (sent: object) => hook(client, { session_id: "a", ...sent }, { env: { HOME: home } });
+    const { answer } = await ask({ prompt: PROMPT });
+    expect((await ask({ prompt: PROMPT })).answer).toEqual({});
+    expect(await ask({ hook_event_name: event, trigger: "auto" })).toMatchObject({ answer: {}, stderr: "" });
+    expect((await ask({ prompt: PROMPT })).answer).toEqual(answer);
+  });
+
+  it("[A-06] reads a prompt of OpenCode without the quotation marks around it", async () => {
+    const { answer } = await hook("opencode", { prompt: '"/solana my program"' }, {}, []);
+    expect(answer.additionalContext).toContain("Check signers.\n\nARGUMENTS: my program\n");
   });
 
   it("[A-06, Q-07] adds nothing to a prompt that no person wrote", async () => {

@@ -144,6 +144,9 @@ describe("advise", () => {
     const { text } = await ask(BY_WORDS, "a", more);
     expect(text).toMatch(/\n- billing: .*\nDescribed earlier: .*invoices/);
     expect(text).not.toContain("- invoices:");
+    const summarized = await advise(BY_WORDS, { catalog, conversation: "a", memory, isSummarized: true });
+    expect(namesIn(summarized)).toEqual(["invoices", "receipts"]);
+    expect((await ask(BY_WORDS, "a")).kind).toBe("none");
   });
 
   it("keeps no prompt and no text of a skill, and forgets old and damaged files", async () => {

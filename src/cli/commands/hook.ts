@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import type { Discovered } from "../../host/discover.ts";
 import { openAdviceFiles } from "../../session/advice-memory.ts";
 import {
   adviseClient,
@@ -10,8 +11,9 @@ import {
   type HookInput,
   readHookInput,
 } from "../../session/prompt-hooks.ts";
+import { openStanding } from "../../session/standing.ts";
 import { SkillError } from "../../shared/error.ts";
-import { oneLine } from "../../shared/text.ts";
+import { count, oneLine } from "../../shared/text.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, unreadableConfiguration } from "../found.ts";
 import { type Io, printer, printJsonLine } from "../io.ts";
@@ -43,13 +45,19 @@ export async function hook({ io, options, args: [client = ""] }: Context<HookOpt
   return EXIT.fine;
 }
 
-async function adviseOn(io: Io, client: string, format: HookFormat, options: CommonOptions): Promise<HookAdvice> {
+async function adviseOn(
+  io: Io,
+  client: string,
+  format: HookFormat,
+  options: HookOptions & CommonOptions,
+): Promise<HookAdvice> {
   const input = readHookInput(format, parseInput((await io.stdin?.()) ?? ""));
   if (!input) throw noPrompt(`The input has no ${format.input.prompt[0]}`);
   const found = await discoverFor(io, { ...options, ...workspaceOf(input, options) });
   // Without the settings, a skill that they disable would be given.
   if (found.configuration.isBroken) throw unreadableConfiguration(found.configuration.diagnostics);
   const { catalog, home } = found;
+  if (options.debug) printLeftOut(io, found);
   const conversation = input.conversation && `${client} ${input.conversation}`;
   return adviseClient(format, input.prompt, {
     catalog,
@@ -57,6 +65,7 @@ async function adviseOn(io: Io, client: string, format: HookFormat, options: Com
     loadWith: LOAD_WITH,
     memory: openAdviceFiles(join(home, "cache", "advice")),
     ...(conversation === undefined ? {} : { conversation }),
+    ...(input.isSummarized ? { isSummarized: true } : {}),
   });
 }
 
@@ -91,6 +100,15 @@ function printDecision(io: Io, { kind, text, skills, reasons }: HookAdvice["advi
   const names = skills.map(({ name }) => name).join(", ");
   out.line`${out.dim("·")} ${kind}${names === "" ? "" : `: ${names}`} (${text.length} characters)`;
   for (const reason of reasons) out.line`  ${oneLine(reason, 300)}`;
+}
+
+/** Names no skill that is left out: a client may show its model what a hook prints. */
+function printLeftOut(io: Io, found: Discovered): void {
+  const standing = openStanding(found);
+  const { length } = found.catalog.skills.filter((skill) => standing(skill) !== undefined);
+  const out = printer(io.stderr, io.env);
+  if (length > 0)
+    out.line`${out.dim("·")} ${count(length, "skill")} not offered until approved: skillet trust --text .`;
 }
 
 function printProblem(io: Io, error: unknown): void {
