@@ -1,7 +1,7 @@
 import {
   chmodSync,
-  chownSync,
   existsSync,
+  lchownSync,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -300,18 +300,23 @@ describe("skillet connect", () => {
   it.runIf(HAS_ORDINARY_USER)(
     "[A-07] takes back the first file when the folder of the second cannot be written",
     async () => {
-      const at = place({ "home/.claude/x": "" });
-      for (const path of process.getuid?.() !== 0
-        ? []
-        : ["", ...readdirSync(at.folder, { recursive: true, encoding: "utf8" })])
-        chownSync(join(at.folder, path), ORDINARY_USER, ORDINARY_USER);
-      chmodSync(join(at.home, ".claude"), 0o555);
-      const before = at.all();
-      const options = { cwd: at.project, env: { HOME: at.home }, isOrdinary: true };
-      const { code, stderr } = await skilletProcess(["connect", "claude", "--yes"], options);
-      expect([code, stderr]).toEqual([1, expect.stringContaining("cannot be written")]);
-      expect(at.all()).toEqual(before);
-      chmodSync(join(at.home, ".claude"), 0o755);
+      for (const isLink of [false, true]) {
+        const at = place({ "home/.claude/x": "", "home/shared/settings.json": "{}\n" });
+        // The lock is next to the link, so that only the second write fails.
+        if (isLink) symlinkSync("../shared/settings.json", join(at.home, ".claude/settings.json"));
+        for (const path of process.getuid?.() !== 0
+          ? []
+          : ["", ...readdirSync(at.folder, { recursive: true, encoding: "utf8" })])
+          lchownSync(join(at.folder, path), ORDINARY_USER, ORDINARY_USER);
+        const locked = join(at.home, isLink ? "shared" : ".claude");
+        chmodSync(locked, 0o555);
+        const before = at.all();
+        const options = { cwd: at.project, env: { HOME: at.home }, isOrdinary: true };
+        const { code, stderr } = await skilletProcess(["connect", "claude", "--yes"], options);
+        expect([code, stderr]).toEqual([1, expect.stringContaining("cannot be written")]);
+        expect(at.all()).toEqual(before);
+        chmodSync(locked, 0o755);
+      }
     },
   );
 

@@ -28,7 +28,9 @@ export async function connectionsOf(
     const isFound = existsSync(row.folder(place)) || isInPath(row.program, place);
     for (const scope of ["user", "project"] as const) {
       const state = await readConnection({ client, scope, place, name: "skillet" }, records);
-      if (scope === "user" || isConnected(state)) facts.push({ client, title: row.title, scope, isFound, state });
+      const isSame = scope === "project" && row.user(place) === row.project(place);
+      if (scope === "user" || (!isSame && isConnected(state)))
+        facts.push({ client, title: row.title, scope, isFound, state });
     }
   }
   return facts;

@@ -37,9 +37,12 @@ export async function doctor({ io, options }: Context<DoctorOptions>): Promise<n
   const capabilities = await waitingFor(io, "asking who serves capabilities", () => capabilityFacts(io, found));
   const { printSupply, supplyFacts, supplyProblems } = await import("./doctor-supply.ts");
   const supply = supplyFacts(found);
-  const facts = { ...factsOf(found), models, capabilities, supply };
-  const problems = [...capabilities.problems, ...supplyProblems(supply)];
+  const { connectionFacts, printConnections } = await import("./doctor-connections.ts");
+  const connections = await connectionFacts(io, found);
+  const facts = { ...factsOf(found), models, capabilities, supply, connections };
+  const problems = [...connections.flatMap((one) => one.problems), ...capabilities.problems, ...supplyProblems(supply)];
   const printMore = (out: Printer) => {
+    printConnections(out, connections);
     printCapabilities(out, capabilities, found);
     printSupply(out, supply);
   };

@@ -66,9 +66,14 @@ export function isTable(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof Date);
 }
 
+/** Returns the command that an entry starts, and its arguments. */
+export function serverWords(entry: Entry): string[] {
+  return [entry["command"] ?? [], entry["args"] ?? []].flat().map(String);
+}
+
 /** `serve` and what follows it, when an entry starts that. */
 function serveWords(entry: Entry): string[] | undefined {
-  const words = [entry["command"] ?? [], entry["args"] ?? []].flat().map(String);
+  const words = serverWords(entry);
   const at = words.findIndex((word, index) => PROGRAM.test(word) && words[index + 1] === "serve");
   return at === -1 ? undefined : words.slice(at + 1);
 }
@@ -84,7 +89,8 @@ function addressOf(entry: Entry): unknown {
   return entry["url"] ?? entry["httpUrl"];
 }
 
-function urlOf(entry: Entry): URL | undefined {
+/** Returns the address of an entry's server, if it has one that can be parsed. */
+export function urlOf(entry: Entry): URL | undefined {
   const address = addressOf(entry);
   return typeof address === "string" && URL.canParse(address) ? new URL(address) : undefined;
 }

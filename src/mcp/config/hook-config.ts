@@ -121,7 +121,8 @@ export function hookCommand(client: string, { program }: Pick<HookTarget, "progr
   return [program.command, ...program.args, "hook", client];
 }
 
-function commandLine(client: string, target: HookTarget): string {
+/** Returns the command as a line for a shell. */
+export function commandLine(client: string, target: Pick<HookTarget, "program">): string {
   return hookCommand(client, target).map(quoted).join(" ");
 }
 
