@@ -1,4 +1,14 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmdirSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmdirSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import type { Limits } from "../host/sandbox.ts";
 
@@ -60,15 +70,68 @@ const PIDS: Files = ({ processes }) => [["pids.max", processes]];
 
 const MOUNT = "/sys/fs/cgroup";
 
-/** cgroup v2: the caller's own group, then those above it that the caller may divide. */
+/** cgroup v2: the caller's own group and those above it that the caller may divide, then its own once it was made divisible. */
 function* placesForBoth(): Generator<string> {
   if (!existsSync(join(MOUNT, "cgroup.controllers"))) return;
-  for (let path = ownPath(""); ; path = dirname(path)) {
+  const own = ownPath("");
+  for (let path = own; ; path = dirname(path)) {
     const folder = join(MOUNT, path);
-    const controllers = read(join(folder, "cgroup.subtree_control")).split(/\s+/);
-    if (controllers.includes("memory") && controllers.includes("pids")) yield folder;
-    if (path === "/") return;
+    // A process enters a group from another one only where it may write to the group around both.
+    if (hasControllers(folder, "cgroup.subtree_control") && isWritable(folder, ["cgroup.procs"])) yield folder;
+    if (path === "/") break;
   }
+  const divided = divideGroup(join(MOUNT, own));
+  if (divided !== undefined) yield divided;
+}
+
+function hasControllers(folder: string, file: string): boolean {
+  const controllers = read(join(folder, file)).trim().split(/\s+/);
+  return controllers.includes("memory") && controllers.includes("pids");
+}
+
+function isWritable(folder: string, files: readonly string[]): boolean {
+  try {
+    for (const file of ["", ...files]) accessSync(join(folder, file), constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The group below a divided one that its own processes are in. */
+const HOST_GROUP = "skillet-host";
+
+/**
+ * Makes a group divisible that was delegated to this process, as to a systemd unit with `Delegate=yes`. A group with controllers for others below it
+ * has no processes, so this one moves to a group of its own. Contract: nothing changes where other processes than this one and its children are in it.
+ */
+function divideGroup(folder: string): string | undefined {
+  if (!hasControllers(folder, "cgroup.controllers")) return undefined;
+  if (!isWritable(folder, ["cgroup.procs", "cgroup.subtree_control"])) return undefined;
+  const pids = read(join(folder, "cgroup.procs")).split("\n").filter(Boolean);
+  if (!pids.every((pid) => pid === String(process.pid) || parentOf(pid) === String(process.pid))) return undefined;
+  const leaf = join(folder, HOST_GROUP);
+  const move = (to: string) => {
+    for (const pid of pids) writeFileSync(join(to, "cgroup.procs"), pid);
+  };
+  try {
+    mkdirSync(leaf, { recursive: true });
+    move(leaf);
+    writeFileSync(join(folder, "cgroup.subtree_control"), "+memory +pids");
+    return folder;
+  } catch {
+    try {
+      move(folder);
+    } catch {
+      // It is in a group below its own then, with the same bounds.
+    }
+    removeFolder(leaf);
+    return undefined;
+  }
+}
+
+function parentOf(pid: string): string | undefined {
+  return /^PPid:\s*(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1];
 }
 
 /** cgroup v1: a folder for each of the two, the caller's own where it can be seen. */

@@ -53,10 +53,37 @@ const FILE_BYTES = 1024;
 /** The cheap sum counts a page once for each process that shares it: only where it is too large, the exact one is made. */
 function heldBy(root: number, tree: readonly number[], { most, files }: { most: number; files: number }): number {
   const kernel = files * FILE_BYTES + bySockets(root, most);
-  const sum = (of: (pid: number) => number) => tree.reduce((bytes, pid) => bytes + of(pid), kernel);
+  const sum = (of: (pid: number) => Held) => {
+    const all = tree.map(of);
+    const own = all.reduce((bytes, held) => bytes + held.own, kernel);
+    const shared = all.reduce((bytes, held) => bytes + held.shared, 0);
+    return own + Math.max(shared, mapped);
+  };
+  const mapped = sharedMappings(tree);
   const resident = sum(residentOf);
   return resident > most ? sum(shareOf) : resident;
 }
+
+/** In bytes. */
+interface Held {
+  own: number;
+  shared: number;
+}
+
+/**
+ * Shared memory without a name, each once, by its size: pages stay when the process that touched them ends, and are then in no other process's
+ * figures. One that is mapped counts as a whole.
+ */
+export function sharedMappings(tree: readonly number[]): number {
+  const sizes = new Map<string, number>();
+  for (const pid of tree) {
+    for (const [, from = "", to = "", place = ""] of read(`/proc/${pid}/maps`).matchAll(SHARED_MAPPING))
+      sizes.set(place, Number.parseInt(to, 16) - Number.parseInt(from, 16));
+  }
+  return [...sizes.values()].reduce((sum, size) => sum + size, 0);
+}
+
+const SHARED_MAPPING = /^([\da-f]+)-([\da-f]+) ..\Ss ([\da-f]+ \S+ \d+) +\/dev\/zero \(deleted\)$/gm;
 
 /** The process and its descendants. Who loses its parent belongs to the first of the namespace. */
 function treeOf(pid: number): number[] {
@@ -83,15 +110,17 @@ function filesOf(tree: readonly number[], places: readonly string[]): number {
 }
 
 /** With the tables of its pages: to read one page in every 2 MiB fills them, and no page of its own. */
-function residentOf(pid: number): number {
-  return kibIn(read(`/proc/${pid}/status`), ["RssAnon", "RssShmem", "VmPTE"]);
+function residentOf(pid: number): Held {
+  const status = read(`/proc/${pid}/status`);
+  return { own: kibIn(status, ["RssAnon", "VmPTE"]), shared: kibIn(status, ["RssShmem"]) };
 }
 
 /** Its share of the pages that it has with others. */
-function shareOf(pid: number): number {
+function shareOf(pid: number): Held {
   const shares = read(`/proc/${pid}/smaps_rollup`);
   if (shares === "") return residentOf(pid);
-  return kibIn(shares, ["Pss_Anon", "Pss_Shmem"]) + kibIn(read(`/proc/${pid}/status`), ["VmPTE"]);
+  const tables = kibIn(read(`/proc/${pid}/status`), ["VmPTE"]);
+  return { own: kibIn(shares, ["Pss_Anon"]) + tables, shared: kibIn(shares, ["Pss_Shmem"]) };
 }
 
 function kibIn(text: string, names: readonly string[]): number {

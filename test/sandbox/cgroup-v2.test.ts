@@ -1,0 +1,76 @@
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../support/folder.ts";
+import { moduleOf } from "../support/program.ts";
+
+/** Linux as a program, with a cgroup v2 hierarchy of its own: Debian's package `user-mode-linux`. Its files are those of the machine, read-only. */
+const KERNEL = "/usr/bin/linux.uml";
+const LIMITS = { memory: 64 * 1024 * 1024, processes: 20 };
+
+/** Makes a group, starts a process in it that takes more memory than it may have, and one that starts more processes. */
+const PROBE = `import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+const { makeCgroup } = await import(${JSON.stringify(moduleOf("sandbox/cgroup"))});
+const ownPath = () => readFileSync("/proc/self/cgroup", "utf8").trim().slice(3);
+const before = ownPath();
+const group = makeCgroup(${JSON.stringify(LIMITS)});
+const inside = (command) => spawnSync("/bin/sh", ["-c", "echo 0 > " + group.doors[0] + " && " + command], { encoding: "utf8" });
+const seen = { before, after: ownPath(), doors: group?.doors };
+if (group) {
+  seen.taken = inside("exec perl -e 'my $kept = \\"x\\" x (150 << 20); print 1'").signal;
+  seen.ranOutOfMemory = group.ranOutOfMemory();
+  seen.forks = inside("for i in $(seq 40); do sleep 1 & done").stderr;
+  group.kill();
+  await group.remove();
+}
+console.log("SEEN " + process.argv[2] + " " + JSON.stringify(seen));`;
+
+const INIT = (probe: string) => `#!/bin/sh
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t cgroup2 none /sys/fs/cgroup
+C=/sys/fs/cgroup
+echo "+memory +pids" > $C/cgroup.subtree_control
+as() { echo 0 > $C/$1/cgroup.procs; exec setpriv --reuid 4242 --regid 4242 --clear-groups ${process.execPath} --no-warnings ${probe} $2; }
+give() { mkdir -p $C/$1; chown 4242:4242 $C/$1 $C/$1/cgroup.procs $C/$1/cgroup.subtree_control; }
+give user; give user/app; give user/app/shell
+for group in user user/app; do echo "+memory +pids" > $C/$group/cgroup.subtree_control; done
+(as user/app/shell parent)
+give unit; (as unit own)
+give shared; (echo 0 > $C/shared/cgroup.procs; exec sleep 600) & (as shared shared)
+mkdir $C/none; (as none none)
+echo END; poweroff -f
+`;
+
+describe.runIf(process.getuid?.() === 0 && existsSync(KERNEL))("a delegated cgroup v2", () => {
+  it("[Q-17] bounds a run of an ordinary user, and is left as it is where others are in it or it is not the caller's", () => {
+    const folder = temporaryFolder({ "probe.mjs": PROBE });
+    const init = join(folder, "init.sh");
+    writeFileSync(init, INIT(join(folder, "probe.mjs")));
+    for (const path of [folder, init]) chmodSync(path, 0o755);
+    const root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", `init=${init}`];
+    const args = ["mem=1024M", ...root, "con=null", "con0=fd:0,fd:1", "quiet", `uml_dir=${folder}`];
+    const { stdout } = spawnSync(KERNEL, args, { encoding: "utf8", cwd: folder, stdio: ["ignore", "pipe", "ignore"] });
+    const lines = stdout.matchAll(/^SEEN (\w+) (.*?)\r?$/gm);
+    const seen = Object.fromEntries(Array.from(lines, ([, name = "", json = ""]) => [name, JSON.parse(json)]));
+    const bounded = { taken: "SIGKILL", ranOutOfMemory: true, forks: expect.stringContaining("Cannot fork") };
+    expect(seen).toEqual({
+      // The group around the caller's was delegated, as below a systemd user manager.
+      parent: {
+        ...bounded,
+        before: "/user/app/shell",
+        after: "/user/app/shell",
+        doors: [expect.stringMatching(/^\/sys\/fs\/cgroup\/user\/app\/skillet-\d/)],
+      },
+      // The caller's own group alone was, as to a unit with Delegate=yes.
+      own: {
+        ...bounded,
+        before: "/unit",
+        after: "/unit/skillet-host",
+        doors: [expect.stringMatching(/^\/sys\/fs\/cgroup\/unit\/skillet-\d/)],
+      },
+      shared: { before: "/shared", after: "/shared" },
+      none: { before: "/none", after: "/none" },
+    });
+  }, 120_000);
+});
