@@ -6,6 +6,7 @@ import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import type { Form } from "../skill/frame.ts";
 import { SCOPES, type Scope, type Skill } from "../skill/skill.ts";
 import type { Loaded, Source } from "../source/source.ts";
+import { remoteMark } from "./describe-skill.ts";
 
 export interface SourceSummary {
   name: string;
@@ -64,6 +65,7 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
   const byName = new Map<string, Skill[]>();
   for (const { skills } of loaded) addSource(byName, skills);
   putNestedLast(byName, loaded);
+  const taken = putRemoteLast(byName, loaded);
   const winners: Skill[] = [];
   const shadowed: Skill[] = [];
   for (const name of [...byName.keys()].sort()) {
@@ -78,7 +80,7 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
   return {
     skills: winners,
     shadowed,
-    diagnostics: [...diagnostics, ...replacedCopies(loaded, byName), ...caseClashes(winners)].sort(byPlace),
+    diagnostics: [...diagnostics, ...replacedCopies(loaded, byName), ...taken, ...caseClashes(winners)].sort(byPlace),
     sources: ordered.map(({ name, scope, path }, index) => ({
       name,
       scope,
@@ -147,8 +149,29 @@ function putNestedLast(byName: Map<string, Skill[]>, loaded: readonly Loaded[]):
   }
 }
 
+/** A skill of an MCP server never takes the name of another skill: a server could pass its own for any. The second one of a server has no name either. */
+function putRemoteLast(byName: Map<string, Skill[]>, loaded: readonly Loaded[]): Diagnostic[] {
+  const diagnostics: Diagnostic[] = [];
+  for (const { name, origin } of loaded.flatMap(({ skills }) => skills)) {
+    const { remote, source } = origin;
+    const copies = remote === undefined ? undefined : byName.get(name);
+    if (!remote || !copies || copies.length < 2) continue;
+    copies.sort((a, b) => Number(a.origin.remote !== undefined) - Number(b.origin.remote !== undefined));
+    const [winner] = copies;
+    if (!winner || winner.origin === origin) continue;
+    const isSameSource = winner.origin.source === source;
+    const message = `has the name of "${name}" from ${winner.origin.source}, which keeps it`;
+    const fix = `to name this one: ${name}@${isSameSource ? remote.uri : source}`;
+    diagnostics.push(...diagnose([{ code: "remote-name-taken", message, fix }], `${source} ${remote.uri}`));
+  }
+  return diagnostics;
+}
+
 function byFormThenPath({ origin: a }: Skill, { origin: b }: Skill): number {
-  return FORMS.indexOf(a.form) - FORMS.indexOf(b.form) || byText(a.file ?? "", b.file ?? "");
+  return (
+    FORMS.indexOf(a.form) - FORMS.indexOf(b.form) ||
+    byText(a.file ?? a.remote?.uri ?? "", b.file ?? b.remote?.uri ?? "")
+  );
 }
 
 /** One real folder reached through two sources is one skill. */
@@ -162,7 +185,8 @@ function findSkill(byName: Map<string, Skill[]>, name: string): Skill | undefine
   const place = name.slice(at + 1);
   const copies = byName.get(name.slice(0, at));
   return copies?.find(
-    ({ origin: { source, scope, file } }) => source === place || scope === place || isFileAt(file, place),
+    ({ origin: { source, scope, file, remote } }) =>
+      source === place || scope === place || remote?.uri === place || isFileAt(file, place),
   );
 }
 
@@ -224,7 +248,7 @@ function replacedCopies(loaded: readonly Loaded[], byName: ReadonlyMap<string, r
 
 function definition(skill: Skill): Definition {
   const { inputSchema } = skill.manifest;
-  const [name, description] = [inLine(skill.name, 64), inLine(skill.description)];
+  const [name, description] = [inLine(skill.name, 64), inLine(skill.description) + remoteMark(skill)];
   return inputSchema ? { name, description, input_schema: inputSchema } : { name, description };
 }
 

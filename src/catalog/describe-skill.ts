@@ -12,7 +12,12 @@ const LONGEST_READ = 4096;
 export function describeSkill(skill: Skill): string {
   const { description, manifest } = skill;
   const whole = inLine(manifest.whenToUse ? `${description} ${manifest.whenToUse}` : description, LONGEST_READ);
-  return whole.length <= LONGEST_WHOLE ? whole : (descriptionVersions(skill)[0] ?? "");
+  return whole.length <= LONGEST_WHOLE ? whole + remoteMark(skill) : (descriptionVersions(skill)[0] ?? "");
+}
+
+/** Returns what marks the description of a skill of an MCP server: a model must not take it for a local one. Empty for all others. */
+export function remoteMark({ origin: { remote } }: Skill): string {
+  return remote ? ` (remote skill from MCP server ${inLine(remote.server, 64)})` : "";
 }
 
 /** The same in shorter and shorter versions, the one that counts as whole first. */
@@ -28,8 +33,8 @@ export function descriptionVersions(skill: Skill): readonly string[] {
   });
   const fitting = made.filter(({ length }) => length <= LONGEST_WHOLE);
   // Parts that were apart may read as a tag once they are joined.
-  const versions = (fitting.length === 0 ? [fitDescription(made, LONGEST_WHOLE)] : fitting).map((version) =>
-    inLine(version, LONGEST_WHOLE),
+  const versions = (fitting.length === 0 ? [fitDescription(made, LONGEST_WHOLE)] : fitting).map(
+    (version) => inLine(version, LONGEST_WHOLE) + remoteMark(skill),
   );
   VERSIONS.set(skill, versions);
   return versions;

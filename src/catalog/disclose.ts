@@ -349,10 +349,21 @@ function noteOn(skill: Skill, given: string | undefined, options: DiscloseOption
   const name = inLine(skill.name, 64);
   if (options.canFork && skill.manifest.context === "fork")
     return `[Skill ${name} runs on its own: load_skill runs it]`;
+  const { remote } = skill.origin;
+  if (remote && !isSafely(() => options.isLoaded?.(skill) ?? false))
+    return `[Skill ${name} of MCP server ${inLine(remote.server, 64)} matches: load_skill fetches it]`;
   try {
     return !given && options.isLoaded?.(skill) ? `[Skill ${name} is already loaded in this conversation]` : undefined;
   } catch {
     return undefined;
+  }
+}
+
+function isSafely(ask: () => boolean): boolean {
+  try {
+    return ask();
+  } catch {
+    return false; // Its instructions are not here.
   }
 }
 

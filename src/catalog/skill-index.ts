@@ -124,8 +124,9 @@ function parseCues({ cues, postings }: SearchIndex): (SkillCues | 0)[] | undefin
   }
 }
 
-/** The instructions, or nothing where they can no longer be read. */
+/** The instructions, or nothing where they can no longer be read. Those of a remote skill are not searched: they may not be here yet. */
 export function bodyOf(skill: Skill): string {
+  if (skill.origin.remote) return "";
   try {
     return skill.body();
   } catch {

@@ -21,7 +21,7 @@ export interface CallerOptions {
 export async function discoverFor(
   io: Io,
   options: CommonOptions & CallerOptions,
-  more: Pick<DiscoverOptions, "sources" | "follow"> = {},
+  more: Pick<DiscoverOptions, "sources" | "follow" | "refresh"> = {},
 ): Promise<Discovered> {
   const where = { workspace: workspaceOf(io, options), env: io.env, caller: callerOf(options) };
   return discover({ follow: false, ...where, ...more });
@@ -88,16 +88,20 @@ export function printDiagnostic(out: Printer, diagnostic: Diagnostic, around: Su
 type Warned = Pick<Discovered, "configuration" | "around"> & Partial<Pick<Discovered, "catalog">>;
 
 /**
- * Prints what is wrong with the configuration to stderr, and each nearer copy of a skill that does not load while a farther one is used. Returns
+ * Prints what is wrong with the configuration to stderr, each nearer copy of a skill that does not load while a farther one is used, and
+ * each MCP server whose skills cannot be listed. Returns
  * false when defaults stand in for a file that cannot be read.
  */
 export function warnOfConfiguration(io: Io, found: Warned): boolean {
   const error = printer(io.stderr, io.env);
-  const replaced = found.catalog?.diagnostics.filter(({ code }) => code === "nearer-copy-broken") ?? [];
+  const replaced = found.catalog?.diagnostics.filter(({ code }) => WARNED.has(code)) ?? [];
   for (const diagnostic of [...found.configuration.diagnostics, ...replaced])
     printDiagnostic(error, diagnostic, found.around);
   return !found.configuration.isBroken;
 }
+
+/** Diagnostics of skills that every command prints which lists or uses skills. */
+const WARNED: ReadonlySet<string> = new Set(["nearer-copy-broken", "remote-unavailable"]);
 
 /** Returns a function that prints new problems of the followed configuration to stderr, once each, and when it is valid again. */
 export function openConfigurationWarnings(

@@ -2,6 +2,7 @@ import type { Discovered } from "../host/discover.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { firstDenial } from "../policy/policy.ts";
 import { isDisabled } from "../policy/tools.ts";
+import { isTrusted } from "../policy/trust.ts";
 import { hostTool } from "../run/host-tool.ts";
 import { asNotice } from "../run/notice.ts";
 import { allSecrets } from "../run/secrets.ts";
@@ -40,6 +41,9 @@ export function skillsWithTools({ catalog, ...host }: Discovered): Skill[] {
 async function rowOf(found: Discovered, skill: Skill, onPrinted: Printed = () => {}): Promise<ToolRow> {
   const head = { name: skill.name, source: skill.origin.source };
   try {
+    const [untrusted] = skill.fetch ? [isTrusted(skill, found) ?? []].flat() : [];
+    if (untrusted) return { ...head, tools: [], problems: [untrusted], close: () => {} };
+    await skill.fetch?.("all");
     const copy = copySkill(skill);
     const { tools, problems, close } = await openToolsets(found, { skill, copy, onPrinted });
     return { ...head, tools: enabled(found, tools), problems, of: { skill, copy }, close };

@@ -20,6 +20,18 @@ export const MCP = {
     "A warning: the server does not have a tool that the configuration names.",
     "correct [tools.mcp.NAME]",
   ),
+  "remote-mismatch": row(
+    "The server sent other content for a skill than it listed: another size, digest or frontmatter. It is not used.",
+    "run `skillet list --refresh` to read its listing again",
+  ),
+  "remote-not-fetched": row(
+    "A file of a remote skill was read before it was fetched.",
+    "await skill.fetch() first; sessions and commands do so",
+  ),
+  "remote-export": row(
+    "A skill of an MCP server is not copied into the folders of clients, where it would pass for one of yours.",
+    "connect the client to the server",
+  ),
   "not-loadable": row(
     "The skill works on its own, so it cannot be loaded when the server starts.",
     "leave it out: clients call it with `use_skill`",

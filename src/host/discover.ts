@@ -40,6 +40,8 @@ export interface DiscoverOptions {
   caller?: Caller;
   /** Follow the configuration files: a change is in effect within a second, also for sessions and runs that began before. Defaults to true. */
   follow?: boolean;
+  /** List the skills of MCP servers again, whatever is known of them. Defaults to false: a listing is used until it expires. */
+  refresh?: boolean;
 }
 
 export interface Discovered {
@@ -83,7 +85,8 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
   const standard = own.map((place) => directorySource({ ...place, ...shared }));
   const open = async (): Promise<Catalog> => {
     const extra = settings.sources.map((source) => directorySource({ ...source, scope: "user", ...shared }));
-    const catalog = await openCatalog([...standard, ...extra, ...(options.sources ?? [])]);
+    const remote = await remoteSourcesFor(settings, around, options);
+    const catalog = await openCatalog([...standard, ...extra, ...remote, ...(options.sources ?? [])]);
     if (searchStore) attachSearchStore(catalog.skills, searchStore);
     return { ...catalog, reload: open };
   };
@@ -113,6 +116,17 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
     around,
     locations: places,
   };
+}
+
+/** Only a configuration with servers whose skills are used loads what reaches them. */
+async function remoteSourcesFor(
+  settings: Pick<Settings, "mcp">,
+  around: Surroundings,
+  { refresh, follow }: DiscoverOptions,
+): Promise<Source[]> {
+  if (![...settings.mcp.values()].some(({ skills }) => skills) && !refresh) return [];
+  const { remoteSources } = await import("./remote-skills.ts");
+  return remoteSources({ settings, around, refresh: refresh ? "now" : follow === false ? "soon" : "background" });
 }
 
 async function openSettings(around: Surroundings, follows: boolean): Promise<LiveSettings> {

@@ -141,6 +141,9 @@ export const KEYS: readonly Key[] = [
   mcpKey("timeout_seconds", "size", "how long one call may take; `60`", "seconds"),
   mcpKey("enabled", "flag", "whether it is started at all; `true`", "enabled"),
   mcpKey("tools", "texts", "the only tools of it that runs are given; all without it", "tools"),
+  mcpKey("skills", "flag", "whether the skills of this server are listed and can be loaded", "skills", {
+    default: false,
+  }),
   mcpKey("without_asking", "texts", "tools of it that are called without asking anybody", "withoutAsking"),
   key(
     "mcp.use_client_key",

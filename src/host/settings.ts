@@ -92,6 +92,8 @@ export interface McpSettings {
   seconds?: number;
   /** The only tools of it that there are; all when left out. */
   tools?: readonly string[];
+  /** Whether its skills are a source. Defaults to false. */
+  skills?: boolean;
   /** Tools of it that nobody is asked about. */
   withoutAsking?: readonly string[];
 }

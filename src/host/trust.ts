@@ -1,5 +1,6 @@
 import { realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { defined } from "../shared/defined.ts";
 import { isInside } from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
@@ -25,6 +26,8 @@ export interface TrustedSkill {
   /** By path, what each file was: mode and SHA-256. */
   files: Readonly<Record<string, string>>;
   at: string;
+  /** For a skill of an MCP server: the digest of all that the server listed for it. Any other listing is not trusted. */
+  listed?: string;
 }
 
 /** Whose code may run. Kept in the user's own folder, and read from nowhere else. */
@@ -82,7 +85,8 @@ export function openTrust(
   // The lock of what was added for all projects is the user's own. Any other is whoever's made it, and gives nobody trust.
   const isAgreed = ({ origin: { file = "" } }: Skill, is: LockState["is"]) =>
     is === "as-locked" && installed.has(dirname(dirname(file)));
-  const needsWord = ({ origin }: Skill) => origin.scope === "workspace" || asking.has(origin.source);
+  const needsWord = ({ origin }: Skill) =>
+    origin.scope === "workspace" || origin.remote !== undefined || asking.has(origin.source);
   return {
     text,
     lockStateOf: locks.stateOf,
@@ -91,6 +95,8 @@ export function openTrust(
       const { is } = locks.stateOf(skill);
       if (is === "changed" || is === "unknown") return "changed";
       if (!needsWord(skill)) return "own";
+      const { remote } = skill.origin;
+      if (remote) return entryOf(skill)?.listed === remote.digest ? "trusted" : "untrusted";
       return entryOf(skill) || isAgreed(skill, is) ? "trusted" : "untrusted";
     },
     entryOf,
@@ -124,7 +130,14 @@ export function openTrust(
         for (const { skill, copy } of written) {
           const { name } = skill;
           const at = new Date().toISOString();
-          skills[placeOf(skill)] = { name, digest: copy.digest, files: marksOf(skill, copy), at };
+          const listed = skill.origin.remote?.digest;
+          skills[placeOf(skill)] = {
+            name,
+            digest: copy.digest,
+            files: marksOf(skill, copy),
+            at,
+            ...defined({ listed }),
+          };
         }
       });
     },
@@ -161,8 +174,9 @@ function openTextApprovals(skilletHome: string): TextApprovals {
   };
 }
 
-/** What is remembered of a skill's place: its real folder, or its file. */
-export function placeOf({ origin: { folder, file = "" } }: Skill): string {
+/** What is remembered of a skill's place: its real folder, its file, or its server and URI there. */
+export function placeOf({ origin: { folder, file = "", remote, source } }: Skill): string {
+  if (remote) return `${source} ${remote.uri}`;
   if (folder !== undefined || file === "") return folder ?? "";
   try {
     return realpathSync(file);
@@ -207,7 +221,7 @@ function marksOf(skill: Skill, { files }: SkillCopy): Record<string, string> {
   }
   marks[OWN_FILE] = hash("sha256", asked);
   const own = files.get(OWN_FILE);
-  if (own && hasCode(skill, files)) marks[WHOLE_OWN_FILE] = hash("sha256", own.bytes);
+  if (own && (skill.origin.remote || hasCode(skill, files))) marks[WHOLE_OWN_FILE] = hash("sha256", own.bytes);
   return marks;
 }
 
@@ -219,7 +233,9 @@ export function coverage(
   skill: Skill,
   files: ReadonlyMap<string, CopiedFile>,
 ): (path: string, file: CopiedFile) => boolean {
-  return hasCode(skill, files) ? (path) => path !== OWN_FILE : (path, file) => isCode(skill, path, file);
+  return skill.origin.remote || hasCode(skill, files)
+    ? (path) => path !== OWN_FILE
+    : (path, file) => isCode(skill, path, file);
 }
 
 function hasCode({ manifest: { toolsets, scripts } }: Skill, files: ReadonlyMap<string, CopiedFile>): boolean {

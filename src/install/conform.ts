@@ -30,8 +30,20 @@ export interface Conformed {
   lost: readonly string[];
 }
 
+/** Returns why a skill of an MCP server is not copied: in a client's folder it would pass for one of the user's, scripts and all. */
+export function remoteRefusal({ name, origin: { remote } }: Skill) {
+  if (!remote) return undefined;
+  return {
+    code: "remote-export",
+    message: `Skill '${name}' belongs to MCP server '${remote.server}': it is not copied`,
+    fix: "connect the client to that server, or add the skill from where its author publishes it: skillet add",
+  } as const;
+}
+
 /** Contract: throws a SkillError when the client could not take it, and says why. */
 export function conform(skill: Skill, client: Taker): Conformed {
+  const remote = remoteRefusal(skill);
+  if (remote) throw new SkillError(remote.code, remote);
   judgeName(skill.name, client);
   const description = writeDescription(skill, client);
   const { own, moved } = sorted(skill, client);

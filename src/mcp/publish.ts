@@ -3,12 +3,13 @@ import { join } from "node:path";
 import type { Skill as Entry, SkillResourceEntry } from "@modelcontextprotocol/server/ext/skills";
 import { inLine } from "../shared/prompt.ts";
 import { count, grouped } from "../shared/text.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isPrivate, type Skill } from "../skill/skill.ts";
 import { statOf } from "../source/file.ts";
 import { FileSkill } from "../source/file-skill.ts";
+import { RemoteSkill } from "../source/remote-skill.ts";
 import { fileBytes, filesNow } from "./publish-file.ts";
 import { type PublishedManifest, publishManifest } from "./publish-manifest.ts";
-import { skillUri, uriOf } from "./publish-uri.ts";
+import { SKILL_FILE, skillUri, uriOf } from "./publish-uri.ts";
 
 /** A skill as the Skills extension of MCP has it. */
 export interface Published {
@@ -25,6 +26,8 @@ export const LIMITS = { files: 512, bytes: 16 * 1024 * 1024 };
  * What was read once is kept until a file changes, for everybody who asks.
  */
 export async function publish(skill: Skill, name: string): Promise<Published | undefined> {
+  if (skill instanceof RemoteSkill && skill.name === name) return { entry: relayedEntry(skill, name) };
+  await skill.fetch?.("all");
   const files = filesNow(skill);
   const stamp = stampOf(
     skill,
@@ -40,8 +43,22 @@ export async function publish(skill: Skill, name: string): Promise<Published | u
   return published;
 }
 
+/** The entry of a remote skill, made from that of its server: nothing is fetched before a client reads it. */
+function relayedEntry(skill: RemoteSkill, name: string): Published["entry"] {
+  const { frontmatter } = skill.entry;
+  const uri = skillUri(name);
+  const files = skill.files().files.flatMap(({ path }) => {
+    const at = isPrivate(path) ? undefined : uriOf(name, path);
+    const listed = skill.resourceAt(path);
+    return at !== undefined && listed ? [{ uri: at, digest: listed.digest, size: listed.size }] : [];
+  });
+  const own = skill.resourceAt(SKILL_FILE) ?? { digest: "", size: 0 };
+  return { uri, frontmatter, resources: [{ uri, digest: own.digest, size: own.size }, ...files] };
+}
+
 /** How long its SKILL.md is, where that is known without reading it. */
 export function manifestSize(skill: Skill, name: string): number | undefined {
+  if (skill instanceof RemoteSkill && skill.name === name) return skill.ownSize();
   const kept = KEPT.get(keyOf(skill, name));
   return kept && kept.own === stampOf(skill, []).own ? kept.published.entry.resources[0]?.size : undefined;
 }

@@ -2,13 +2,14 @@ import { ProtocolError, ProtocolErrorCode, type Resource } from "@modelcontextpr
 import { DIRECTORY_MIME_TYPE, type SkillReadResult, type SkillSource } from "@modelcontextprotocol/server/ext/skills";
 import type { Session } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
-import { reveal } from "../shared/hidden.ts";
+import { findHidden, reveal } from "../shared/hidden.ts";
 import { byText, oneLine } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { statOf } from "../source/file.ts";
 import { isReplaced } from "../source/file-list.ts";
+import { RemoteSkill } from "../source/remote-skill.ts";
 import { manifestSize, publish, servedFiles } from "./publish.ts";
-import { fileBytes, isText, mimeTypeOf } from "./publish-file.ts";
+import { attempt, fileBytes, filesNow, isText, mimeTypeOf } from "./publish-file.ts";
 import { publishManifest, standardDescription } from "./publish-manifest.ts";
 import { isStandardName, publishedNames } from "./publish-name.ts";
 import { type Address, addressIn, SKILL_FILE, skillUri, uriOf } from "./publish-uri.ts";
@@ -106,6 +107,8 @@ function isGone({ origin: { file } }: Skill): boolean {
 }
 
 async function contentOf(skill: Skill, { name, path }: Address): Promise<SkillReadResult | undefined> {
+  await skill.fetch?.([SKILL_FILE, path]);
+  if (skill instanceof RemoteSkill && skill.name === name) return relayed(skill, path);
   if (path === SKILL_FILE) {
     const manifest = await publishManifest(skill, name);
     return manifest && { text: Buffer.from(manifest.bytes).toString("utf8"), mimeType: "text/markdown" };
@@ -115,6 +118,17 @@ async function contentOf(skill: Skill, { name, path }: Address): Promise<SkillRe
   if (!bytes) return undefined;
   const mimeType = defined({ mimeType: mimeTypeOf(path) });
   return isText(bytes) ? { text: Buffer.from(bytes).toString("utf8"), ...mimeType } : { bytes, ...mimeType };
+}
+
+/** A file of a remote skill, byte for byte as its server listed it. One with hidden characters is not passed on. */
+function relayed(skill: RemoteSkill, path: string): SkillReadResult | undefined {
+  const isListed = path === SKILL_FILE || filesNow(skill).some((file) => file.path === path);
+  const bytes = isListed ? attempt(() => skill.read(path)) : undefined;
+  if (!bytes) return undefined;
+  const mimeType = defined({ mimeType: mimeTypeOf(path) });
+  if (!isText(bytes)) return { bytes, ...mimeType };
+  const text = Buffer.from(bytes).toString("utf8");
+  return findHidden(text).length > 0 ? undefined : { text, ...mimeType };
 }
 
 /** The files and folders directly in a folder. */

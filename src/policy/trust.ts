@@ -6,7 +6,16 @@ import { shownPath } from "./shown-path.ts";
 /** What came with a workspace, or what another program put into the user's home, waits for the user's word. */
 export const isTrusted: Policy = (skill, host) => {
   if (host.trust?.standingOf(skill) !== "untrusted") return undefined;
-  const { folder, file, source } = skill.origin;
+  const { folder, file, source, remote } = skill.origin;
+  if (remote) {
+    const isChanged = host.trust.entryOf(skill) !== undefined;
+    return {
+      code: "untrusted",
+      kind: "setup",
+      message: `Skill '${skill.name}' (from MCP server '${remote.server}') ${isChanged ? "changed since it was trusted" : "has not been trusted yet"}`,
+      fix: `look at it, then run: skillet trust ${quoted(`${skill.name}@${source}`)}`,
+    };
+  }
   return {
     code: "untrusted",
     kind: "setup",

@@ -50,6 +50,7 @@ export async function printedForLoading(given: Dynamic): Promise<string[] | unde
   const { host } = given;
   const skill = withBody(given.skill);
   if (denials(skill, host, "run").length > 0) return undefined;
+  await given.skill.fetch?.("all");
   const copy = copySkill(skill);
   if ((host.trust?.changesOf(skill, copy) ?? []).length > 0) return undefined;
   requireSecrets(skill, host);

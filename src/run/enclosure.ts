@@ -24,7 +24,7 @@ import { storeSkill } from "../sandbox/store.ts";
 import { SkillError } from "../shared/error.ts";
 import { bothHiding, type Hiding, openHiding, type Secrets } from "../shared/redact.ts";
 import { SKILL_FOLDER } from "../skill/script.ts";
-import type { Skill } from "../skill/skill.ts";
+import { hasFolder, type Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import { endpointsIn, socketsIn } from "./endpoints.ts";
 import { collectBytes, collectOutput, type Output } from "./output.ts";
@@ -119,7 +119,7 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
   const sandbox = await sandboxOf(host);
   if (skill) checkLevel(skill, sandbox);
   const root = skill && (await rootFor(skill, host, { ...request, sandbox }));
-  const files = copy && skill?.origin.folder !== undefined ? skillMounts(copy, home) : [];
+  const files = copy && skill && hasFolder(skill.origin) ? skillMounts(copy, home) : [];
   const { access, asksToWrite, notices } = chooseAccess(host, { skill, home, wanted: request.workspace });
   const workspaceFolder = checkWorkspace(host, { access, home })?.folder;
   const whole: Mount[] =

@@ -41,6 +41,11 @@ export async function judgeUse(
     const isHidden = hide(openHiding(allSecrets(new Map(), host)));
     return { refusals: [isHidden(notFound(String(request.skill), catalog, host))] };
   }
+  if (found.fetch) {
+    const early = denials(found, host, "use");
+    if (early.length > 0) return { refusals: early.map(hide(openHiding(allSecrets(new Map(), host)))) };
+    await found.fetch("all");
+  }
   const skill = withBody(found);
   const { secrets, problem } = ownSecrets(skill, host);
   const hidden = allSecrets(secrets, host);

@@ -50,6 +50,7 @@ export async function planUse(catalog: Catalog, given: Partial<Host>, request: U
       checks: [{ name: "skill", detail: "", refusals }],
       warnings: [],
     };
+  await skill.fetch?.("all");
   const hidden = hide(openHiding(allSecrets(ownSecrets(skill, host).secrets, host)));
   const isHidden = firstDenial(skill, host)?.kind === "access";
   const rows = ROWS.map(({ name, codes, detail, isOfHiding }): Check => {

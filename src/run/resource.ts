@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { remoteAttributes } from "../catalog/content.ts";
 import { inLine, inTag } from "../shared/prompt.ts";
 import { count, grouped } from "../shared/text.ts";
 import { scriptsOf } from "../skill/script.ts";
@@ -28,7 +29,10 @@ export function resourceText(skill: Skill, path: string, offset: number): ToolRe
   const end = offset + portion.length;
   const more =
     end < text.length ? `\n[${count(end, "character")} of ${grouped(text.length)}; offset ${end} goes on]` : "";
-  return { content: `${inTag("skill_resource", { skill: skill.name, path }, portion)}${more}`, isError: false };
+  return {
+    content: `${inTag("skill_resource", { skill: skill.name, path, ...remoteAttributes(skill) }, portion)}${more}`,
+    isError: false,
+  };
 }
 
 /** What files of a kind begin with. */

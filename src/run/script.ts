@@ -76,7 +76,7 @@ export function runScript(
     const { secrets } = own;
     const hiding = openHiding(allSecrets(secrets, host));
     try {
-      const judged = judge(host, request, own);
+      const judged = await judge(host, request, own);
       if ("refusals" in judged) return { ...nothing, refusals: judged.refusals.map(hide(hiding)) };
       const job = { ...request, ...judged, secrets, hiding, around };
       return { ...nothing, ...(await execute(host, job, emit, signal)) };
@@ -93,13 +93,14 @@ interface Judged {
 }
 
 /** Whether it may run: which script is meant, then all that speaks against it at once. */
-function judge(host: Host, request: ScriptRequest, own: OwnSecrets): Judged | { refusals: Notice[] } {
+async function judge(host: Host, request: ScriptRequest, own: OwnSecrets): Promise<Judged | { refusals: Notice[] }> {
   const { skill, args = [] } = request;
   const script = chosen(skill, request.script);
   const denied = denials(skill, host, "run");
   if (denied.length > 0) return { refusals: denied };
   if (own.problem !== undefined) throw own.problem;
   checkArguments(args, limitsOf(host));
+  await skill.fetch?.("all");
   const copy = copySkill(skill);
   const changes = host.trust?.changesOf(skill, copy) ?? [];
   if (changes.length > 0) return { refusals: [changed(skill, changes)] };

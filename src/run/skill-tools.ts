@@ -90,7 +90,9 @@ export function resourceTool(
     async ({ skill, resource, offset = 0 }) => {
       const found = await find(skill);
       if ("refusal" in found) return found.refusal;
-      return resourceText(found, resource.replace(/^(?:\.\/)+/, ""), Math.max(0, Math.floor(offset)));
+      const path = resource.replace(/^(?:\.\/)+/, "");
+      await found.fetch?.([path]);
+      return resourceText(found, path, Math.max(0, Math.floor(offset)));
     },
   );
 }

@@ -155,6 +155,11 @@ class Mount {
       this.#wasStanding = standing;
       const denial = this.#denial();
       if (denial) return this.#replace({ ...NOTHING, problems: [denial] }); // Its code ends, until it may be called again.
+      if (skill.fetch) {
+        const untrusted = [isTrusted(skill, this.#host) ?? []].flat()[0];
+        if (untrusted) return this.#replace({ ...NOTHING, problems: [untrusted] });
+        await skill.fetch("all");
+      }
       const copy = copySkill(skill);
       if (!isOver && isSameStanding && copy.digest === this.#opened?.digest && this.#problems.length === 0) return;
       const { openToolsets } = await import("../run/toolset/open.ts"); // Only who has toolsets loads what they need.
@@ -262,6 +267,6 @@ function gone({ name }: Skill): SkillError {
   return new SkillError(GONE, { message: `Skill '${name}' is not there any more`, fix: "" });
 }
 
-function placeIn({ origin: { folder, file, source } }: Skill): string {
-  return folder ?? file ?? source;
+function placeIn({ origin: { folder, file, source, remote } }: Skill): string {
+  return folder ?? file ?? (remote ? `${source} ${remote.uri}` : source);
 }

@@ -10,6 +10,8 @@ export function saysTheSame(a: Catalog, b: Catalog): boolean {
     if (skill.hasOtherFiles?.()) return false;
     if (!other || skill.name !== other.name || skill.origin.file !== other.origin.file) return false;
     if (skill.origin.folderId !== other.origin.folderId) return false;
+    if (skill.origin.remote?.digest !== other.origin.remote?.digest) return false;
+    if (skill.origin.remote?.uri !== other.origin.remote?.uri) return false;
     if (skill.origin.fileId !== other.origin.fileId && !canBeRead(skill)) return false;
     return JSON.stringify(skill.manifest.data) === JSON.stringify(other.manifest.data);
   });

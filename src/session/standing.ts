@@ -19,6 +19,7 @@ export function openStanding(host: Host): (skill: Skill) => LeftOut | undefined 
     const [untrusted] = [isTrusted(skill, host) ?? []].flat();
     if (untrusted && skill.origin.scope === "workspace") return notApproved(skill);
     if (untrusted || host.trust?.standingOf(skill) !== "trusted") return untrusted;
+    if (skill.origin.remote) return undefined; // Each file is verified when it is read: it is what was trusted.
     const place = placeOf(skill);
     // As they are now: what was added is served by its address before the sources are read again.
     const stamp = `${host.trust.entryOf(skill)?.at} ${stampOf(filesOf(skill, listNow(skill)))}`;

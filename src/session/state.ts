@@ -121,6 +121,10 @@ export class State {
     this.#recent.note(skill.name);
     const given = written === undefined ? {} : { arguments: written };
     return safely(async () => {
+      await skill.fetch?.().catch(async (error) => {
+        await this.reload(); // The server may list something else by now: the next call has that.
+        throw error;
+      });
       if (skill.manifest.context === "fork" && this.canUse) {
         if (this.#options.forks === "tell" && isFor("model", skill)) return handing(skill, written);
         return this.use({ skill: name, by, ...defined({ message: written ?? task, signal }) }, within, call);

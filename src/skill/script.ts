@@ -1,11 +1,11 @@
-import type { Skill } from "./skill.ts";
+import { hasFolder, type Skill } from "./skill.ts";
 
 /** Where a skill's folder is for the code in a sandbox. */
 export const SKILL_FOLDER = "/skill";
 
 /** The skill's folder as its code sees it: for prompts of a model that works where the code does. Nothing for a skill without one. */
 export function sandboxPathOf({ origin }: Skill): string | undefined {
-  return origin.folder === undefined ? undefined : SKILL_FOLDER;
+  return hasFolder(origin) ? SKILL_FOLDER : undefined;
 }
 
 /** A file of a skill that can be run. */

@@ -23,6 +23,23 @@ export interface Origin {
   readonly parent?: string;
   /** For a skill of a package in a monorepo: the package's folder, relative to the workspace, with `/` between its parts. */
   readonly belongsTo?: string;
+  /** For a skill of an MCP server: its identity there, and which content was listed. */
+  readonly remote?: RemoteOrigin;
+}
+
+/** The identity of a skill of an MCP server. Contract: both parts count; two servers can list the same URI. */
+export interface RemoteOrigin {
+  /** The name of the server in the configuration. */
+  readonly server: string;
+  /** The URI of its SKILL.md at that server. */
+  readonly uri: string;
+  /** `sha256:…` over the URI and digest of each listed file: what an approval is for. */
+  readonly digest: string;
+}
+
+/** Returns whether a skill has a folder for its code: on this machine, or made of the files that its server lists. */
+export function hasFolder({ folder, remote }: Origin): boolean {
+  return folder !== undefined || remote !== undefined;
 }
 
 export interface SkillFile {
@@ -77,6 +94,11 @@ export interface Skill {
   examples(): readonly string[];
   /** A listed file's bytes. Throws a SkillError for anything else. */
   read(path: string): Uint8Array;
+  /**
+   * Fetches and verifies what `body` and `read` return, for a skill that is not on this machine; absent for all others. Defaults to the
+   * instructions. Throws a SkillError if the server cannot be reached, or sends other content than it listed.
+   */
+  fetch?(files?: "all" | readonly string[]): Promise<void>;
 }
 
 /** Whether a skill is there for a model, or for a person who calls it by name. */

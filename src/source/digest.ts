@@ -38,7 +38,7 @@ export function copySkill(skill: Skill): SkillCopy {
     hash.update(`${bytes.length}:`);
     hash.update(bytes);
   };
-  const own = skill.origin.file === undefined ? Buffer.from(toSkillMd(skill)) : ownFile(skill, skill.origin.file);
+  const own = ownBytes(skill);
   part(own);
   const files = new Map<string, CopiedFile>([["SKILL.md", { bytes: own, executable: false }]]);
   for (const { path, executable } of listed) {
@@ -49,6 +49,12 @@ export function copySkill(skill: Skill): SkillCopy {
     files.set(path, { bytes, executable });
   }
   return { digest: `sha256:${hash.digest("hex")}`, files };
+}
+
+function ownBytes(skill: Skill): Uint8Array {
+  const { file, remote } = skill.origin;
+  if (remote) return skill.read("SKILL.md");
+  return file === undefined ? Buffer.from(toSkillMd(skill)) : ownFile(skill, file);
 }
 
 /** The skill's own file as it is now, if that is still the skill's: it may have become a link to anything, or a pipe. */

@@ -164,7 +164,7 @@ function markdownBody(text: string): string | undefined {
   return "start" in frame && frame.closed ? trimBody(frame.text.slice(frame.bodyStart)) : undefined;
 }
 
-function withoutPrototypes(value: unknown): unknown {
+export function withoutPrototypes(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value))
     return value.every((item) => typeof item === "string") ? value : value.map(withoutPrototypes);

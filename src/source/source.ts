@@ -39,5 +39,6 @@ function withOrigin(skill: Skill, origin: Origin): Skill {
     files: () => skill.files(),
     examples: () => skill.examples(),
     read: (path) => skill.read(path),
+    ...(skill.fetch ? { fetch: (files) => skill.fetch?.(files) ?? Promise.resolve() } : {}),
   };
 }

@@ -1,8 +1,9 @@
+import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { conformanceServer } from "./conformance-server.ts";
 import { FURTHER, NOT_PASSED, PLAIN, REQUIRED, SKILLS } from "./support/scenarios.ts";
-import { home, skilletServeHttp } from "./support/served.ts";
-import { conformance, findings, passed, type Revision, type Verdict } from "./support/suite.ts";
+import { BIN, home, skilletServeHttp } from "./support/served.ts";
+import { clientConformance, conformance, findings, passed, type Revision, type Verdict } from "./support/suite.ts";
 
 const TIMEOUT = 120_000;
 
@@ -46,4 +47,21 @@ describe.each(["2025-11-25", "2026-07-28"] satisfies Revision[])("a server of %s
     expect(SKILLS.flatMap((name) => findings(verdict, name))).toEqual([]);
     expect(passed(verdict)).toEqual(SKILLS);
   }
+});
+
+describe("skillet as a host of skills of MCP servers", () => {
+  const program = join(import.meta.dirname, "skills-host.mjs");
+  const as = (mode: "list" | "load") => `${process.execPath} ${program} ${BIN} ${mode}`;
+
+  it.each([
+    ["sep-2640-client-no-prefetch", "list"],
+    ["sep-2640-client-verify-digest", "load"],
+    ["sep-2640-client-verify-size", "load"],
+    ["sep-2640-client-verify-frontmatter", "load"],
+  ] as const)("[A-10] passes %s of the conformance suite", { timeout: TIMEOUT }, async (scenario, mode) => {
+    const checks = await clientConformance(as(mode), scenario);
+    expect(checks.map(({ id, status, errorMessage }) => ({ id, status, errorMessage }))).toEqual([
+      { id: expect.stringContaining("sep-2640-host-"), status: "SUCCESS" },
+    ]);
+  });
 });

@@ -207,6 +207,10 @@ describe("what others depend on", () => {
       nearer-copy-broken wwwww
       nested-skill iiiii
       nested-skipped iiiii
+      remote-unavailable wwwww
+      remote-entry wwwww
+      remote-limit wwwww
+      remote-name-taken iiiii
       source-failed eeeee
       too-deep wwwww
       too-many-skills wwwww

@@ -282,6 +282,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "A-07":
     "Each supported client receives the advice through its own hook; connecting and disconnecting preserve everything else in its files.",
   "A-09": "The search index is persistent, incremental, and rebuilt when damaged.",
+  "A-10": "Skills of MCP servers are a source: lazy, verified by digest, untrusted until approved.",
 };
 
 /** What no test proves yet, and why. This list only shrinks: `MOST_OPEN` goes down with it and never up. */

@@ -4,7 +4,8 @@ import { displayPath } from "../../source/locations.ts";
 
 /** `name@source`, or with the file's path where one source has several of the name. */
 export function addressOf(skill: Skill, { catalog, around }: Discovered): string {
-  const { source, file } = skill.origin;
+  const { source, file, remote } = skill.origin;
   const isOnly = catalog.copies(skill.name).filter((copy) => copy.origin.source === source).length === 1;
-  return `${skill.name}@${isOnly || file === undefined ? source : displayPath(file, around)}`;
+  const place = file === undefined ? remote?.uri : displayPath(file, around);
+  return `${skill.name}@${isOnly || place === undefined ? source : place}`;
 }

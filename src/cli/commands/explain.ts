@@ -165,7 +165,10 @@ const SAYS: Record<Tier, (told: Disclosure, visible: number) => string> = {
   none: () => "nothing",
   breadcrumb: (_, visible) => `how many skills there are, ${visible}`,
   registry: (_, visible) => `names and descriptions of ${count(visible, "skill")}`,
-  full: ({ shown }) => `the instructions of ${shown.map(({ name }) => name).join(", ")}`,
+  full: ({ shown, noted }) =>
+    shown.length > 0
+      ? `the instructions of ${shown.map(({ name }) => name).join(", ")}`
+      : `a note on ${noted.map(({ name }) => name).join(", ")}`,
 };
 
 function printFacts(io: Io, facts: Facts): void {

@@ -1,6 +1,7 @@
 import { basename, join } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
 import { NATIVE_CLIENTS } from "../../install/clients.ts";
+import { remoteRefusal } from "../../install/conform.ts";
 import { checkRecord, installCopies } from "../../install/copies.ts";
 import type { Reason } from "../../install/plan.ts";
 import { seenTwice } from "../../install/seen-twice.ts";
@@ -144,6 +145,7 @@ function usual(found: Discovered, { folder }: Target): Skill[] {
     .available((skill) => unavailability(skill, found))
     .flatMap((skill) => {
       const source = entries[join(folder, skill.name)]?.source;
+      if (skill.origin.remote) return []; // A client reaches those at their server.
       if (source === undefined) return isFor("model", skill) ? [skill] : [];
       return catalog.copies(skill.name).find(({ origin }) => origin.source === source) ?? skill;
     });
@@ -151,6 +153,8 @@ function usual(found: Discovered, { folder }: Target): Skill[] {
 
 /** What speaks against giving it to another program: it is switched off, or nobody has said yet that it may be followed. */
 function refusal(skill: Skill, found: Discovered): Reason | undefined {
+  const remote = remoteRefusal(skill);
+  if (remote) return remote;
   const [denial] = [firstDenial(skill, found) ?? isTrusted(skill, found) ?? []].flat();
   if (denial || found.trust.standingOf(skill) !== "trusted") return denial;
   const unseen = skill.files().findings.find(({ code }) => code === "too-many-files" || code === "too-deep");

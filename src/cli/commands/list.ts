@@ -21,6 +21,7 @@ interface ListOptions {
   watch?: boolean;
   prompt?: boolean;
   paths?: boolean;
+  refresh?: boolean;
 }
 
 export async function list(context: Context<ListOptions>): Promise<number> {
@@ -34,7 +35,7 @@ export async function list(context: Context<ListOptions>): Promise<number> {
   if (options.installed) return (await import("./list-installed.ts")).listInstalled(context);
   if (options.by) return (await import("./list-by-client.ts")).listByClient(context);
   if (options.watch) return (await import("./watch.ts")).watchList(context);
-  const found = await discoverFor(io, options);
+  const found = await discoverFor(io, options, { refresh: options.refresh ?? false });
   const isConfigured = warnOfConfiguration(io, found);
   const isDenied = (skill: Skill) => unavailability(skill, found);
   const isForPrograms = options.prompt || options.json;
@@ -193,6 +194,7 @@ async function asJson(found: Discovered, { isDenied, isWanted, isAll }: ListedAs
 
 export function describe(skill: Skill): object {
   const { name, description, manifest, origin } = skill;
-  const { scope, source, form, file, parent } = origin;
-  return { name, description, version: manifest.version, tags: manifest.tags, scope, source, form, file, parent };
+  const { scope, source, form, file, parent, remote } = origin;
+  const { version, tags } = manifest;
+  return { name, description, version, tags, scope, source, form, file, parent, remote };
 }

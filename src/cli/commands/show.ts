@@ -13,6 +13,7 @@ import { scriptsOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { statOf } from "../../source/file.ts";
 import { displayPath } from "../../source/locations.ts";
+import { RemoteSkill } from "../../source/remote-skill.ts";
 import { EXIT } from "../exit.ts";
 import { discoverToUse, type Found, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
@@ -31,6 +32,8 @@ export async function show({ io, options, args }: Context<{ body?: boolean }>): 
   const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
   const skill = found.catalog.find(name);
   if (!skill) return explainMissing(io, found, name);
+  if (file !== undefined) await skill.fetch?.([file]);
+  else if (options.body) await skill.fetch?.();
   if (file !== undefined) printFile(io, skill, file, options.json ?? false);
   else if (options.json)
     printJson(io.stdout, { ...factsOf(skill, found), ...(options.body ? { body: skill.body() } : {}) });
@@ -74,7 +77,7 @@ function factsOf(skill: Skill, found: Found) {
   return {
     ...describe(skill),
     frontmatter: skill.manifest.data,
-    tokens: { listed: estimateTokens(promptListing([skill])), full: estimateTokens(skill.body()) },
+    tokens: { listed: estimateTokens(promptListing([skill])), full: fullTokens(skill) },
     files: files.map(({ path, size, executable }) => ({ path, bytes: size, isExecutable: executable })),
     scripts: scriptsOf(skill),
     trust: found.trust.standingOf(skill),
@@ -84,6 +87,11 @@ function factsOf(skill: Skill, found: Found) {
     denials: denials(skill, found, "run"),
     diagnostics: diagnose([...skill.findings, ...findings], skill.origin.file ?? skill.name),
   };
+}
+
+/** Estimates the tokens of the instructions; by their size, where they are not on this machine. */
+function fullTokens(skill: Skill): number {
+  return skill instanceof RemoteSkill ? Math.ceil(skill.ownSize() / 4) : estimateTokens(skill.body());
 }
 
 /** Where an added skill came from, and whether it still is what was agreed to. */
@@ -168,10 +176,17 @@ function printFacts(io: Io, skill: Skill, found: Found, workspace: string | unde
   }
   row("path", origin.file && displayPath(origin.file, found.around));
   row("inside", origin.parent && `the skill ${origin.parent}, whose files its own are too`);
+  row(
+    "server",
+    origin.remote && `MCP server ${origin.remote.server}: its text is remote, and fetched when it is loaded`,
+  );
+  row("uri", origin.remote?.uri);
+  row("digest", origin.remote?.digest);
   row("source", origin.source === origin.scope ? origin.scope : `${origin.source} (${origin.scope})`);
   row("added", sayAdded(skill, found));
-  const lines = count(skill.body().split("\n").length, "line");
-  row("tells", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${lines})`);
+  const length =
+    skill instanceof RemoteSkill ? count(skill.ownSize(), "byte") : count(skill.body().split("\n").length, "line");
+  row("tells", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${length})`);
   // What hides it comes first: nobody asks for the rest before that is mended.
   const hidden = denied.filter(({ kind }) => kind === "access");
   for (const { message, fix } of hidden.length > 0 ? hidden : denied)
@@ -194,7 +209,7 @@ function printFile(io: Io, skill: Skill, path: string, asJson: boolean): void {
   if (!isUtf8(bytes) || bytes.includes(0)) {
     throw new SkillError("resource-binary", {
       message: `"${path}" is not text (${count(bytes.length, "byte")})`,
-      fix: `it stands in ${skill.origin.folder}`,
+      fix: skill.origin.folder === undefined ? "only text is printed" : `it stands in ${skill.origin.folder}`,
     });
   }
   const text = Buffer.from(bytes).toString("utf8");

@@ -89,6 +89,7 @@ function askedBy(skill: Skill, { settings }: Discovered): [string, readonly stri
     ["packages", manifest.packages],
     ["capabilities", manifest.capabilities],
     ["toolsets", manifest.toolsets],
+    ["tools without asking", manifest.tools.preapproved],
     ["workspace", access === "none" ? [] : [access]],
     ["network", [...settings.sandbox.network, ...(own?.network ?? [])]],
   ];

@@ -48,8 +48,11 @@ export async function trust({ io, options, args }: Context<TrustOptions>): Promi
   if (options.list) return listTrusted(io, found, options.json ?? false);
   if (options.revoke) return revoke(io, found, given, options.json ?? false);
   const skills = new Set((args.length > 0 ? args : [undefined]).flatMap((wanted) => meant(found, wanted, io.cwd)));
-  const subjects = [...skills].map((skill) => subject(skill, found));
-  const pending = subjects.filter(({ before, changes }) => before === undefined || changes.length > 0);
+  const subjects = await subjectsOf([...skills], found);
+  const pending = subjects.filter(
+    ({ skill, before, changes }) =>
+      before === undefined || changes.length > 0 || found.trust.standingOf(skill) === "untrusted",
+  );
   const waiting = await approveSubjects(io, found, { subjects, pending, options });
   if (pending.length > 0 && waiting.length === 0) throw notAgreed(io, "not trusted", "look at it, then say --yes");
   grant(found, waiting);
@@ -66,7 +69,9 @@ export async function trust({ io, options, args }: Context<TrustOptions>): Promi
     const out = printer(io.stdout, io.env);
     if (pending.length === 0) out.line`${out.green("✓")} trusted already, and unchanged since`;
     else {
-      const places = waiting.map(({ skill }) => quoted(displayPath(placeOf(skill), around)));
+      const places = waiting.map(({ skill }) =>
+        quoted(skill.origin.remote ? skill.name : displayPath(placeOf(skill), around)),
+      );
       out.line`${out.green("✓")} trusted: ${waiting.map(({ skill }) => skill.name).join(", ")}`;
       const isAdded = waiting.every(({ skill }) => skill.origin.scope === "installed");
       const back = isAdded
@@ -131,11 +136,21 @@ export async function askForTrust(
   asked?: string,
 ): Promise<boolean> {
   if (!io.ask) return false;
-  const subjects = skills.map((skill) => subject(skill, found));
+  const subjects = await subjectsOf(skills, found);
   for (const one of subjects) showSubject(printer(io.stderr, io.env), one, found);
   if (!(await isAgreed(io, asked ?? question(subjects)))) return false;
   grant(found, subjects);
   return true;
+}
+
+/** Fetches what is to be shown of remote skills: trust is given to what the user could read. */
+async function subjectsOf(skills: readonly Skill[], found: Discovered): Promise<Subject[]> {
+  const subjects: Subject[] = [];
+  for (const skill of skills) {
+    await skill.fetch?.("all");
+    subjects.push(subject(skill, found));
+  }
+  return subjects;
 }
 
 function subject(found: Skill, { trust: given, home }: Discovered): Subject {
@@ -213,7 +228,7 @@ function namePattern(pattern: string): RegExp {
 function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJson: boolean): number {
   const skills = new Map(
     [...catalog.skills, ...catalog.shadowed]
-      .filter(({ origin }) => origin.file !== undefined)
+      .filter(({ origin }) => origin.file !== undefined || origin.remote !== undefined)
       .map((skill) => [placeOf(skill), skill]),
   );
   const rows = given.list().map(([path, { name, digest, at }]) => {
@@ -236,6 +251,10 @@ function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJs
 }
 
 function stateOf(path: string, skill: Skill | undefined, given: Trust): string {
+  if (path.startsWith("mcp:")) {
+    if (!skill) return "not listed by its server";
+    return given.standingOf(skill) === "trusted" ? "unchanged" : "changed";
+  }
   if (!existsSync(path)) return "gone";
   if (!skill) return "not looked at: not found from here";
   try {

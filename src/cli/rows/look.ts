@@ -26,6 +26,7 @@ export const LIST: Entry = {
       .addOption(
         new Option("--prompt", "print them as a section of a system prompt").conflicts(["all", "watch", "json"]),
       )
+      .option("--refresh", "read the listings of MCP servers with `skills = true` again, before they expire")
       .option("--paths", "with --prompt: also where a skill's folder is for its code")
       .addHelpText(
         "after",

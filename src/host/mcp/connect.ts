@@ -105,7 +105,7 @@ async function boundedFetch(url: string | URL, init?: RequestInit): Promise<Resp
   // A stream that is open for as long as we live would keep us alive. A list that changed is asked for again anyway.
   if (init?.method === "GET" && !new Headers(init.headers).has("last-event-id"))
     return new Response(null, { status: 405 });
-  const response = await fetch(url, init);
+  const response = await fetchWithoutDetours(url, init);
   if (!response.body) return response;
   let size = 0;
   const bounded = new TransformStream<Uint8Array, Uint8Array>({
@@ -117,6 +117,26 @@ async function boundedFetch(url: string | URL, init?: RequestInit): Promise<Resp
   });
   const { status, statusText, headers } = response;
   return new Response(response.body.pipeThrough(bounded), { status, statusText, headers });
+}
+
+const MOST_REDIRECTS = 3;
+
+/**
+ * Follows redirects within the origin that the user configured. Another origin is refused: a server could name an address of this network,
+ * and would be sent the token.
+ */
+async function fetchWithoutDetours(url: string | URL, init?: RequestInit): Promise<Response> {
+  let at = new URL(url);
+  for (let redirects = 0; ; redirects++) {
+    const response = await fetch(at, { ...init, redirect: "manual" });
+    const location = response.status >= 300 && response.status < 400 ? response.headers.get("location") : null;
+    if (location === null) return response;
+    await response.body?.cancel();
+    const next = URL.parse(location, at.href);
+    if (next?.origin !== at.origin) throw new Error("it redirects to another server, which is not followed");
+    if (redirects >= MOST_REDIRECTS) throw new Error(`it redirects more than ${MOST_REDIRECTS} times`);
+    at = next;
+  }
 }
 
 const KEPT = 2000;

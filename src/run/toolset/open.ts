@@ -13,7 +13,7 @@ import { type Hiding, openHiding } from "../../shared/redact.ts";
 import { oneLine } from "../../shared/text.ts";
 import type { Data } from "../../skill/data.ts";
 import { plainSchema } from "../../skill/plain-schema.ts";
-import type { Skill } from "../../skill/skill.ts";
+import { hasFolder, type Skill } from "../../skill/skill.ts";
 import type { Tool, ToolOwner } from "../../skill/tool.ts";
 import { findToolsetFile, parseToolsetRef } from "../../skill/toolset-ref.ts";
 import type { SkillCopy } from "../../source/digest.ts";
@@ -105,7 +105,7 @@ function toolsetOf(written: string, skill: Skill, { files }: SkillCopy): { file:
       fix: "write it as toolsets/index:MyToolset: a file in the skill's folder, and what it exports",
     });
   }
-  const isThere = (path: string) => skill.origin.folder !== undefined && path !== "SKILL.md" && files.has(path);
+  const isThere = (path: string) => hasFolder(skill.origin) && path !== "SKILL.md" && files.has(path);
   const file = findToolsetFile(ref, isThere);
   if (file !== undefined) return { file, export: ref.export };
   return of(skill, {

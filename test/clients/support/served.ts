@@ -6,7 +6,7 @@ import { KEPT, PROGRAM, RUN } from "../../support/program.ts";
 import { MY_SKILL, toolsetOf } from "../../support/toolset.ts";
 
 /** As it is installed; or, where the gate has built it, with what V8 made of it before: some clients wait for a server for a second only. */
-const BIN = join(import.meta.dirname, "../../../bin/skillet.cjs");
+export const BIN = join(import.meta.dirname, "../../../bin/skillet.cjs");
 const START = `import { run } from ${JSON.stringify(PROGRAM)};\n${RUN}\n`;
 
 /** The skills that the clients are served: one that brings `my-skill__my-tool`, one that brings `other__echo`, and one of files alone. */

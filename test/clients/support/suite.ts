@@ -33,6 +33,12 @@ export async function conformance(url: string, revision: Revision, wanted: Wante
   return { ...verdict, ...(await run(failed.map(alone))) };
 }
 
+/** Runs a scenario of the suite for clients: it starts `command` with the address of its server. */
+export async function clientConformance(command: string, scenario: string): Promise<readonly Check[]> {
+  const verdict = await run([["client", "--command", command, "--scenario", scenario, "--timeout", "60000"]]);
+  return verdict[scenario] ?? [];
+}
+
 /** The checks of a scenario that are neither fine nor mere information, and what is wrong. */
 export function findings(verdict: Verdict, scenario: string): string[] {
   return (verdict[scenario] ?? [])
@@ -60,7 +66,7 @@ async function run(commands: readonly (readonly string[])[]): Promise<Verdict> {
   for (const args of commands) await start([PROGRAM, ...args, "--output-dir", folder], folder);
   return Object.fromEntries(
     readdirSync(folder).map((name) => [
-      name.replace(/^server-(.*)-\d{4}-\d\d-\d\dT[\d-]+Z$/, "$1"),
+      name.replace(/^(?:server-)?(.*)-\d{4}-\d\d-\d\dT[\d-]+Z$/, "$1"),
       JSON.parse(readFileSync(join(folder, name, "checks.json"), "utf8")),
     ]),
   );
