@@ -21,10 +21,11 @@ export interface CallerOptions {
 export async function discoverFor(
   io: Io,
   options: CommonOptions & CallerOptions,
-  more: Pick<DiscoverOptions, "sources" | "follow" | "refresh"> = {},
+  more: Pick<DiscoverOptions, "sources" | "follow" | "remote"> = {},
 ): Promise<Discovered> {
   const where = { workspace: workspaceOf(io, options), env: io.env, caller: callerOf(options) };
-  return discover({ follow: false, ...where, ...more });
+  // Most commands are not about the skills of MCP servers, and wait for none.
+  return discover({ follow: false, remote: "cached", ...where, ...more });
 }
 
 /** What was found, with who serves capabilities. */
@@ -34,12 +35,12 @@ export interface Found extends Discovered {
 
 /** The same, for commands that need the capabilities: only these load them. */
 export async function discoverToUse(io: Io, options: CommonOptions & CallerOptions): Promise<Found> {
-  return withCapabilities(await discoverFor(io, options));
+  return withCapabilities(await discoverFor(io, options, { remote: "soon" }));
 }
 
 /** The same, for commands that run skills: these may take long, so they follow the configuration. */
 export async function discoverToRun(io: Io, options: CommonOptions & CallerOptions): Promise<Found> {
-  return withCapabilities(await discoverFor(io, options, { follow: true }));
+  return withCapabilities(await discoverFor(io, options, { follow: true, remote: "background" }));
 }
 
 export async function withCapabilities(found: Discovered): Promise<Found> {

@@ -21,6 +21,7 @@ import { type Installs, openInstalls } from "./installs.ts";
 import type { LiveSettings } from "./live-settings.ts";
 import { LOCK_FILE } from "./lock/format.ts";
 import { type Locks, openLocks } from "./lock/locks.ts";
+import type { RemoteRefresh } from "./remote-skills.ts";
 import { openRuns, type Runs } from "./runs.ts";
 import { type LoadedSettings, loadSettings, type Settings, viewOf } from "./settings.ts";
 import { openStatistics, type Statistics } from "./statistics.ts";
@@ -40,8 +41,8 @@ export interface DiscoverOptions {
   caller?: Caller;
   /** Follow the configuration files: a change is in effect within a second, also for sessions and runs that began before. Defaults to true. */
   follow?: boolean;
-  /** List the skills of MCP servers again, whatever is known of them. Defaults to false: a listing is used until it expires. */
-  refresh?: boolean;
+  /** When the skills of MCP servers are listed again. Defaults to `background` if `follow` is true, otherwise to `soon`. */
+  remote?: RemoteRefresh;
 }
 
 export interface Discovered {
@@ -122,11 +123,11 @@ export async function discover(options: DiscoverOptions = {}): Promise<Discovere
 async function remoteSourcesFor(
   settings: Pick<Settings, "mcp">,
   around: Surroundings,
-  { refresh, follow }: DiscoverOptions,
+  { remote, follow }: DiscoverOptions,
 ): Promise<Source[]> {
-  if (![...settings.mcp.values()].some(({ skills }) => skills) && !refresh) return [];
+  if (![...settings.mcp.values()].some(({ skills }) => skills) && remote !== "now") return [];
   const { remoteSources } = await import("./remote-skills.ts");
-  return remoteSources({ settings, around, refresh: refresh ? "now" : follow === false ? "soon" : "background" });
+  return remoteSources({ settings, around, refresh: remote ?? (follow === false ? "soon" : "background") });
 }
 
 async function openSettings(around: Surroundings, follows: boolean): Promise<LiveSettings> {

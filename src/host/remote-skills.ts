@@ -16,16 +16,19 @@ import { type RemoteEntry, RemoteSkill, remoteSourceName } from "../source/remot
 import type { Loaded, Source } from "../source/source.ts";
 import { replaceFile } from "./locked-file.ts";
 import { type Launch, launchOf } from "./mcp/launch.ts";
-import { MOST_SKILLS, type SkillsListing, skillsServer } from "./mcp/skills-server.ts";
+import { MOST_SKILLS, ServersClosed, type SkillsListing, skillsServer } from "./mcp/skills-server.ts";
 import type { McpSettings, Settings } from "./settings.ts";
 
-/** `now`: waits for new listings. `background`: an expired listing is used while a new one is read. Otherwise it is waited for, for a short time. */
-export type RefreshMode = "now" | "background" | "soon";
+/**
+ * When a server is asked for its listing. `now`: always. `soon`: if it has expired, for at most 3 seconds. `background`: if it has expired,
+ * while the old one is used. `cached`: never. The first listing of a server is waited for, except with `cached`.
+ */
+export type RemoteRefresh = "now" | "soon" | "background" | "cached";
 
 export interface RemoteOptions {
   settings: Pick<Settings, "mcp">;
   around: Pick<Surroundings, "skilletHome" | "env">;
-  refresh: RefreshMode;
+  refresh: RemoteRefresh;
 }
 
 /** Returns the servers whose skills are a source. */
@@ -84,7 +87,7 @@ async function loadServer(
   const file = join(folder, "listing.json");
   const where = hash("sha256", JSON.stringify("url" in launch ? launch.url : launch.command));
   const before = readKept(file, where);
-  if (refresh === "now" || needsRefresh(before)) {
+  if (refresh === "now" || (refresh !== "cached" && needsRefresh(before))) {
     const ms = refresh === "soon" && before && before.at > 0 ? SHORT_MS : LONG_MS;
     const refreshed = refreshListing(launch, { file, where, before, ms });
     if (refresh !== "background" || !before || before.at === 0) await refreshed;
@@ -116,6 +119,7 @@ function refreshListing(launch: Launch, { file, where, before, ms }: Refresh): P
     try {
       keep(file, { version: 1, where, at: Date.now(), ...(await skillsServer(launch).list(ms)) });
     } catch (error) {
+      if (error instanceof ServersClosed) return; // The program ends: that says nothing about the server.
       const { failure: _, ...last } = before ?? { ...NO_LISTING, where };
       keep(file, { ...last, failure: { at: Date.now(), ...problemOf(error) } });
     }

@@ -165,6 +165,7 @@ function instructionsFor(match: Match, { prompt, context, host }: Decision): { c
   const { limit = ADVICE_LIMIT, gives = "instructions" } = context;
   if (gives === "shortlist") return { problem: "the client takes no instructions from a hook" };
   if (skill.manifest.context === "fork") return { problem: `${skill.name} runs on its own (context: fork)` };
+  if (skill.origin.remote) return { problem: `${skill.name} is remote: it is fetched when a model loads it` };
   try {
     if (dynamicCommands(skill.body()).length > 0) return { problem: `${skill.name} has commands that loading it runs` };
     const given = argumentsIn(prompt, skill, reasons);

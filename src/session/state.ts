@@ -324,7 +324,7 @@ function chainIn({ parent, budget, asked, taint }: Within): Chain {
 }
 
 function stampOf(skill: Skill): string {
-  return shortHash(skill.body());
+  return skill.origin.remote?.digest ?? shortHash(skill.body());
 }
 
 function alreadyLoaded({ name }: Skill, tools: readonly string[]): ToolResult {

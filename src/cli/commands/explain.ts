@@ -31,7 +31,7 @@ interface ExplainOptions {
 /** Says what a model would be told for a query, and why each skill was chosen or not. */
 export async function explain({ io, options, args }: Context<ExplainOptions>): Promise<number> {
   const [query = ""] = args;
-  const found = await discoverFor(io, options);
+  const found = await discoverFor(io, options, { remote: "soon" });
   const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
   if (options.as !== undefined) {
     const { explainClient } = await import("./explain-client.ts");

@@ -35,7 +35,7 @@ export async function list(context: Context<ListOptions>): Promise<number> {
   if (options.installed) return (await import("./list-installed.ts")).listInstalled(context);
   if (options.by) return (await import("./list-by-client.ts")).listByClient(context);
   if (options.watch) return (await import("./watch.ts")).watchList(context);
-  const found = await discoverFor(io, options, { refresh: options.refresh ?? false });
+  const found = await discoverFor(io, options, { remote: options.refresh ? "now" : "soon" });
   const isConfigured = warnOfConfiguration(io, found);
   const isDenied = (skill: Skill) => unavailability(skill, found);
   const isForPrograms = options.prompt || options.json;

@@ -34,7 +34,7 @@ const FEW = 2;
 /** Shows skills that are not the user's own, and writes down that they may be followed and their code run. */
 export async function trust({ io, options, args }: Context<TrustOptions>): Promise<number> {
   const [given] = args;
-  const found = await discoverFor(io, options);
+  const found = await discoverFor(io, options, { remote: "soon" });
   const { around } = found;
   requireConfiguration(io, found);
   const { secrets } = options;

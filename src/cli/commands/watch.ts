@@ -12,7 +12,7 @@ import { describe, printSkills } from "./list.ts";
 
 /** `list --watch`: the list, then a line for each change of the skills or the configuration until it is interrupted. */
 export async function watchList({ io, options }: Context<object>): Promise<number> {
-  const found = await discoverFor(io, options, { follow: true });
+  const found = await discoverFor(io, options, { follow: true, remote: "background" });
   const isConfigured = warnOfConfiguration(io, found);
   const { around } = found;
   const out = printer(io.stdout, io.env);

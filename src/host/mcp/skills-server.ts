@@ -54,6 +54,9 @@ onClosing(async () => {
   await Promise.all(servers.map((server) => server.close()));
 });
 
+/** Thrown when the servers of this process are closed while one is asked. */
+export class ServersClosed extends Error {}
+
 interface Connected {
   connection: Connection;
   skills: SkillsClient;
@@ -61,11 +64,13 @@ interface Connected {
 
 function openSkillsServer(launch: Launch): OpenedServer {
   const failures = openFailures(launch);
+  const ending = new AbortController();
+  const until = (ms: number) => AbortSignal.any([AbortSignal.timeout(timerMs(ms)), ending.signal]);
   let current: Promise<Connected> | undefined;
   const open = async (ms: number): Promise<Connected> => {
     const [{ SkillsClient: SkillsClientClass }, connection] = await Promise.all([
       import("@modelcontextprotocol/client/ext/skills"),
-      connect(launch, { ms, signal: AbortSignal.timeout(timerMs(ms)), onChanged: () => {} }),
+      connect(launch, { ms, signal: until(ms), onChanged: () => {} }),
     ]);
     boundListing(connection.client);
     return { connection, skills: new SkillsClientClass(connection.client, { skipInvalid: true }) };
@@ -83,19 +88,20 @@ function openSkillsServer(launch: Launch): OpenedServer {
   };
   return {
     async list(ms) {
-      const signal = AbortSignal.timeout(timerMs(ms));
+      const signal = until(ms);
       try {
         const { skills } = await inTime(connected(ms), signal);
         if (!skills.supported) throw notSupported(launch.name);
         return readListing(await inTime(skills.list({}, { timeout: ms, signal }), signal));
       } catch (error) {
         void drop();
+        if (ending.signal.aborted) throw new ServersClosed("the servers were closed", { cause: error });
         throw error instanceof SkillError ? error : failures.ofStart(error);
       }
     },
     async read(entry, uri) {
       const ms = launch.seconds * 1000;
-      const signal = AbortSignal.timeout(timerMs(ms));
+      const signal = until(ms);
       let used: Connected | undefined;
       try {
         used = await inTime(connected(ms), signal);
@@ -113,7 +119,10 @@ function openSkillsServer(launch: Launch): OpenedServer {
         throw new SkillError(code, { message, fix });
       }
     },
-    close: drop,
+    close() {
+      ending.abort();
+      return drop();
+    },
   };
 }
 
