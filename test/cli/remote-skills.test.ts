@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { skillet } from "../support/command.ts";
 import { skillText } from "../support/folder.ts";
 import { environment, type Place, placeWith, startOf } from "../support/mcp-process.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 const SCRIPT = "#!/bin/sh\necho hello $1\n";
 
@@ -66,6 +67,14 @@ describe("skills of another `skillet serve`", () => {
   it("[A-10] over stdio: are listed, read, trusted, run, and asked about again when they change", async () => {
     const server = upstream();
     const { home, cwd, run } = downstream(stdioConfig(server));
+    // A busy machine may take longer to start the server than a listing is waited for.
+    const refreshed = () =>
+      waitFor(async () => {
+        const ran = await run(["list", "--refresh"]);
+        expect(ran.stderr).not.toContain("remote-unavailable");
+        return ran;
+      });
+    await refreshed();
     expect(await run(["list"])).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/^greeter +Does greeter\. Use when asked for greeter\. +mcp:docs \(untrusted\)$/m),
@@ -94,7 +103,7 @@ describe("skills of another `skillet serve`", () => {
 
     writeFileSync(join(server.home, ".skillet/skills/greeter/scripts/hi.sh"), SCRIPT.replace("hello", "goodbye"));
     expect(await run(["script", "greeter", "hi.sh", "ada"])).toMatchObject({ code: 0, stdout: "hello ada\n" }); // What was trusted.
-    expect((await run(["list", "--refresh"])).stdout).toContain("mcp:docs (untrusted)");
+    expect((await refreshed()).stdout).toContain("mcp:docs (untrusted)");
     expect(await run(["script", "greeter", "hi.sh", "ada"])).toMatchObject({
       code: 3,
       stderr: expect.stringContaining("changed since it was trusted"),
