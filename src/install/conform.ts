@@ -1,5 +1,6 @@
 import { dynamicCommands } from "../catalog/content.ts";
 import { fitDescription, shortenDescription } from "../catalog/shorten-description.ts";
+import { splitDescription } from "../catalog/use-when.ts";
 import { SkillError } from "../shared/error.ts";
 import { oneLine } from "../shared/text.ts";
 import { LOST_KEYS } from "../skill/client-keys.ts";
@@ -119,7 +120,7 @@ function writeDescription(
   const cue = readsCue || description.includes(whenToUse) ? "" : whenToUse;
   const hasCue = whenToUse !== "" && !readsCue;
   const written = isPlain ? withoutBrackets(description) : description;
-  const whole = cue === "" ? written : `${/[.!?:;]$/.test(written) ? written : `${written}.`} ${cue}`;
+  const whole = cue === "" ? written : `${endSentence(written)} ${cue}`;
   const notes = [
     ...(written === description
       ? []
@@ -130,8 +131,7 @@ function writeDescription(
   // Claude Code lists both keys, with a dash between them, and cuts what is too long for both.
   const room = limit.longest - (readsCue && whenToUse !== "" ? whenToUse.length + 3 : 0);
   if (whole.length <= room) return { text: whole, hasCue, notes };
-  const versions = shortenDescription({ description: oneLine(written, written.length), whenToUse: cue || undefined });
-  const text = fitDescription(versions, room);
+  const text = shortenTo(room, oneLine(written, written.length), cue);
   const long = `a description of ${whole.length + limit.longest - room} characters; ${title} takes ${limit.longest}`;
   if (text.length <= room) {
     const shortened = `it is shortened to ${text.length}, and the part that says when to use it is kept`;
@@ -142,6 +142,20 @@ function writeDescription(
     message: `Skill "${name}" has ${long}`,
     fix: "shorten it; details belong in the instructions",
   });
+}
+
+/** Returns the longest text within a limit that keeps the cue: whole sentences of what the skill does go first, from the last one. */
+function shortenTo(limit: number, description: string, cue: string): string {
+  const { what, cues, negative } = splitDescription(description, cue);
+  for (let kept = what.length - 1; kept > 0; kept--) {
+    const text = [...what.slice(0, kept), ...cues, ...negative].map(endSentence).join(" ");
+    if (text.length <= limit) return text;
+  }
+  return fitDescription(shortenDescription({ description, whenToUse: cue || undefined }), limit);
+}
+
+function endSentence(text: string): string {
+  return /[.!?:;…。！？]["'”’)]*$/.test(text) ? text : `${text}.`;
 }
 
 /** Returns the file in which the client reads that a model may not choose the skill, if it has one and the skill asks for it. */

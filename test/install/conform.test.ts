@@ -298,6 +298,7 @@ describe("conform", () => {
     const long = await written(`name: notes\ndescription: ${wordy(limit + 1)}`);
     const text = String(dataOf(long, one)["description"]);
     expect(text.length).toBeLessThanOrEqual(limit);
+    expect(text.length, "only as many sentences go as have to").toBeGreaterThan(limit - 150);
     expect(text).toContain(CUE);
     expect(notesOf(long, one)).toContain(`a description of ${limit + 1} characters`);
     expect(notesOf(long, one)).toContain(`it is shortened to ${text.length}`);
