@@ -1,33 +1,37 @@
-import { spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { configure, openHome } from "./home.mjs";
+import { setUp } from "./clients.mjs";
+import { connect, listen, openCorpusHome } from "./home.mjs";
 import { converse, DONE } from "./models/conversation.mjs";
 import { modelServer } from "./models/server.mjs";
+import { endProcess, runProgram } from "./process.mjs";
 
-const SECONDS = 120;
 /** How long a server may take to end after its client. */
 const GRACE = 2_000;
 
 /** Lets a client have the whole conversation. Contract: its processes are gone afterwards, and its folder, unless something was wrong. */
 export async function attempt(client) {
-  const home = openHome(client.name);
+  const home = openCorpusHome(client.name);
   const conversation = converse();
   const model = await modelServer(client.protocol, conversation);
   const begin = performance.now();
   try {
-    configure(home, { ...client, more: (text) => client.more(text, model.url) });
+    connect(home, client);
+    listen(home, client);
+    setUp(client, home, model.url);
     const { command, env } = client.start({ path: home.path, url: model.url });
-    const ended = await run(command, {
+    const ended = await runProgram(command, {
       cwd: home.workspace,
       // Whoever heeds a proxy reaches nothing but this machine.
       env: { ...home.env, HTTP_PROXY: model.url, HTTPS_PROXY: model.url, NO_PROXY: "127.0.0.1,localhost", ...env },
+      // A server that outlives its client is a finding.
+      isGroupKept: true,
     });
     const seconds = (performance.now() - begin) / 1000;
     const wire = readWire(home.path);
     const left = await endLeft(wire.flatMap(({ started = [] }) => started));
-    if (ended.group !== undefined) end(-ended.group);
+    if (ended.group !== undefined) endProcess(-ended.group);
     const problems = [...conversation.problems, ...problemsOf(ended, conversation, wire)];
     const { printed } = ended;
     return outcome({ ...conversation, problems, wire, left, seconds, elsewhere: [...model.elsewhere], printed });
@@ -42,30 +46,6 @@ export async function attempt(client) {
     rmSync(home.path, { recursive: true, force: true });
     return seen;
   }
-}
-
-/** A program in a group of its own, which ends as a whole. */
-async function run([file, ...args], { cwd, env }) {
-  let printed = "";
-  const child = spawn(file, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"], detached: true });
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (text) => {
-      printed += text;
-    });
-  const { promise, resolve } = Promise.withResolvers();
-  child.on("error", (error) => resolve({ how: error.message }));
-  child.on("exit", (code, signal) => resolve({ code, how: `it ended with ${code ?? signal}` }));
-  const stop = () => {
-    end(-child.pid);
-    process.exit(130);
-  };
-  process.once("SIGINT", stop);
-  const isLate = await Promise.race([promise.then(() => false), wait(SECONDS * 1000, true, { ref: false })]);
-  if (isLate) end(-child.pid);
-  const { code, how } = await promise;
-  process.off("SIGINT", stop);
-  const problem = isLate ? `it was ended after ${SECONDS} seconds` : code === 0 ? undefined : how;
-  return { printed, problem, group: child.pid };
 }
 
 function problemsOf({ problem, printed }, { requests }, wire) {
@@ -102,17 +82,8 @@ async function endLeft(ids) {
   const until = Date.now() + GRACE;
   while (ids.some(isRunning) && Date.now() < until) await wait(50);
   const left = ids.filter(isRunning);
-  for (const id of left) end(id);
+  for (const id of left) endProcess(id);
   return left;
 }
 
-const isRunning = (id) => end(id, 0);
-
-/** Contract: whether there was something to end. */
-function end(id, signal = "SIGKILL") {
-  try {
-    return process.kill(id, signal);
-  } catch {
-    return false;
-  }
-}
+const isRunning = (id) => endProcess(id, 0);

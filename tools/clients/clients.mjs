@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { anthropic } from "./models/anthropic.mjs";
 import { chat } from "./models/chat.mjs";
 import { gemini } from "./models/gemini.mjs";
@@ -12,8 +12,8 @@ const PROMPT = "Greet Ada: list the skills, load the one that greets, and call i
 const KEY = "key-of-nobody";
 
 /**
- * A row a client: its package, the protocol of its model, the file that `skillet mcp-config --write` puts the server into, what
- * has to stand there too (`more`), and how it is started for one answer, with nobody there to be asked.
+ * One row per client: its package, the protocol of its model, the file that `skillet connect` puts the server into, what has to be there
+ * too (`more`), and how it is started without a user: for the scripted conversation (`start`), and for one prompt (`ask`).
  */
 export const CLIENTS = [
   {
@@ -26,10 +26,21 @@ export const CLIENTS = [
       command: [process.execPath, join(import.meta.dirname, "claude-agent.mjs"), join(path, ".claude.json"), PROMPT],
       env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: KEY, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" },
     }),
+    program: () => [claude()],
+    addPlugin: (market, plugin) => [
+      ["plugin", "marketplace", "add", market],
+      ["plugin", "install", plugin],
+    ],
+    ask: ({ url, prompt }) => ({
+      command: [claude(), "-p", prompt, "--model", "claude-sonnet-4-5", "--max-turns", "3"],
+      env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: KEY, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" },
+    }),
   },
   {
     name: "codex",
     package: "@openai/codex",
+    // Without it, `codex exec` refuses every tool that does more than read.
+    connectOptions: ["--approve-tools"],
     protocol: responses,
     config: ".codex/config.toml",
     more: (text, url) => `model = "gpt-5"
@@ -50,8 +61,20 @@ enabled = false
     start: () => ({
       command: [
         ...[process.execPath, join(installed, ".bin", "codex"), "exec", "--json", "--skip-git-repo-check"],
-        // Without it, it refuses every tool that does more than read.
-        ...["--config", 'mcp_servers.skillet.default_tools_approval_mode="approve"', PROMPT],
+        ...["--dangerously-bypass-hook-trust", PROMPT],
+      ],
+      env: { LOOPBACK_KEY: KEY },
+    }),
+    program: () => [process.execPath, join(installed, ".bin", "codex")],
+    addPlugin: (market, plugin) => [
+      ["plugin", "marketplace", "add", market],
+      ["plugin", "add", plugin],
+    ],
+    ask: ({ prompt }) => ({
+      command: [
+        ...[process.execPath, join(installed, ".bin", "codex"), "exec", "--json", "--skip-git-repo-check"],
+        // A hook that was not trusted by hand is skipped silently.
+        ...["--dangerously-bypass-hook-trust", prompt],
       ],
       env: { LOOPBACK_KEY: KEY },
     }),
@@ -70,6 +93,13 @@ enabled = false
       command: [
         ...[process.execPath, join(installed, ".bin", "gemini")],
         ...["--model", "gemini-2.5-flash", "--yolo", "--skip-trust", "--prompt", PROMPT],
+      ],
+      env: { GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url },
+    }),
+    ask: ({ url, prompt }) => ({
+      command: [
+        ...[process.execPath, join(installed, ".bin", "gemini")],
+        ...["--model", "gemini-2.5-flash", "--yolo", "--skip-trust", "--prompt", prompt],
       ],
       env: { GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url },
     }),
@@ -94,8 +124,56 @@ enabled = false
       command: [opencode(), "run", "--print-logs", PROMPT],
       env: { OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_LSP_DOWNLOAD: "1" },
     }),
+    ask: ({ prompt }) => ({
+      command: [opencode(), "run", "--print-logs", prompt],
+      env: { OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_LSP_DOWNLOAD: "1" },
+    }),
+  },
+  {
+    name: "copilot",
+    package: "@github/copilot",
+    protocol: chat,
+    config: ".copilot/mcp-config.json",
+    more: (text) => text,
+    start: (given) => copilot({ ...given, prompt: PROMPT }),
+    program: () => [process.execPath, join(installed, ".bin", "copilot")],
+    addPlugin: (market, plugin) => [
+      ["plugin", "marketplace", "add", market],
+      ["plugin", "install", plugin],
+    ],
+    ask: copilot,
   },
 ];
+
+function copilot({ url, prompt }) {
+  return {
+    command: [
+      ...[process.execPath, join(installed, ".bin", "copilot"), "-p", prompt],
+      ...["--allow-all-tools", "--trust-folder", "--no-auto-update", "--disable-builtin-mcps", "--stream", "off"],
+    ],
+    env: {
+      COPILOT_PROVIDER_BASE_URL: `${url}/v1`,
+      COPILOT_PROVIDER_API_KEY: KEY,
+      COPILOT_MODEL: "gpt-4.1",
+      COPILOT_OFFLINE: "true",
+    },
+  };
+}
+
+/** Writes what makes a client ask the model here into its configuration, next to what is there. A home may be used several times. */
+export function setUp({ config, more }, home, url) {
+  const file = join(home.path, config);
+  home.configured ??= existsSync(file) ? readFileSync(file, "utf8") : config.endsWith(".toml") ? "" : "{}";
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, more(home.configured, url));
+}
+
+/** The program of Claude Code is in the package of the platform. */
+function claude() {
+  const name = `claude-agent-sdk-${process.platform}-${process.arch}`;
+  const paths = ["", "-musl"].map((kind) => join(installed, "@anthropic-ai", name + kind, "claude"));
+  return paths.find((path) => existsSync(path)) ?? name;
+}
 
 function inJson(more) {
   return (text, url) => JSON.stringify({ ...JSON.parse(text), ...more(url) }, null, 2);

@@ -1,12 +1,29 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { attempt } from "./attempt.mjs";
 import { CLIENTS } from "./clients.mjs";
+import { measureExports, SPECIAL } from "./exports.mjs";
+import { measureFolders, UNTRIED } from "./folders.mjs";
+import { measureCopies, measureHook, problemsIn } from "./measure.mjs";
 import { table } from "./seen.mjs";
 
+/** Each part makes its own home folder, and ends all that it starts. */
+const PARTS = {
+  seen: attempt,
+  folders: async (client) => withDifferences(await measureFolders(client)),
+  exports: measureExports,
+  copies: measureCopies,
+  hook: async (client) => {
+    const measured = await measureHook(client);
+    return { ...measured, problems: [...measured.problems, ...problemsIn(measured)] };
+  },
+};
+
 const names = CLIENTS.map(({ name }) => name);
-const wanted = process.argv.slice(2);
+const isQuick = process.argv.includes("--quick");
+const isRecorded = process.argv.includes("--record");
+const wanted = process.argv.slice(2).filter((word) => !word.startsWith("--"));
 const unknown = wanted.find((name) => !names.includes(name));
 if (unknown !== undefined) {
   console.error(`there is no client "${unknown}": ${names.join(", ")}`);
@@ -19,14 +36,46 @@ async function run(clients) {
   const columns = [];
   for (const client of clients) {
     const head = `${client.name} ${installed(client)}`;
-    console.error(`${head} …`);
-    const seen = await attempt(client);
-    tell(seen);
-    columns.push({ head, seen });
+    const column = { head };
+    for (const [part, work] of Object.entries(isQuick ? { seen: attempt } : PARTS)) {
+      console.error(`${head}: ${part} …`);
+      column[part] = await work(client).catch((error) => ({ problems: [error.message] }));
+      tell(column[part]);
+    }
+    columns.push(column);
+    if (isRecorded) record(client, column);
   }
-  const failed = columns.filter(({ seen }) => seen.problems.length > 0).length;
-  console.log(`${table(columns)}\n${columns.length - failed} passed, ${failed} failed`);
+  const failed = columns.filter((column) =>
+    Object.keys(PARTS).some((part) => column[part]?.problems.length > 0),
+  ).length;
+  console.log(table(columns));
+  if (!isQuick) for (const [what, why] of Object.entries(UNTRIED)) console.log(`not tried: ${what}: ${why}`);
+  console.log(`${columns.length - failed} passed, ${failed} failed`);
   return failed === 0 ? 0 : 1;
+}
+
+/** Keeps what matters of the captured requests for the tests of the gate. */
+function record(client, { folders, exports, hook }) {
+  const { prompt, name, raw } = hook.byHook[0] ?? {};
+  const value = {
+    client: client.name,
+    version: installed(client),
+    folders: Object.fromEntries(folders.rows.map(({ id, isRead }) => [id, isRead])),
+    exported: SPECIAL,
+    listing: exports.lines,
+    hook: { prompt, skill: name, part: raw },
+  };
+  const folder = join(import.meta.dirname, "..", "..", "test", "fixtures", "clients");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, `${client.name}.json`), `${JSON.stringify(value, null, 2)}\n`);
+}
+
+function withDifferences({ rows, problems }) {
+  const wrong = rows.filter(({ isRead, isExpected }) => isRead !== isExpected);
+  return {
+    rows,
+    problems: [...problems, ...wrong.map(({ folder, isRead }) => `it ${isRead ? "reads" : "does not read"} ${folder}`)],
+  };
 }
 
 /** The server is the one of this tree. Contract: false when there is none, which has been said. */
@@ -39,7 +88,7 @@ function build() {
 function install() {
   const { dependencies } = read("package.json");
   if (CLIENTS.every((client) => installed(client) === dependencies[client.package])) return true;
-  console.error("installing the clients, about 1.2 GB …");
+  console.error("installing the clients, about 1.5 GB …");
   const { status } = spawnSync("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], {
     cwd: import.meta.dirname,
     stdio: ["ignore", 2, 2],
@@ -61,6 +110,6 @@ function tell({ problems, printed = "", folder }) {
   for (const problem of problems) console.error(`  ✗ ${problem}`);
   if (problems.length === 0) return;
   const lines = printed.trimEnd().split("\n").slice(-20);
-  for (const line of lines) console.error(`    ${line.slice(0, 400)}`);
-  console.error(`  its folder is left for you to look at: ${folder}`);
+  for (const line of lines.filter(Boolean)) console.error(`    ${line.slice(0, 400)}`);
+  if (folder !== undefined) console.error(`  its folder is left for you to look at: ${folder}`);
 }

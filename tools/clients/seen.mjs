@@ -1,8 +1,9 @@
+import { ROWS } from "./corpus/skills.mjs";
 import { isNamed } from "./models/conversation.mjs";
 
-/** A row a fact, told from what was said on both sides of the client: to the server (`wire`), and to the model (`requests`). */
-const FACTS = [
-  ["result", ({ problems }) => (problems.length === 0 ? "✓" : "✗")],
+/** One row per fact of the conversation: told from what was said to the server (`wire`) and to the model (`requests`). */
+const CONVERSATION = [
+  ["conversation", ({ problems }) => (problems.length === 0 ? "✓" : "✗")],
   ["seconds", ({ seconds }) => seconds?.toFixed(1)],
   ["protocol", ({ wire }) => protocol(wire)],
   ["name of list_skills", ({ called }) => called[0]],
@@ -14,6 +15,7 @@ const FACTS = [
     ({ called }) => called[2] && (isNamed(called[2], "greeter__greet") ? "itself" : "by call_skill_tool"),
   ],
   ["model is shown", (seen) => shown(seen)],
+  ["list of 60 skills", ({ requests }) => listed(requests)],
   ["instructions", (seen) => instructions(seen)],
   ["also asked for", ({ wire }) => others(wire)],
   ["offers the server", ({ wire }) => capabilities(wire)],
@@ -24,16 +26,47 @@ const FACTS = [
   ],
 ];
 
+/** One row per fact of what a client shows of sixty skills. */
+const SHOWN = [
+  ["own listing of copies", ({ copies }) => copies && counts(copies)],
+  ["listing of the server", ({ hook }) => hook?.served && counts(hook.served)],
+  ["right skill in request 1", ({ hook }) => hook && `${hook.found.length} of ${hook.asked}`],
+  ["… by the hook", ({ hook }) => hook && `${hook.byHook.length} of ${hook.asked}`],
+  ["unrelated: full text", ({ hook }) => hook && `${hook.withText.length} of ${hook.unrelated}`],
+  ["unrelated: shortlist", ({ hook }) => hook && `${hook.withList.length} of ${hook.unrelated}`],
+  ["characters added, most", ({ hook }) => hook && String(Math.max(...hook.added))],
+  ["folders as in the table", ({ folders }) => folders && sameFolders(folders)],
+];
+
+function counts({ names, descriptions, cues }) {
+  return `${names} names, ${descriptions} descriptions, ${cues} cues`;
+}
+
+function sameFolders({ rows }) {
+  const wrong = rows.filter(({ isRead, isExpected }) => isRead !== isExpected);
+  const list = wrong.map(({ folder, isRead }) => `${isRead ? "reads" : "does not read"} ${folder}`);
+  return wrong.length === 0
+    ? `all ${rows.length}, of which it reads ${rows.filter(({ isRead }) => isRead).length}`
+    : list.join(", ");
+}
+
 /** What was seen of some clients, side by side. */
 export function table(columns) {
   const heads = ["", ...columns.map(({ head }) => head)];
-  const rows = FACTS.map(([label, tell]) => [
-    label,
-    ...columns.map(({ seen }) => tell({ wire: [], left: [], ...seen }) || "not seen"),
-  ]);
+  const rows = [
+    ...CONVERSATION.map(([label, tell]) => [
+      label,
+      ...columns.map(({ seen }) => fact(tell, { wire: [], left: [], ...seen })),
+    ]),
+    ...SHOWN.map(([label, tell]) => [label, ...columns.map((column) => fact(tell, column))]),
+  ];
   const widths = heads.map((head, index) => Math.max(head.length, 3, ...rows.map((row) => row[index].length)));
   const line = (cells) => `| ${cells.map((cell, index) => cell.padEnd(widths[index])).join(" | ")} |`;
   return [line(heads), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)].join("\n");
+}
+
+function fact(tell, of) {
+  return tell(of) || "not seen";
 }
 
 function protocol(wire) {
@@ -71,6 +104,11 @@ function shown({ wire, requests }) {
   const text = requests.find(({ step }) => step === 1)?.results[0];
   if (!result || text === undefined) return undefined;
   return text.includes(JSON.stringify(result.structuredContent)) ? "structuredContent" : "content";
+}
+
+function listed(requests) {
+  const text = requests.find(({ step }) => step === 1)?.results[0];
+  return text && (ROWS.every(([name]) => text.includes(`"${name}"`)) ? "whole" : "cut");
 }
 
 function instructions({ wire, requests: [first] }) {

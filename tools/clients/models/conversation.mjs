@@ -1,4 +1,4 @@
-import { MARK } from "../home.mjs";
+import { MARK } from "../corpus/skills.mjs";
 
 /** What the model says at the end, when all went well. */
 export const DONE = "DONE: all steps were taken";
@@ -6,7 +6,8 @@ export const DONE = "DONE: all steps were taken";
 /** What the model does in turn: what has to be in the result of the step before, and what it calls. */
 const STEPS = [
   { call: () => ({ tool: "list_skills", input: {} }) },
-  { expects: "greeter", call: () => ({ tool: "load_skill", input: { skill: "greeter" } }) },
+  // A client may cut a long list: the table shows that, and the model knows the name from its prompt.
+  { expects: "accessibility-audit", call: () => ({ tool: "load_skill", input: { skill: "greeter" } }) },
   {
     expects: MARK,
     call: (has) =>
