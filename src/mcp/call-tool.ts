@@ -54,6 +54,8 @@ async function call(
   if (called) return session.call(called.name, input, options);
   const revoked = session.revocationOf(tool) ?? session.revocationOf(`${skill}.${tool}`);
   if (revoked) return refusedResult([revoked]);
+  const problems = session.toolProblems(skill);
+  if (problems.length > 0) return refusedResult(problems);
   const then = whatThen(session, brought, { tool, skill });
   return {
     content: `There is no tool "${inLine(tool, 128)}" that a skill brought: ${then}`,

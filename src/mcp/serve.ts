@@ -77,6 +77,7 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
   const choices: SessionOptions = {
     brings: "all",
     forks: "tell",
+    toolsetLoading: "background",
     uses: uses !== false,
     isReadOnly: isReadOnly === true,
   };
@@ -129,6 +130,7 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
         if (isError && !refused.has(name)) rest.onNotice?.(`${name} is not loaded: ${content}`);
         if (isError) refused.add(name);
       }
+      if (load.length > 0) await session.ready(); // Some clients never look at the list again.
       const asking = isStateless ? stateless : openAsking();
       // A conversation lists by what was used most when it began; one that ends with a request has no beginning of its own.
       const shared = isStateless ? { listings } : {};

@@ -1,7 +1,7 @@
 import { McpServer, type RegisteredTool, type ServerContext } from "@modelcontextprotocol/server";
 import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
 import type { Catalog } from "../catalog/catalog.ts";
-import type { McpRoom } from "../catalog/client-listings.ts";
+import { type McpRoom, UNKNOWN_CLIENT } from "../catalog/client-listings.ts";
 import { isInReach } from "../catalog/reach.ts";
 import { packageVersion } from "../package.ts";
 import type { Session, SessionCallOptions } from "../session/session.ts";
@@ -17,7 +17,7 @@ import { servePrompts } from "./prompts.ts";
 import { publishedNames } from "./publish-name.ts";
 import { skillSource } from "./skills.ts";
 import { clientTools, noted, ROWS, type Row, without } from "./tools.ts";
-import { type Envelope, envelope, metaOf, objectSchema } from "./transform.ts";
+import { type Envelope, envelope, listedTool, metaOf, objectSchema } from "./transform.ts";
 
 export interface McpOptions {
   /** Also the tools that check skills while they are written. */
@@ -87,7 +87,6 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
     { title: "Skills", ...infoOf(options) },
     {
       capabilities: {
-        tools: { listChanged: true },
         resources: { listChanged: true },
         ...(hasPrompts ? { prompts: { listChanged: true }, completions: {} } : {}),
       },
@@ -121,6 +120,7 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
     () => clientName,
     (tool) => Object.hasOwn(ROWS, String(tool)) && ROWS[String(tool)]?.isForHooks === true,
   );
+  waitForTools(mcp, (tool) => (tool === undefined || !registered.has(tool) ? session.arriving : undefined));
   const clients = clientTools(session, { ...options, clientName: () => clientName });
   const listening = new Set<() => void>();
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
@@ -131,9 +131,15 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
       ? own.execute(given, callOptions)
       : session.call(name, name === "load_skill" ? { ...Object(given), again: true } : given, callOptions));
     // Clients fetch the list anew when they hear of a change, and give their model what they have when the answer comes.
-    if (sync() && mcp.isConnected() && !options.isStateless) await heard(listening, callOptions.signal);
+    const isHeard = sync() && mcp.isConnected() && !options.isStateless && canRefresh(roomFor(clientName));
+    if (isHeard) await heard(listening, callOptions.signal);
     const { output } = row ?? {};
-    return envelope(output?.ifEmpty === undefined ? result : noted(result, output.ifEmpty, note()), output?.of);
+    if (output)
+      return envelope(output.ifEmpty === undefined ? result : noted(result, output.ifEmpty, note()), output.of);
+    const room = { ...roomFor(clientName), ...(options.isStateless ? { refreshesTools: false } : {}) };
+    const hint = LOADS.includes(name) && !result.isError && result.code === undefined ? toolHint(session, room) : [];
+    const content = [result.content, ...hint, ...session.toolUpdates()].join("\n");
+    return envelope({ ...result, content });
   };
   const underWay = new Set<Promise<unknown>>();
   const call: Call = (name, input, context) =>
@@ -145,6 +151,7 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
   const { onNotice } = options;
   const registered = new Map<string, RegisteredTool>();
   let isOpen = false;
+  let awaited: Promise<void> | undefined;
   const mounting = openMounting(mcp, { own: registered, call, ...defined({ onNotice }) });
   const onListed = () => {
     for (const done of listening) done();
@@ -167,9 +174,18 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
         // Enabled again, but the embedding program has registered a tool of this name meanwhile.
       }
     }
-    return mounting.sync(offered);
+    const { arriving } = session;
+    if (arriving && arriving !== awaited) {
+      awaited = arriving;
+      void arriving.then(() => mcp.isConnected() && sync());
+    }
+    // One change of the list for each skill: what else it brings is listed with the tools of its toolsets.
+    const loading = session.loadingTools;
+    return mounting.sync(offered.filter(({ owner }) => owner === undefined || !loading.includes(owner.name)));
   };
   sync();
+  // Where all are disabled now, some may be enabled later: the capability cannot be added then.
+  if (registered.size === 0) register(mcp, "none", listedTool(NO_TOOL), async () => envelope(NO_RESULT)).remove();
   isOpen = true;
   new SkillsExtension({
     source: skillSource(session, defined({ onNotice })),
@@ -197,6 +213,71 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
     },
   };
 }
+
+/**
+ * Lets a request for the list of tools, or for a tool that is not listed yet, wait for the toolsets that are being imported. A list that
+ * is asked for because a skill was loaded would lack them otherwise. `arriving` gets the tool's name, or undefined for the list.
+ */
+function waitForTools(mcp: McpServer, arriving: (tool: string | undefined) => Promise<void> | undefined): void {
+  const { server } = mcp;
+  // The SDK adds the tools' handlers with the first tool.
+  const setRequestHandler = server.setRequestHandler.bind(server) as (method: string, ...rest: unknown[]) => void;
+  const set = (method: string, ...rest: unknown[]) => {
+    const handle = rest.at(-1);
+    if (!["tools/list", "tools/call"].includes(method) || typeof handle !== "function")
+      return setRequestHandler(method, ...rest);
+    const waiting = async (request: { params?: { name?: string } }, ...more: unknown[]) => {
+      const wait = arriving(request.params?.name);
+      if (wait) await (method === "tools/list" ? soon(wait) : wait);
+      return handle(request, ...more);
+    };
+    setRequestHandler(method, ...rest.slice(0, -1), waiting);
+  };
+  server.setRequestHandler = set as typeof server.setRequestHandler;
+}
+
+/** Resolves with the promise, or after a while: an import may take long. */
+function soon(promise: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const late = setTimeout(resolve, LONGEST_WAIT_MS);
+    void promise.then(() => {
+      clearTimeout(late);
+      resolve();
+    });
+  });
+}
+
+const LONGEST_WAIT_MS = 5000;
+const NO_RESULT = { content: "", isError: false };
+const NO_TOOL: Tool = {
+  name: "none",
+  description: "",
+  category: "skills",
+  inputSchema: {},
+  execute: async () => NO_RESULT,
+};
+
+/** The tools that load skills. */
+const LOADS = ["load_skill", "activate_skills_for"];
+
+/** False for a client that is known to keep its first list of tools. */
+function canRefresh(room: McpRoom): boolean {
+  return room.refreshesTools || room === UNKNOWN_CLIENT;
+}
+
+/** How to call the tools of a skill that was just loaded, where the client's list does not have them by the model's next request. */
+function toolHint(session: Session, { refreshesTools }: McpRoom): string[] {
+  const isLoading = session.loadingTools.length > 0;
+  const hasTools = isLoading || session.tools.some(({ owner }) => owner !== undefined);
+  if (!hasTools || session.isReadOnly || session.isDisabled("call_skill_tool")) return [];
+  if (isLoading) return [LOADING_HINT];
+  return refreshesTools ? [] : [CALL_HINT];
+}
+
+const CALL_HINT =
+  "[Call a tool that is not in your list with call_skill_tool: its name as `tool`, its input as `input`]";
+const LOADING_HINT =
+  "[Call a tool that is not in your list yet with call_skill_tool: its name as `tool`, its input as `input`; an unknown name is answered with the names]";
 
 const HEARD_MS = 50;
 

@@ -1,11 +1,14 @@
+import { skilletHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
+import { placeOf } from "../host/trust.ts";
 import { firstDenial } from "../policy/policy.ts";
 import { isTrusted } from "../policy/trust.ts";
 import { asNotice } from "../run/notice.ts";
 import { refusedResult } from "../run/result.ts";
 import { allSecrets } from "../run/secrets.ts";
 import type { OpenToolsets } from "../run/toolset/open.ts";
+import { readKnownTools } from "../run/toolset/tool-cache.ts";
 import { SkillError } from "../shared/error.ts";
 import { openHiding } from "../shared/redact.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -29,7 +32,31 @@ export class Mounts {
 
   /** Opens what a skill brings, or looks whether it is still that. Gives what is wrong with it. */
   async mount(skill: Skill): Promise<{ tools: readonly Tool[]; problems: readonly Notice[] }> {
-    if (skill.manifest.toolsets.length === 0 || this.#isClosed) return { tools: [], problems: [] };
+    const mount = this.#mountOf(skill);
+    if (!mount) return { tools: [], problems: [] };
+    await mount.refresh({ isAgain: true });
+    return { tools: mount.tools, problems: mount.problems };
+  }
+
+  /**
+   * Starts to import the toolsets of a skill. Returns the tools that are known at once, those that the same files had before, and a
+   * promise that resolves when the import has ended.
+   */
+  begin(skill: Skill): { tools: readonly Tool[]; problems: readonly Notice[]; loading?: Promise<void> } {
+    const mount = this.#mountOf(skill);
+    if (!mount) return { tools: [], problems: [] };
+    const loading = mount.begin();
+    return loading ? { tools: mount.tools, problems: [], loading } : { tools: mount.tools, problems: mount.problems };
+  }
+
+  /** Returns what came of a skill's toolsets; undefined if it has none, or they are still being imported. */
+  outcomeOf(name: string): { tools: readonly Tool[]; problems: readonly Notice[] } | undefined {
+    const mount = this.#mounts.get(name);
+    return mount && !mount.isLoading ? { tools: mount.tools, problems: mount.problems } : undefined;
+  }
+
+  #mountOf(skill: Skill): Mount | undefined {
+    if (skill.manifest.toolsets.length === 0 || this.#isClosed) return undefined;
     let mount = this.#mounts.get(skill.name);
     if (mount?.place !== placeIn(skill)) {
       mount?.close();
@@ -37,8 +64,7 @@ export class Mounts {
     }
     this.#mounts.delete(skill.name);
     this.#mounts.set(skill.name, mount); // Last: in the order in which they were loaded.
-    await mount.refresh({ isAgain: true });
-    return { tools: mount.tools, problems: mount.problems };
+    return mount;
   }
 
   /** Whose tools they are, in order. */
@@ -99,6 +125,7 @@ class Mount {
   #problems: readonly Notice[] = [];
   #tools: readonly Tool[] = [];
   #refreshing: Promise<void> | undefined;
+  #loading: Promise<void> | undefined;
   #isClosed = false;
   #wasStanding = "";
 
@@ -133,6 +160,50 @@ class Mount {
   /** The code of the first reason to refuse it; empty when there is none. */
   #standing(): string {
     return this.#denial()?.code ?? [isTrusted(this.#skill, this.#host) ?? []].flat()[0]?.code ?? "";
+  }
+
+  get isLoading(): boolean {
+    return this.#loading !== undefined;
+  }
+
+  /** Starts to open them when the caller has answered, and returns a promise of that; undefined if they are open. */
+  begin(): Promise<void> | undefined {
+    const isOver = this.#problems.length > 0 || this.#opened?.ended() !== undefined;
+    if (!this.#loading && !this.#refreshing && !isOver && !this.isStale()) return undefined;
+    if (this.#tools.length === 0) this.#recall();
+    const before = this.#opened;
+    this.#loading ??= new Promise((resolve) => setImmediate(resolve))
+      .then(() => this.refresh({ isAgain: this.#opened === before }))
+      .finally(() => {
+        this.#loading = undefined;
+      });
+    return this.#loading;
+  }
+
+  /** Lists the tools that the same files had before: their code is imported before one is called. */
+  #recall(): void {
+    try {
+      const copy = copySkill(relisted(this.#skill));
+      if (isTrusted(this.#skill, this.#host) || (this.#host.trust?.changesOf(this.#skill, copy) ?? []).length > 0)
+        return;
+      const { name, origin } = this.#skill;
+      const owner = { name, source: origin.source, place: placeOf(this.#skill) };
+      const { home, env } = this.#host;
+      const known = readKnownTools(home ?? skilletHome(env ?? process.env), copy.digest) ?? [];
+      this.#tools = known.map(({ name: id, description, inputSchema, hasEffect }) =>
+        this.#following({
+          name: `${owner.name}.${id}`,
+          description,
+          category: "skills",
+          inputSchema,
+          owner,
+          ...(hasEffect ? { effect: async () => undefined } : {}),
+          execute: async () => this.#missing(`${owner.name}.${id}`),
+        }),
+      );
+    } catch {
+      // Whatever is wrong with its files is reported when they are opened.
+    }
   }
 
   /** Contract: never throws. `isAgain`: also what ended is begun anew. */

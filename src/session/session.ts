@@ -54,6 +54,11 @@ export interface SessionOptions {
   forks?: "run" | "tell";
   /** What conversations received as advice, for sessions that last for one request. Defaults to a memory of this session. */
   advised?: AdviceMemory;
+  /**
+   * What loading a skill with toolsets does: waits until they are imported, or returns the instructions at once. Then the tools are
+   * those that the same files had before, and `arriving` resolves when they are imported. Defaults to `wait`.
+   */
+  toolsetLoading?: "wait" | "background";
   /** Nothing of a skill is run: it brings no tools, its scripts and the commands in its instructions stay where they are, and nothing is handed to it. */
   isReadOnly?: boolean;
 }
@@ -112,6 +117,14 @@ export interface Session {
   call(tool: string, input: unknown, options?: SessionCallOptions): Promise<ToolResult>;
   /** Reads the sources again. */
   reload(): Promise<Catalog>;
+  /** Resolves when the toolsets that are being imported are there; undefined if none is. */
+  readonly arriving: Promise<void> | undefined;
+  /** The loaded skills whose toolsets are being imported, and whose tools are not known. */
+  readonly loadingTools: readonly string[];
+  /** Returns a line for each skill whose tools were not known when it was loaded and are known now, or cannot be had. Each is given once. */
+  toolUpdates(): readonly string[];
+  /** Returns why the tools of a loaded skill cannot be called. */
+  toolProblems(skill: string): readonly Notice[];
   /** Resolves when the tools of what was loaded are there as they are now. */
   ready(): Promise<void>;
   /** Brings the tools of skills that were told in full, as loading them does. */
@@ -174,6 +187,14 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     unload: (name) => state.unload(name),
     revocationOf: (tool) => state.revocationOf(tool),
     close: () => state.mounts.close(),
+    get arriving() {
+      return state.arriving;
+    },
+    get loadingTools() {
+      return state.loadingTools;
+    },
+    toolUpdates: () => state.toolUpdates(),
+    toolProblems: (skill) => state.mounts.outcomeOf(skill)?.problems ?? [],
     async ready() {
       await mounted;
       await state.mounts.fresh();

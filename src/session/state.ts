@@ -41,7 +41,7 @@ import type {
   SessionOptions,
   TellOptions,
 } from "./session.ts";
-import { toolLines } from "./tools.ts";
+import { type BroughtTools, toolLines } from "./tools.ts";
 
 /** For a skill that works on its own when it is loaded. */
 interface Task {
@@ -64,6 +64,10 @@ export class State {
   readonly #advised: AdviceMemory = createAdviceMemory();
   /** What the loaded skills bring. */
   readonly mounts: Mounts;
+  /** Resolves when the toolsets that are being imported are there. */
+  arriving: Promise<void> | undefined;
+  /** By skill, the tools that were known when it was loaded and its toolsets were still to be imported. */
+  readonly #awaited = new Map<string, string>();
 
   readonly #options: SessionOptions;
   /** What a skill is besides its toolsets, as long as it is the same one. */
@@ -158,14 +162,50 @@ export class State {
   }
 
   /** Opens what a skill brings, and gives it with what is wrong with it. */
-  async #bringing(skill: Skill): Promise<{ tools: readonly Tool[]; problems: readonly Notice[] }> {
+  async #bringing(skill: Skill): Promise<BroughtTools> {
     if (this.isReadOnly) return { tools: [], problems: [] };
+    if (this.#options.toolsetLoading === "background") return this.#beginning(skill);
     const { tools, problems } = await this.mounts.mount(skill);
     if (!this.#active.has(skill.name)) {
       this.mounts.unmount(skill.name); // It was unloaded while it was opened.
       return { tools: [], problems: [] };
     }
     return { tools: joined(tools, this.#isWhole ? [this.#ownOf(skill)] : []), problems };
+  }
+
+  /** Starts to open what a skill brings, and gives what is known of it. */
+  #beginning(skill: Skill): BroughtTools {
+    const { tools, problems, loading } = this.mounts.begin(skill);
+    const known = joined(tools, this.#isWhole ? [this.#ownOf(skill)] : []);
+    if (!loading) {
+      this.#awaited.delete(skill.name); // The answer to this load has it all.
+      return { tools: known, problems };
+    }
+    this.#awaited.set(skill.name, tools.map(({ name }) => name).join("\n"));
+    const arriving = Promise.all([this.arriving, loading]).then(() => {
+      if (this.arriving === arriving) this.arriving = undefined;
+    });
+    this.arriving = arriving;
+    return { tools: known, problems, isLoading: tools.length === 0 };
+  }
+
+  /** The loaded skills whose toolsets are being imported, and whose tools are not known. */
+  get loadingTools(): readonly string[] {
+    return [...this.#awaited].flatMap(([name, known]) =>
+      known === "" && this.mounts.has(name) && !this.mounts.outcomeOf(name) ? name : [],
+    );
+  }
+
+  /** Returns a line for each skill whose tools were not known when it was loaded, or were others, and are known now. Each is given once. */
+  toolUpdates(): readonly string[] {
+    return [...this.#awaited].flatMap(([name, known]) => {
+      const outcome = this.mounts.outcomeOf(name);
+      if (!outcome && this.mounts.has(name)) return [];
+      this.#awaited.delete(name);
+      const names = outcome?.tools.map((tool) => tool.name).join("\n");
+      if (!outcome || (outcome.problems.length === 0 && names === known)) return [];
+      return `Skill '${inLine(name, 64)}': ${toolLines(outcome).join(" ")}`;
+    });
   }
 
   get #isWhole(): boolean {

@@ -37,11 +37,21 @@ export function sessionTools(state: State): () => readonly Tool[] {
 }
 
 /** What a skill that was just loaded brings, for the model; or why it brings nothing. */
-export function toolLines({ tools, problems }: { tools: readonly Tool[]; problems: readonly Notice[] }): string[] {
+export function toolLines({ tools, problems, isLoading = false }: BroughtTools): string[] {
   const wrong = problems.map(({ message, fix }) => inLine(fix === "" ? message : `${message}: ${fix}`, 512));
   if (wrong.length > 0) return [`[Its tools cannot be called now: ${wrong.join("; ")}]`];
-  if (tools.length === 0) return [];
-  return [`[It brought these tools: ${tools.map(({ name }) => wireName(name)).join(", ")}]`];
+  const names = tools.map(({ name }) => wireName(name)).join(", ");
+  return [
+    ...(tools.length === 0 ? [] : [`[It brought these tools: ${names}]`]),
+    ...(isLoading ? ["[The tools of its toolsets are still loading]"] : []),
+  ];
+}
+
+export interface BroughtTools {
+  tools: readonly Tool[];
+  problems: readonly Notice[];
+  /** True if there will be more: its toolsets are being imported, and which tools they have is not known. */
+  isLoading?: boolean;
 }
 
 function allTools(state: State): readonly Tool[] {

@@ -263,9 +263,12 @@ describe.each(ERAS)("skills that are not what they should be, for a client of %s
     for (const [name, reason] of Object.entries(why)) {
       const { text, isError } = await call("load_skill", { skill: name });
       expect({ name, isError }).toEqual({ name, isError: false });
-      expect(text).toContain("[Its tools cannot be called now: ");
-      expect(text).toContain(reason);
       expect(text.split("</skill_content>")).toHaveLength(2);
+      await waitFor(async () => expect(await tools()).toContain(`${name}__run`));
+      const next = (await call("unload_skill", { skill: "nothing" })).text;
+      expect(next).toContain(`Skill '${name}': [Its tools cannot be called now: `);
+      expect(next).toContain(reason);
+      expect(next).not.toContain("</skill_content>");
     }
     expect((await tools()).filter((name) => name.includes("__"))).toEqual(
       Object.keys(why).map((name) => `${name}__run`),
@@ -283,7 +286,9 @@ describe.each(ERAS)("skills that are not what they should be, for a client of %s
     const { call, tools } = await connectTo(serving, { era });
     for (const skill of ["gone", "broken", "mail"]) await call("load_skill", { skill });
     const mounted = async () => (await tools()).filter((name) => name.includes("__"));
-    expect(await mounted()).toEqual(["gone__go", "gone__run", "broken__run", "mail__run"]);
+    await waitFor(async () =>
+      expect((await mounted()).sort()).toEqual(["broken__run", "gone__go", "gone__run", "mail__run"]),
+    );
     rmSync(join(scene.root, HOME, "gone"), { recursive: true });
     writeFileSync(join(scene.root, HOME, "broken/SKILL.md"), "---\nname: [\n");
     await serving.refresh();

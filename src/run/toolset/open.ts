@@ -24,6 +24,7 @@ import { asNotice } from "../notice.ts";
 import { allSecrets } from "../secrets.ts";
 import type { Offer, Start } from "./messages.ts";
 import { startThread, type Thread } from "./thread.ts";
+import { writeKnownTools } from "./tool-cache.ts";
 
 export interface ToolsetRequest {
   skill: Skill;
@@ -74,6 +75,7 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
       inputSchema: plainSchema(offer.inputSchema) ?? offer.inputSchema,
     }));
     const tools = offers.map((offer) => hostTool(toolOf(offer, thread, start.given.skill), most, hiding));
+    writeKnownTools(homeOf(host), copy.digest, tools);
     return { tools, problems: [], ended: () => thread.ended(), close: () => thread.close() };
   } catch (error) {
     return none([of(skill, asNotice(error))]);
