@@ -34,11 +34,11 @@ export function narrowCatalog(catalog: Catalog, keeps: (skill: Skill) => boolean
   };
 }
 
-/** Some of the skills, with the search index of all of them. It is not saved for these alone: each process would replace the other's. */
+/** Some of the skills. They have a search index of their own where all of them have one. */
 function narrowSkills(skills: readonly Skill[], keeps: (skill: Skill) => boolean): readonly Skill[] {
   const kept = skills.filter(keeps);
   if (kept.length === skills.length) return skills;
-  const store = searchStoreOf(skills);
-  if (store) attachSearchStore(kept, { ...store, save() {} });
+  const store = searchStoreOf(skills)?.narrow?.();
+  if (store) attachSearchStore(kept, store);
   return kept;
 }

@@ -4,6 +4,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import { dynamicCommands, skillContent } from "../catalog/content.ts";
 import { argumentsIn, matcherOf } from "../catalog/disclose.ts";
 import { isSelected, LEVELS, type Level, type Match } from "../catalog/match.ts";
+import { narrowCatalog } from "../catalog/narrow.ts";
 import { isInReach } from "../catalog/reach.ts";
 import { selectShortlist } from "../catalog/shortlist.ts";
 import type { Host } from "../host/host.ts";
@@ -91,26 +92,40 @@ interface FoundSkills {
 /** Finds the skills that may be offered: a skill that is disabled, unavailable or not trusted is treated as if it did not exist. */
 function findSkills(prompt: string, catalog: Catalog, host: Host, files: readonly string[]): FoundSkills {
   const find = (): FoundSkills => {
-    const isQuicklyServed = (skill: Skill) => host.trust?.text.covers(skill) || isTrusted(skill, host) === undefined;
-    const { matches } = matcherOf(catalog).match(prompt, {
+    const offered = offeredCatalog(catalog, host);
+    const { matches } = matcherOf(offered).match(prompt, {
       files,
       bodies: true,
       isVisible: (skill) =>
-        isFor("model", skill) &&
-        isInReach(skill, prompt, files) &&
-        isQuicklyServed(skill) &&
-        unavailability(skill, host) === undefined,
-      isCallable: (skill) =>
-        isFor("user", skill) && isQuicklyServed(skill) && firstDenial(skill, host)?.kind !== "access",
+        isFor("model", skill) && isInReach(skill, prompt, files) && unavailability(skill, host) === undefined,
+      isCallable: (skill) => isFor("user", skill) && firstDenial(skill, host)?.kind !== "access",
     });
     // Comparing a skill with what was trusted reads its files: only the few that would be given are compared.
     const isServed = ({ skill }: Match) => standingIn(host)(skill) === undefined;
     return {
       selected: matches.filter(isSelected).slice(0, MOST_COMPARED).filter(isServed),
-      ranked: selectShortlist(matches, prompt, catalog.skills.length).matches.filter(isServed),
+      ranked: selectShortlist(matches, prompt, offered.skills.length).matches.filter(isServed),
     };
   };
   return host.trust ? host.trust.steadily(find) : find();
+}
+
+/** The catalog without text that waits for approval: by its words it would make those of other skills common, and take their places. */
+function offeredCatalog(catalog: Catalog, host: Host): Catalog {
+  const { trust } = host;
+  if (!trust) return catalog;
+  const narrowed = narrowCatalog(catalog, (skill) => trust.text.covers(skill) || isTrusted(skill, host) === undefined);
+  if (narrowed.skills === catalog.skills) return catalog;
+  const known = OFFERED.get(catalog);
+  if (known && isEqualList(known.skills, narrowed.skills)) return known;
+  OFFERED.set(catalog, narrowed);
+  return narrowed;
+}
+
+const OFFERED = new WeakMap<Catalog, Catalog>();
+
+function isEqualList<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a.length === b.length && a.every((item, index) => item === b[index]);
 }
 
 const MOST_COMPARED = 20;

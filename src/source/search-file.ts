@@ -8,6 +8,8 @@ export interface SearchStore {
   readonly key: string;
   load(): Uint8Array | undefined;
   save(bytes: Uint8Array): void;
+  /** The store for some of the skills. Each would replace the index of the other in one. */
+  narrow?(): SearchStore;
   /** The time of the clock that files get theirs from. */
   now(): number;
 }
@@ -22,6 +24,7 @@ export function openSearchFile(folder: string, key: string): SearchStore {
     key,
     load: () => readCacheFile(file, BOUNDS),
     save: (bytes) => writeCacheFile(folder, file, bytes, BOUNDS),
+    narrow: () => openSearchFile(folder, `${key} narrowed`),
     now: () => Date.now(),
   };
 }

@@ -213,6 +213,25 @@ describe("advise", () => {
     expect(await ask(await found.again()), "not what was trusted").toMatchObject({ kind: "none", text: "" });
   });
 
+  it("[A-06] is not turned away from the user's skills by text that waits for approval", async () => {
+    const description = "Creates customer invoices from time sheets. Use when a client is billed.";
+    const crowd = Array.from({ length: 30 }, (_, at) => [
+      `skills/copy-${at}/SKILL.md`,
+      skillText(`copy-${at}`, { description, more: 'triggers:\n  keywords: ["solana"]\n' }),
+    ]);
+    const own = {
+      [`${USER}/invoices/SKILL.md`]: skillText("invoices", { description }),
+      [`${USER}/solana/SKILL.md`]: skillText("solana", { more: 'triggers:\n  keywords: ["solana"]\n' }),
+    };
+    const [alone, crowded] = [await discoverIn(own), await discoverIn({ ...own, ...Object.fromEntries(crowd) })];
+    expect(crowded.catalog.skills.length).toBe(alone.catalog.skills.length + 30);
+    for (const prompt of [BY_WORDS, "audit my solana program"]) {
+      const advice = await advise(prompt, { catalog: crowded.catalog, host: crowded });
+      expect(advice.skills).toHaveLength(1);
+      expect(advice).toEqual(await advise(prompt, { catalog: alone.catalog, host: alone }));
+    }
+  });
+
   it("[A-06] does not repeat what the conversation loaded by itself", async () => {
     const session = openSession(
       await catalogOf([...Object.entries(SKILLS).map(([name, parts]) => sketch(name, parts))]),
