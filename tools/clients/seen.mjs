@@ -58,7 +58,9 @@ export function table(columns) {
       label,
       ...columns.map(({ seen }) => fact(tell, { wire: [], left: [], ...seen })),
     ]),
-    ...SHOWN.map(([label, tell]) => [label, ...columns.map((column) => fact(tell, column))]),
+    ...(columns.some(({ hook }) => hook)
+      ? SHOWN.map(([label, tell]) => [label, ...columns.map((column) => fact(tell, column))])
+      : []),
   ];
   const widths = heads.map((head, index) => Math.max(head.length, 3, ...rows.map((row) => row[index].length)));
   const line = (cells) => `| ${cells.map((cell, index) => cell.padEnd(widths[index])).join(" | ")} |`;
