@@ -26,7 +26,7 @@ is below works all the same; \`npx skillet doctor --sandbox\` says what is missi
 const NEXT = [
   { command: 'chat "is my disk full?"', what: "an agent that finds the skill itself", runs: true },
   { command: 'explain "is my disk full?"', what: "what a model is told then, and why" },
-  { command: "connect claude", what: "your skills in Claude Code, Codex, …" },
+  { command: "connect", what: "your skills in Claude Code, Codex, …" },
   { command: "new my-skill", what: "a skill of your own, to begin with" },
   { command: "doctor", what: "where skills and models are looked for" },
 ];

@@ -1,4 +1,3 @@
-import { REMOTE_FINDINGS } from "./remote-findings.ts";
 import type { CodeRow } from "./row.ts";
 
 /** One row a code. `weigh` has a letter a profile (load, agentskills, shipped, claude-upload, vscode): e, w, i or - for not said. */
@@ -79,7 +78,22 @@ export const CODES = {
     "A SKILL.md inside the folder of a skill is not loaded: it is below `tests`, `fixtures`, `examples` or `templates`, or has no frontmatter.",
     "no action needed; move its folder next to the other one to load it",
   ),
-  ...REMOTE_FINDINGS,
+  "remote-unavailable": row(
+    "wwwww",
+    "The skills of an MCP server could not be listed. Those of its last listing are used, if there is one.",
+    "start the server, or correct [tools.mcp.NAME]; then run `skillet list --refresh`",
+  ),
+  "remote-entry": row(
+    "wwwww",
+    "An MCP server lists a skill that cannot be used: it is not valid, cannot be verified, or is too large.",
+    "report it to its maintainer",
+  ),
+  "remote-limit": row("wwwww", "An MCP server lists more skills than are read.", "report it to its maintainer"),
+  "remote-name-taken": row(
+    "iiiii",
+    "A skill of an MCP server has the name of another skill. The other one keeps the name.",
+    "use `name@mcp:SERVER` to name this one",
+  ),
   "source-failed": row("eeeee", "A source of skills could not be read at all.", "see the message"),
   "too-deep": row("wwwww", "Folders are nested deeper than the search goes.", "move the skills nearer to the top"),
   "too-many-skills": row(

@@ -3,6 +3,7 @@ import { settingsTable } from "../../src/host/keys.ts";
 /** Every variable of the environment that is read, or passed on to a program. */
 const VARIABLES: readonly (readonly [names: readonly string[], means: string])[] = [
   [["AGENT_WORKSPACE_ROOT"], "the workspace, when `--workspace` is not given"],
+  [["PATH"], "where `skillet connect` looks for clients; it starts none of them"],
   [["SKILLS_DIR"], "takes the place of the bundled skills"],
   [["CUSTOM_SKILLS_DIR"], "takes the place of `<workspace>/skills`; relative to the workspace"],
   [["SKILLET_HOME"], "takes the place of `~/.skillet`"],

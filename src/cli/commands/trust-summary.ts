@@ -11,7 +11,7 @@ import { printHanging } from "../wrap.ts";
 import type { Subject } from "./trust-show.ts";
 
 /** How much trust a skill needs, the most first. Skills of one group are approved together. */
-const RISKS = ["tools", "findings", "code", "text"] as const;
+const RISKS = ["tools", "findings", "scripts", "text"] as const;
 type Risk = (typeof RISKS)[number];
 
 export interface TrustSummary {
@@ -29,7 +29,7 @@ export interface TrustSummary {
 const TITLES: Record<Risk, string> = {
   tools: "with tools that run as you, without a sandbox",
   findings: "that the scanner found something in",
-  code: "with code that runs in a sandbox",
+  scripts: "with code that runs in a sandbox",
   text: "without code: models follow their instructions",
 };
 
@@ -61,7 +61,7 @@ function summarize(subject: Subject): TrustSummary {
       : findings.length > 0
         ? "findings"
         : runs + code.length > 0
-          ? "code"
+          ? "scripts"
           : "text";
   const needs = [
     ...declaredVariables(skill),

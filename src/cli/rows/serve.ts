@@ -30,10 +30,7 @@ export const SERVE: Entry = {
       .option("-y, --yes", "agree to changes in the workspace beforehand; to nothing outside of it")
       .option("--chat-type <type>", "on behalf of a chat of this type; private on stdin and stdout, none over HTTP")
       .option("--chat-id <id>", "and of this id")
-      .addHelpText(
-        "after",
-        "\nA client starts it by itself: `skillet connect claude` writes that into its configuration.",
-      )
+      .addHelpText("after", "\nA client starts it by itself: `skillet connect claude` configures that.")
       .addHelpText(
         "after",
         examples(
