@@ -368,6 +368,19 @@ describe("skillet connect", () => {
     });
   });
 
+  it("refuses an option that is for another client", async () => {
+    const at = place();
+    for (const args of [
+      ["claude", "--approve-tools"],
+      ["codex", "--use-client-key"],
+    ]) {
+      const { code, stderr } = await at.connect([...args, "--yes"]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`${args[1]} has no effect on`)]);
+    }
+    expect((await at.connect(["emacs", "--yes"])).code).toBe(2);
+    expect(readdirSync(at.home)).toEqual(["x"]);
+  });
+
   it("leaves the hook out with --no-hook, and where the client has none", async () => {
     const at = place();
     await at.connect(["claude", "--no-hook", "--yes"]);
@@ -387,6 +400,8 @@ describe("skillet connect", () => {
     expect(existsSync(join(at.home, ".claude"))).toBe(false);
     await at.connect(["claude", "--name", "mine", "--yes"]);
     expect(at.text("home/.claude/settings.json")).toContain('"server": "mine"');
+    const { clients } = JSON.parse((await at.connect(["--json"])).stdout);
+    expect(clients[0]).toMatchObject({ server: { isConnected: true }, hook: { isConnected: true } });
     await at.connect(["claude", "--name", "mine", "--remove", "--yes"]);
     expect(at.text("home/.claude.json")).toBe('{"mcpServers": {"skillet": {"command": "theirs"}}}');
   });

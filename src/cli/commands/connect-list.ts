@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { CLIENTS, type Place, type Scope } from "../../mcp/config/clients.ts";
 import { type ConnectionRecord, openConnections } from "../../mcp/config/connection-record.ts";
-import { type ConnectionState, readConnection } from "../../mcp/config/connection-state.ts";
+import { type ConnectionState, findServerName, readConnection } from "../../mcp/config/connection-state.ts";
 import { EXIT } from "../exit.ts";
 import { surroundingsFor } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
@@ -27,7 +27,8 @@ export async function connectionsOf(
   for (const [client, row] of Object.entries(CLIENTS)) {
     const isFound = existsSync(row.folder(place)) || isInPath(row.program, place);
     for (const scope of ["user", "project"] as const) {
-      const state = await readConnection({ client, scope, place, name: "skillet" }, records);
+      const name = (await findServerName({ client, scope, place })) ?? "skillet";
+      const state = await readConnection({ client, scope, place, name }, records);
       const isSame = scope === "project" && row.user(place) === row.project(place);
       if (scope === "user" || (!isSame && isConnected(state)))
         facts.push({ client, title: row.title, scope, isFound, state });

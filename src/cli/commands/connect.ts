@@ -69,6 +69,7 @@ interface Work {
 async function connectClient(work: Work, serveOptions: readonly string[]): Promise<number> {
   const { io, options, around, at, records } = work;
   const row = rowOf(at.client);
+  checkOptions(at.client, row, options);
   const server = serverOf(io, { ...options, args: serveOptions, client: row, around });
   const hook = hookFor(at.client, server, options);
   const more = await approvalMode(work);
@@ -187,6 +188,14 @@ function rowOf(client: string): Client {
     message: `Unknown client "${client}"`,
     fix: `Supported clients: ${Object.keys(CLIENTS).join(", ")}`,
   });
+}
+
+/** An option for one client is a mistake with another. */
+function checkOptions(client: string, { title, passesKey }: Client, options: ConnectOptions): void {
+  const wrong = options.approveTools && client !== "codex" ? "--approve-tools" : undefined;
+  const option = wrong ?? (options.useClientKey && passesKey === undefined ? "--use-client-key" : undefined);
+  if (option === undefined) return;
+  throw new SkillError("usage", { message: `${option} has no effect on ${title}`, fix: `Leave out ${option}` });
 }
 
 /** A server elsewhere serves other skills than a command on this machine would advise on. */

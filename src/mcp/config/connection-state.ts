@@ -9,6 +9,7 @@ import {
   type Records,
   rowOf,
 } from "./connection-plan.ts";
+import { isOurs, isTable } from "./entry.ts";
 import { ourHandlers } from "./hook-merge.ts";
 import { entryAt, languageOf } from "./merge.ts";
 import { PLUGIN_MARK } from "./opencode-plugin.ts";
@@ -38,6 +39,17 @@ export async function readConnection(options: ConnectionPlace, records: Records 
     return ourHandlers(text, place)[0]?.handler;
   });
   return { ...state, hook: { file: files.hook, handler: hook.value, ...problemIn(hook) } };
+}
+
+/** Returns the name under which a client has skillet's server; undefined if it has none. Files that cannot be read have none. */
+export async function findServerName(options: Omit<ConnectionPlace, "name">): Promise<string | undefined> {
+  const row = rowOf(options.client);
+  const language = await languageOf(row.format);
+  const { value } = reading(connectionFiles(options).server, undefined as string | undefined, (text) => {
+    const servers = entryAt(language.parse(text), row.servers(quietly(text, language))) ?? {};
+    return Object.entries(servers).find(([, entry]) => isTable(entry) && isOurs(entry, {}))?.[0];
+  });
+  return value;
 }
 
 function reading<T>(file: string, none: T, read: (text: string) => T): { value: T; problem?: SkillError } {
