@@ -8,7 +8,7 @@ import { surroundingsFor } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
 import type { CommonOptions } from "../program.ts";
 
-/** A client, and what its files at one level say about skillet. */
+/** A client, and the state of its connection at one level. */
 export interface ConnectionFacts {
   client: string;
   title: string;

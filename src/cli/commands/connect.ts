@@ -134,7 +134,7 @@ function isChange({ before, after }: FileChange): boolean {
   return before !== after;
 }
 
-/** Prints what is inserted and removed, and nothing around it: the lines next to it may hold secrets of other servers. */
+/** Prints the inserted and removed lines, and nothing around them: the lines next to them may hold secrets of other servers. */
 function printChanges(out: Printer, changes: readonly FileChange[], around: Surroundings): void {
   for (const { file, before, after, spans, hidden } of changes) {
     const kind = after === undefined ? " (deleted)" : before === undefined ? " (new file)" : "";
@@ -241,7 +241,7 @@ async function askConsent({ io, options, around }: Work, row: Client, found: Dis
   if (isKnown) return undefined;
   if (options.yes || options.json || !io.ask) return false;
   const out = printer(io.stdout, io.env);
-  out.line`${row.title} passes ${row.passesKey} to skillet's server, if it is set. \`use_skill\` asks a model of its own.`;
+  out.line`${row.title} passes ${row.passesKey} to skillet's server, if it is set. \`use_skill\` calls its own model.`;
   if (!warnOfConfiguration(io, found)) return false;
   return record(
     await isAgreed(io, `May use_skill spend that key? (recorded in ${shortPath(file ?? "", around.home)})`),

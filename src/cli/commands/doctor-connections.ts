@@ -17,7 +17,7 @@ export interface CheckedClient {
   problems: { code: string; message: string; fix: string }[];
 }
 
-/** Reads the configuration of each client, and starts what it is connected by. */
+/** Reads the configuration of each client, and starts its server and its hook. */
 export async function connectionFacts(io: Io, { around }: Discovered): Promise<CheckedClient[]> {
   const place = { ...around, env: io.env, platform: process.platform };
   const all = await connectionsOf(place, openConnections(around.skilletHome).entries());

@@ -63,7 +63,7 @@ function writeAll(changes: readonly FileChange[], done: () => void): void {
   }
 }
 
-/** A link stays one: what it leads to is written, or deleted. */
+/** Writes a file, or deletes it. A symlink stays one: its target is written, or deleted. */
 function put(file: string, text: string | undefined, mode: number): void {
   if (text !== undefined) {
     replaceFile(file, text, mode);

@@ -11,10 +11,10 @@ import type { ConnectionState } from "./connection-state.ts";
 import { isCalling, isHere, isTable, serverWords, urlOf } from "./entry.ts";
 import { ADVISE_TOOL, commandLine, type HookProgram, hookCommand } from "./hook-config.ts";
 
-/** What came of trying one part: `untried` if a project's file names another program, which is not started. */
+/** The result of trying one part: `untried` if a project's file names another program, which is not started. */
 export interface PartCheck {
   state: "works" | "fails" | "untried";
-  /** What it has, or why it fails. */
+  /** The number of tools or the kind of answer; the reason of a failure. */
   detail: string;
 }
 

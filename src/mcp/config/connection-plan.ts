@@ -37,7 +37,7 @@ export interface FileChange {
   mark: string;
   mode: number;
   spans: readonly TextSpan[];
-  /** What is recorded of the file from then on; undefined: nothing. */
+  /** The new record of the file; undefined: it is deleted. */
   record: ConnectionRecord | undefined;
   /** Values of keys that the user added to an entry: they may be secrets, and are not shown. */
   hidden: readonly string[];
@@ -155,7 +155,7 @@ function changesOf(
     const clients = [...new Set([...(known?.clients ?? []), client])];
     const change = { file, before: there?.text, after: next, mark, mode, spans, hidden: [] };
     if (spans.length === 0) {
-      // Nothing is recorded of what was not written by `connect`.
+      // An entry that `connect` did not write has no record.
       if (!known || known.clients.includes(client)) return [];
       return [{ ...change, record: { ...known, clients } }];
     }

@@ -4,7 +4,7 @@ import { type Ledger, openLedger } from "../../host/ledger.ts";
 import { isData } from "../../skill/data.ts";
 import type { UndoSpan } from "./text-span.ts";
 
-/** What `connect` changed in one file of a client. */
+/** The changes that `connect` made to one file of a client. */
 export interface ConnectionRecord {
   /** The clients that the file was changed for: some share one. */
   clients: string[];
@@ -12,7 +12,7 @@ export interface ConnectionRecord {
   before: string | null;
   /** Digest of the file after the last change. */
   after: string;
-  /** What undoes the changes, in the order in which they were made. */
+  /** Undoes the changes; in the order in which they were made. */
   undo: UndoSpan[];
   /** The file was created, whatever was written into it since. */
   isCreated: boolean;

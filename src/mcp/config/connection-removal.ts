@@ -61,7 +61,7 @@ export async function planRemoval(options: ConnectionPlace, records: Records): P
     .map((change) => ({ ...change, mode: change.mode || defaultMode(scope) }));
 }
 
-/** What is removed from a file. */
+/** One part to remove from a file: the server or the hook. */
 interface Removal {
   file: string;
   has(text: string): boolean;

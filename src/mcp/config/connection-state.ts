@@ -21,7 +21,7 @@ export interface ConnectionState {
   hook: { file: string; handler: Entry | "plugin" | undefined; problem?: SkillError } | undefined;
 }
 
-/** Reads what connects a client, and what is wrong with its files. */
+/** Reads the server and the hook from the files of a client, and the problems of these files. */
 export async function readConnection(options: ConnectionPlace, records: Records = {}): Promise<ConnectionState> {
   const { client, name } = options;
   const row = rowOf(client);

@@ -36,7 +36,7 @@ export interface JsonHook {
   handler(target: HookTarget): Entry;
 }
 
-/** A plugin that is a file of its own. */
+/** A plugin in its own file. */
 export interface PluginHook {
   file(scope: Scope, place: Place): string;
   plugin(target: HookTarget): string;
@@ -104,7 +104,7 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHook>> = {
   },
 };
 
-/** Keys of a handler that say what is called. The others are settings, which the user may change. */
+/** Keys of a handler that name the program or tool. The others are settings, which the user may change. */
 export const CALL_KEYS = ["type", "server", "tool", "input", "command", "bash"];
 
 /** Whether a handler gets the advice of skillet: by the server of this name, or by a command. */

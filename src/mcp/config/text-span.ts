@@ -5,7 +5,7 @@ export interface TextSpan {
   inserted: string;
 }
 
-/** What undoes a change: the text takes the place of so many characters. */
+/** Undoes a change: the text takes the place of so many characters. */
 export interface UndoSpan {
   at: number;
   length: number;
