@@ -320,6 +320,25 @@ describe("skillet connect", () => {
     },
   );
 
+  it("[A-07] can be repeated and removed after it was killed at any point", async () => {
+    const files = LIVED_IN["claude"] ?? {};
+    const kills = await Promise.all(
+      [1, 2, 3].map(async (killBeforeRename) => {
+        const at = place(files);
+        const options = { cwd: at.project, env: { HOME: at.home }, killBeforeRename };
+        const { signal } = await skilletProcess(["connect", "claude", "--yes"], options);
+        return { at, signal, killBeforeRename };
+      }),
+    );
+    for (const { at, signal, killBeforeRename } of kills) {
+      expect(signal).toBe("SIGKILL");
+      if (killBeforeRename === 3) expect(at.text("home/.claude.json"), "one of two files").toContain("skillet.cjs");
+      if (killBeforeRename < 3) expect((await at.connect(["claude", "--yes"])).code).toBe(0);
+      expect((await at.connect(["claude", "--remove", "--yes"])).code).toBe(0);
+      for (const file of Object.keys(files)) expect(at.text(file), `${killBeforeRename}`).toBe(files[file]);
+    }
+  });
+
   it("shows the change and asks, and writes nothing without a yes", async () => {
     const at = place({ "home/.claude.json": '{"key": "sesame"}' });
     const before = at.all();

@@ -20,13 +20,20 @@ export function applyChanges(changes: readonly FileChange[], records: Ledger<Con
     const ordered = changes.toSorted((a, b) => byText(a.file, b.file));
     lockAll(ordered, () => {
       for (const change of ordered) checkUnchanged(change);
-      writeAll(ordered, () =>
-        records.change((entries) => {
-          for (const { file, record } of ordered) {
-            if (record) entries[file] = record;
-            else delete entries[file];
-          }
-        }),
+      // Recorded first and forgotten last: a process that is killed in between leaves files that can be restored.
+      const before = setRecords(
+        records,
+        ordered.filter(({ record }) => record !== undefined),
+      );
+      try {
+        writeAll(ordered);
+      } catch (error) {
+        setRecords(records, before);
+        throw error;
+      }
+      setRecords(
+        records,
+        ordered.filter(({ record }) => record === undefined),
       );
     });
   } catch (error) {
@@ -40,13 +47,28 @@ export function removeFolders(records: readonly (ConnectionRecord | undefined)[]
   removeEmpty(records.flatMap((record) => record?.folders ?? []));
 }
 
+/** Sets or deletes the records of files, and returns the previous ones. */
+function setRecords(records: Ledger<ConnectionRecord>, changes: readonly FileRecord[]): FileRecord[] {
+  if (changes.length === 0) return [];
+  return records.change((entries) =>
+    changes.map(({ file, record }) => {
+      const before = { file, record: entries[file] };
+      if (record) entries[file] = record;
+      else delete entries[file];
+      return before;
+    }),
+  );
+}
+
+type FileRecord = Pick<FileChange, "file" | "record">;
+
 function lockAll(changes: readonly FileChange[], work: () => void): void {
   const [first, ...rest] = changes;
   if (first) whileLocked(first.file, () => lockAll(rest, work));
   else work();
 }
 
-function writeAll(changes: readonly FileChange[], done: () => void): void {
+function writeAll(changes: readonly FileChange[]): void {
   const written: FileChange[] = [];
   try {
     for (const change of changes) {
@@ -55,7 +77,6 @@ function writeAll(changes: readonly FileChange[], done: () => void): void {
       put(file, after === undefined ? undefined : mark + after, mode);
       written.push(change);
     }
-    done();
   } catch (error) {
     for (const { file, before, mark, mode } of written.toReversed())
       put(file, before === undefined ? undefined : mark + before, mode);
