@@ -34,7 +34,8 @@ export function printDiff(out: Printer, lines: readonly string[], display: DiffD
   const { most = Number.POSITIVE_INFINITY, rest = "" } = display;
   for (const line of lines.slice(0, most)) {
     const paint = line.startsWith("+") ? out.green : line.startsWith("-") ? out.red : out.dim;
-    const [first = "", ...rest] = foldColumns(line, out.width - 7);
+    const [whole = "", isWider] = foldColumns(line, out.width - 5);
+    const [first = "", ...rest] = isWider === undefined ? [whole] : foldColumns(line, out.width - 7);
     out.line`    ${paint(first)}`;
     for (const more of rest) out.line`    ${out.dim(">")} ${paint(more)}`;
   }
