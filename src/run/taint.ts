@@ -159,7 +159,7 @@ export function noteResult(taint: Taint, call: Pick<JudgedCall, "tool" | "input"
   // Why a skill was not given is told in words of ours.
   if (named.length > 0 && isError && !/<(?:instruction|skill_)/.test(content)) return;
   // What is loaded is to be followed: only what a skill did on its own is an answer.
-  if (name === "load_skill" && !content.startsWith("<instruction>")) return;
+  if (name === "load_skill" && !content.startsWith("<instruction>") && !result.isUntrusted) return;
   const label = originOf(call);
   if (label === undefined) return;
   // Nothing that others wrote can forge our tags there.

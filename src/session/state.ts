@@ -9,6 +9,7 @@ import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { toolRevocation } from "../policy/tools.ts";
+import { isTrusted } from "../policy/trust.ts";
 import { type Chain, TOP } from "../run/chain.ts";
 import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
@@ -151,7 +152,12 @@ export class State {
       await once("loaded", within, () => tellLoaded(this.host, skill));
       const replaced = replacedCopy(this.catalog, skill.name);
       const notes = replaced ? [`Note for the user: ${inLine(`${replaced.file} ${replaced.message}`, 500)}.`] : [];
-      return { content: [content, ...toolLines(await this.#bringing(skill)), ...notes].join("\n"), isError: false };
+      const isUntrusted = skill.origin.remote !== undefined && isTrusted(skill, this.host) !== undefined;
+      return {
+        content: [content, ...toolLines(await this.#bringing(skill)), ...notes].join("\n"),
+        isError: false,
+        ...(isUntrusted ? { isUntrusted } : {}),
+      };
     });
   }
 

@@ -18,6 +18,8 @@ export interface ToolResult {
   isError: boolean;
   /** Why not, to branch on. */
   code?: string;
+  /** True for the text of a remote skill that is not trusted: it is data, also where a loaded skill would be followed. */
+  isUntrusted?: boolean;
   /** What was done, in a few words, for whoever looks on. */
   title?: string;
   /** What the tool adds for programs; no model reads it. */
