@@ -3,7 +3,10 @@ import { type Catalog, openCatalog } from "../catalog/catalog.ts";
 import { promptListing } from "../catalog/listing.ts";
 import { isInReach } from "../catalog/reach.ts";
 import type { Host } from "../host/host.ts";
+import { NO_SETTINGS } from "../host/settings.ts";
+import { defaultContextWindow } from "../model/context-windows.ts";
 import { openSession, type Session } from "../session/session.ts";
+import { defined } from "../shared/defined.ts";
 import { type CallOptions, makeTool, type Tool as SessionTool, type ToolResult } from "../skill/tool.ts";
 import { wireNames } from "../skill/wire-name.ts";
 import { directorySource } from "../source/directory.ts";
@@ -80,7 +83,8 @@ const HEADING =
 
 async function openFolders(folders: readonly string[], host: Partial<Host>): Promise<Session> {
   const sources = folders.map((path) => directorySource({ path, scope: "user" }));
-  return openSession(await openCatalog(sources), host);
+  const contextWindow = defaultContextWindow({ settings: NO_SETTINGS, ...host });
+  return openSession(await openCatalog(sources), host, defined({ contextWindow }));
 }
 
 /** The tools of one call stay what they are, also when a skill is loaded while it goes on: this reaches what that brought. */

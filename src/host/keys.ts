@@ -108,7 +108,12 @@ export const KEYS: readonly Key[] = [
   modelKey("timeout_seconds", "size", "how long one answer may take", "seconds"),
   modelKey("retries", "number", "how often it is asked again after a failure that may pass", "retries"),
   modelKey("max_tokens", "size", "how much it may say at once", "maxTokens"),
-  modelKey("context_window", "size", "how many tokens it can read at once", "contextWindow"),
+  modelKey(
+    "context_window",
+    "size",
+    "how many tokens it can read at once; that of its family when left out, where the family is known",
+    "contextWindow",
+  ),
   priceKey("input", "dollars for a million tokens that a model of this name reads"),
   priceKey("output", "and that it writes"),
   priceKey("cached", "and that its provider had kept; as `input`"),
@@ -172,7 +177,7 @@ export const KEYS: readonly Key[] = [
   disclosureKey(
     "listing_budget",
     "number",
-    "how many tokens the list of skills takes at most; 1 % of the `context_window` of a chat's model where that is known",
+    "how many tokens the list of skills takes at most; when left out, 1 % of the model's context window where that is known",
     "listingBudget",
     { workspace: "only less", default: DEFAULTS.listingBudget },
   ),

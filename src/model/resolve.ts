@@ -5,6 +5,7 @@ import type { Notice } from "../host/sandbox.ts";
 import { configFile } from "../policy/shown-path.ts";
 import { SkillError } from "../shared/error.ts";
 import { inLine } from "../shared/prompt.ts";
+import { sdkModelName } from "./context-windows.ts";
 import { localModel, ollamaUrl } from "./ollama.ts";
 import { isComplete, MODEL_DEFAULTS, openConfigured, type Place, providerOf, tableFor } from "./open.ts";
 import { PROVIDER_ROWS } from "./providers.ts";
@@ -111,7 +112,7 @@ function besides(host: Host, { alias, from }: Choice): Choice[] {
 
 function given(alias: string, model: Model | SdkModel): Choice {
   if (!("doStream" in model)) return { alias, says: model.name, from: "program", open: () => model };
-  const name = `${model.provider.replace(/\..*/s, "")}/${model.modelId}`;
+  const name = sdkModelName(model);
   return { alias, says: name, from: "program", open: () => sdkModel(model, { name, ...MODEL_DEFAULTS }) };
 }
 

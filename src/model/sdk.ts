@@ -1,7 +1,9 @@
 import type { AssistantModelMessage, ModelMessage, TextStreamPart, ToolSet } from "ai";
 import type { CallResult, Message, Model, ModelReply, ModelRequest, SdkModel, ToolCall } from "../host/models.ts";
+import { defined } from "../shared/defined.ts";
 import { type WireNames, wireName, wireNames } from "../skill/wire-name.ts";
 import { type AnswerPart, boundAnswer } from "./bound-answer.ts";
+import { contextWindowOf } from "./context-windows.ts";
 import { type Asked, BrokenOff, failureOf, lastingFailure, sayFailure } from "./failure.ts";
 
 export interface SdkOptions extends Asked {
@@ -20,7 +22,7 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
   return {
     name: options.name,
     takesEffort: options.takesEffort !== false,
-    ...(options.contextWindow === undefined ? {} : { contextWindow: options.contextWindow }),
+    ...defined({ contextWindow: options.contextWindow ?? contextWindowOf(options.name) }),
     async respond(request) {
       // Loaded when a model is first asked: most of what a start costs would be this.
       const { streamText, wrapLanguageModel, jsonSchema } = await import("ai");

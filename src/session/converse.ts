@@ -20,6 +20,7 @@ import { type Run, startRun } from "../run/start-run.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine, inTag } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
+import { listingBudgetFor } from "./disclose-for.ts";
 import type { Session } from "./session.ts";
 import { tellLoaded } from "./state.ts";
 
@@ -196,7 +197,7 @@ async function answer({
     const { model, warnings } = alias === undefined ? resolved : known(resolved);
     const { shortlist = true } = settings.disclosure;
     await session.ready();
-    const listingBudget = settings.disclosure.listingBudget ?? listingBudgetFor(model);
+    const listingBudget = listingBudgetFor(settings, model.contextWindow);
     const told = session.disclose(message, {
       ...{ shortlist, toolsets: "there", countInPrefix: true },
       ...defined({ listingBudget }),
@@ -247,11 +248,6 @@ async function answer({
   } catch (error) {
     return refusedRun({ run, skill: "", host, port, start }, [hide(hiding)(asNotice(error))]);
   }
-}
-
-/** A list of skills takes a hundredth of what the model can read at once, where that is known. */
-function listingBudgetFor({ contextWindow }: Model): number | undefined {
-  return contextWindow === undefined ? undefined : Math.floor(contextWindow / 100);
 }
 
 /**

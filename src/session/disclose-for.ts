@@ -1,8 +1,10 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import { type Disclosure, disclose } from "../catalog/disclose.ts";
 import type { Host } from "../host/host.ts";
+import type { Settings } from "../host/settings.ts";
 import { firstDenial, unavailability } from "../policy/policy.ts";
 import { isDisabled } from "../policy/tools.ts";
+import { defined } from "../shared/defined.ts";
 import type { Skill } from "../skill/skill.ts";
 import { MOST_RECENT } from "./recent.ts";
 import type { SessionOptions, TellOptions } from "./session.ts";
@@ -15,6 +17,8 @@ export interface DisclosureContext {
   usage: readonly string[];
   /** Whether skills with `context: fork` can run in a sub-agent. */
   canFork: boolean;
+  /** How many tokens the model of the conversation can read at once, if that is known. */
+  contextWindow?: number | undefined;
 }
 
 /** Discloses what is available on this host, by its settings. It loads nothing that runs a skill. */
@@ -22,13 +26,14 @@ export function discloseFor(
   catalog: Catalog,
   host: Host,
   query: string,
-  { context, options }: { context: DisclosureContext; options: TellOptions },
+  { context: { contextWindow, ...context }, options }: { context: DisclosureContext; options: TellOptions },
 ): Disclosure {
   const { settings, folderOf } = host;
   return steadily(host, () =>
     disclose(catalog, query, {
       toolsets: "on-load",
       ...settings.disclosure,
+      ...defined({ listingBudget: listingBudgetFor(settings, contextWindow) }),
       ...options,
       ...(folderOf ? { folderOf } : {}),
       ...context,
@@ -37,6 +42,14 @@ export function discloseFor(
       search: "search_skills",
     }),
   );
+}
+
+/** Returns how many tokens a list of skills may take: what is configured, or 1 % of the context window, or undefined if neither is known. */
+export function listingBudgetFor(
+  { disclosure }: Pick<Settings, "disclosure">,
+  contextWindow: number | undefined,
+): number | undefined {
+  return disclosure.listingBudget ?? (contextWindow === undefined ? undefined : Math.floor(contextWindow / 100));
 }
 
 /** Returns whether a skill is offered: one that cannot be used here is not. */

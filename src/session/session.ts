@@ -59,6 +59,8 @@ export interface SessionOptions {
    * those that the same files had before, and `arriving` resolves when they are imported. Defaults to `wait`.
    */
   toolsetLoading?: "wait" | "background";
+  /** How many tokens the model of the conversation can read at once: its list of skills takes 1 % of that, where none is configured. */
+  contextWindow?: number;
   /** Nothing of a skill is run: it brings no tools, its scripts and the commands in its instructions stay where they are, and nothing is handed to it. */
   isReadOnly?: boolean;
 }

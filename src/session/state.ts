@@ -28,7 +28,15 @@ import { wireName } from "../skill/wire-name.ts";
 import { isReplaced } from "../source/file-list.ts";
 import { type AdviceMemory, createAdviceMemory } from "./advice-memory.ts";
 import { type Advice, advise } from "./advise.ts";
-import { canUseSkills, discloseFor, isAvailable, isVisible, mostUsed, steadily } from "./disclose-for.ts";
+import {
+  canUseSkills,
+  discloseFor,
+  isAvailable,
+  isVisible,
+  listingBudgetFor,
+  mostUsed,
+  steadily,
+} from "./disclose-for.ts";
 import { Mounts } from "./mounts.ts";
 import { joined, type Own, ownTools, permitted } from "./own-tools.ts";
 import { openRecent, type Recent } from "./recent.ts";
@@ -282,7 +290,12 @@ export class State {
   }
 
   disclose(query: string, more: TellOptions = {}): Disclosure {
-    const context = { recent: this.#recent.names(), usage: this.#usage(), canFork: this.canUse };
+    const context = {
+      recent: this.#recent.names(),
+      usage: this.#usage(),
+      canFork: this.canUse,
+      contextWindow: this.#options.contextWindow,
+    };
     const options = { isLoaded: (skill: Skill) => this.#isLoaded(skill), ...more };
     const told = discloseFor(this.catalog, this.host, query, { context, options });
     for (const { name } of [...told.shown, ...told.noted].reverse()) this.#recent.note(name);
@@ -322,7 +335,8 @@ export class State {
 
   /** The skills that a model may know of, as they are listed for every query. */
   listing({ room }: { room?: number } = {}): string {
-    const { budget = DEFAULTS.budget, listingBudget = DEFAULTS.listingBudget } = this.host.settings.disclosure;
+    const { budget = DEFAULTS.budget } = this.host.settings.disclosure;
+    const listingBudget = listingBudgetFor(this.host.settings, this.#options.contextWindow) ?? DEFAULTS.listingBudget;
     const skills = steadily(this.host, () =>
       this.catalog.skills.filter((skill) => this.isForModel(skill) && isInReach(skill)),
     );

@@ -356,3 +356,22 @@ describe.each(PROVIDERS)("over the protocol of %s", (provider) => {
     }
   });
 });
+
+describe("the list of skills", () => {
+  it("[A-03] takes 1 % of the window of the program's model, or of the session's", async () => {
+    const folder = temporaryFolder();
+    const many = Array.from({ length: 300 }, (_, at) => [`skill-${at}/SKILL.md`, skillText(`skill-${at}`)]);
+    writeFiles(folder, Object.fromEntries(many));
+    const model = createAnthropic({ apiKey: "none" })("claude-sonnet-5-5");
+    const own = { name: "own", contextWindow: 30_000, respond: () => Promise.reject(new Error("not asked")) };
+    const known = await skillToolset([folder], { models: { default: model } });
+    const small = await skillToolset([folder], { models: { default: own } });
+    const unknown = await skillToolset([folder]);
+    expect(small.instructionsFor("hello").length).toBeLessThanOrEqual(1200);
+    expect(small.instructions.length).toBeLessThan(1500);
+    expect(known.instructionsFor("hello")).toBe(unknown.instructionsFor("hello"));
+    const session = openSession(unknown.session.catalog, {}, { contextWindow: 400_000 });
+    const large = await skillToolset(session);
+    expect(large.instructionsFor("hello").length).toBeGreaterThan(unknown.instructionsFor("hello").length);
+  });
+});

@@ -7,6 +7,7 @@ import type { Discovered } from "../../host/discover.ts";
 import { denials, unavailability } from "../../policy/policy.ts";
 import { canUseSkills, discloseFor, isAvailable, mostUsed, steadily } from "../../session/disclose-for.ts";
 import { MOST_RECENT } from "../../session/recent.ts";
+import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens } from "../../shared/text.ts";
 import { isFor, type Skill } from "../../skill/skill.ts";
@@ -38,7 +39,8 @@ export async function explain({ io, options, args }: Context<ExplainOptions>): P
     await explainClient(io, query, found, { ...options, client: options.as });
     return code;
   }
-  const facts = steadily(found, () => factsOf(query, found, options));
+  const contextWindow = await contextWindowFor(found);
+  const facts = steadily(found, () => factsOf(query, found, { ...options, ...defined({ contextWindow }) }));
   if (options.skill !== undefined) {
     const skill = found.catalog.find(options.skill);
     if (!skill) return (await import("./show.ts")).explainMissing(io, found, options.skill);
@@ -51,13 +53,24 @@ export async function explain({ io, options, args }: Context<ExplainOptions>): P
   return code;
 }
 
+/** The window of the model that a chat asks. Read only where models are configured. */
+async function contextWindowFor(found: Discovered): Promise<number | undefined> {
+  if (found.settings.models.size === 0) return undefined;
+  return (await import("../../model/context-windows.ts")).defaultContextWindow(found);
+}
+
 type Facts = ReturnType<typeof factsOf>;
 type Explained = Facts["matches"][number];
 
-function factsOf(query: string, found: Discovered, options: ExplainOptions) {
+function factsOf(query: string, found: Discovered, options: ExplainOptions & { contextWindow?: number }) {
   const files = options.file ?? [];
   const recent = found.statistics.recent(MOST_RECENT);
-  const context = { recent, usage: mostUsed(found), canFork: canUseSkills(found) };
+  const context = {
+    recent,
+    usage: mostUsed(found),
+    canFork: canUseSkills(found),
+    contextWindow: options.contextWindow,
+  };
   const tellOptions = {
     toolsets: "there" as const, // As in a chat.
     files,
