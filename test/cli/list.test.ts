@@ -54,6 +54,28 @@ describe("skillet list", () => {
     expect(shown.stderr).toMatch(/^\d+ skills$/m);
   });
 
+  it("[A-01] shows the places of a skill that several folders have", async () => {
+    const home = temporaryFolder({
+      ".skillet/skills/fine/SKILL.md": skillText("fine"),
+      ".codex/skills/fine/SKILL.md": skillText("fine"),
+      ".gemini/skills/fine/SKILL.md": skillText("fine", { description: "Another one." }),
+    });
+    const cwd = temporaryFolder();
+    const run = async (...args: string[]) => (await skillet(args, { cwd, env: { HOME: home } })).stdout;
+    const files = ["skillet", "codex"].map((name) => `~/.${name}/skills/fine/SKILL.md`);
+    const all = await run("list", "--all");
+    expect(all).toContain(`In several places, the same to the byte\n  fine  ${files.join(", ")}\n`);
+    expect(all).toContain("Shadowed by a nearer copy");
+    expect(await run("show", "fine")).toMatch(
+      /path +~\/\.skillet\/\S+\n +also at +~\/\.codex\/skills\/fine\/SKILL\.md\n/,
+    );
+    const places = files.map((file) => expect.objectContaining({ scope: "user", file: file.replace("~", home) }));
+    const { skills } = JSON.parse(await run("list", "--json"));
+    expect(skills.find(({ name }: { name: string }) => name === "fine").places).toEqual(places);
+    expect(JSON.parse(await run("show", "fine", "--json")).places).toEqual(places);
+    expect(skills.find(({ name }: { name: string }) => name !== "fine").places).toHaveLength(1);
+  });
+
   it("does not report a copy that is the same to the byte", async () => {
     const home = temporaryFolder({
       ".skillet/skills/fine/SKILL.md": skillText("fine"),

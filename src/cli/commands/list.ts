@@ -6,6 +6,7 @@ import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { sandboxPathOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
+import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, folderSaid, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
@@ -144,6 +145,12 @@ async function printRest(
     const denial = isDenied(skill);
     if (denial) return [skill.name, `${denial.message}; ${denial.fix}`];
   });
+  const { placesOf } = await import("./places.ts");
+  section(out, "In several places, the same to the byte", catalog.skills, (skill) => {
+    const places = catalog.copies(skill.name).length > 1 ? placesOf(skill, catalog) : [];
+    if (places.length > 1)
+      return [skill.name, places.map(({ source, file = source }) => displayPath(file, around)).join(", ")];
+  });
   section(out, "Shadowed by a nearer copy", await realShadows(found), (skill) => {
     const [winner] = catalog.copies(skill.name);
     return winner && [addressOf(skill, found), `by ${addressOf(winner, found)}`];
@@ -182,10 +189,12 @@ interface ListedAs {
 
 async function asJson(found: Discovered, { isDenied, isWanted, isAll }: ListedAs): Promise<object> {
   const { catalog } = found;
+  const { placesOf } = await import("./places.ts");
   const visible = isAll ? catalog.skills : catalog.available(isDenied);
   const skills = visible.filter(isWanted).map((skill) => {
     const denial = isDenied(skill);
-    return { ...describe(skill), trust: found.trust.standingOf(skill), ...(denial ? { denial } : {}) };
+    const facts = { ...describe(skill), places: placesOf(skill, catalog), trust: found.trust.standingOf(skill) };
+    return denial ? { ...facts, denial } : facts;
   });
   if (!isAll) return { skills };
   const shadowed = (await realShadows(found)).filter(isWanted).map(describe);

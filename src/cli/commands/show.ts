@@ -25,6 +25,7 @@ import { Told } from "../told.ts";
 import { printHanging } from "../wrap.ts";
 import { addressOf } from "./address.ts";
 import { describe } from "./list.ts";
+import { placesOf } from "./places.ts";
 
 export async function show({ io, options, args }: Context<{ body?: boolean }>): Promise<number> {
   const [name = "", file] = args;
@@ -76,6 +77,7 @@ function factsOf(skill: Skill, found: Found) {
   const added = addedOf(skill, found);
   return {
     ...describe(skill),
+    places: placesOf(skill, found.catalog),
     frontmatter: skill.manifest.data,
     tokens: { listed: estimateTokens(promptListing([skill])), full: fullTokens(skill) },
     files: files.map(({ path, size, executable }) => ({ path, bytes: size, isExecutable: executable })),
@@ -136,7 +138,7 @@ function sayStandings(skill: Skill, found: Found, workspace: string | undefined)
 function printFacts(io: Io, skill: Skill, found: Found, workspace: string | undefined): void {
   const out = printer(io.stdout, io.env);
   const { manifest, origin } = skill;
-  const { tokens, files, denials: denied, diagnostics } = factsOf(skill, found);
+  const { tokens, files, places, denials: denied, diagnostics } = factsOf(skill, found);
   const row = (label: string, value: string | undefined) => {
     if (value) printHanging(out, out.text`  ${out.dim(label.padEnd(9))} `, [value], { indent: 12 });
   };
@@ -175,6 +177,7 @@ function printFacts(io: Io, skill: Skill, found: Found, workspace: string | unde
     row(kind, oneLine(values.join(", "), 200));
   }
   row("path", origin.file && displayPath(origin.file, found.around));
+  for (const { source, file = source } of places.slice(1)) row("also at", displayPath(file, found.around));
   row("inside", origin.parent && `the skill ${origin.parent}, whose files its own are too`);
   row(
     "server",
