@@ -28,6 +28,8 @@ export interface McpRoom {
   toolDescription: number;
   /** True if the client fetches the list of tools again when the server announces a change. */
   refreshesTools: boolean;
+  /** True if its model was seen to have a new tool in the very next request, not one or more later. */
+  offersNewTools: boolean;
 }
 
 interface Row extends ClientSkillText {
@@ -67,7 +69,7 @@ export const CLIENT_LISTINGS = {
     title: "Claude Code",
     version: "2.1.325",
     announces: /^claude-code$/,
-    mcp: { instructions: 4096, toolDescription: 4096, refreshesTools: true },
+    mcp: { instructions: 4096, toolDescription: 4096, refreshesTools: true, offersNewTools: false },
     readsWhenToUse: true,
     heedsInvocation: true,
     longest: 1536,
@@ -80,7 +82,7 @@ export const CLIENT_LISTINGS = {
     title: "Codex",
     version: "0.166.0",
     announces: /^codex/,
-    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: false },
+    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: false, offersNewTools: false },
     readsWhenToUse: false,
     heedsInvocation: false,
     longest: 1024,
@@ -93,7 +95,7 @@ export const CLIENT_LISTINGS = {
     title: "Gemini CLI",
     version: "0.61.0",
     announces: /^gemini-cli/,
-    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true },
+    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true, offersNewTools: false },
     readsWhenToUse: false,
     heedsInvocation: false,
     longest: Number.POSITIVE_INFINITY,
@@ -105,7 +107,7 @@ export const CLIENT_LISTINGS = {
     title: "OpenCode",
     version: "1.18.33",
     announces: /^opencode$/,
-    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true },
+    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true, offersNewTools: false },
     readsWhenToUse: false,
     heedsInvocation: false,
     longest: Number.POSITIVE_INFINITY,
@@ -118,7 +120,7 @@ export const CLIENT_LISTINGS = {
     version: "1.0.102",
     announces: /^(?:github-)?copilot/,
     // Instructions arrive only with --allow-all-mcp-server-instructions.
-    mcp: { instructions: 0, toolDescription: 40_000, refreshesTools: true },
+    mcp: { instructions: 0, toolDescription: 40_000, refreshesTools: true, offersNewTools: true },
     readsWhenToUse: false,
     heedsInvocation: true,
     longest: Number.POSITIVE_INFINITY,
@@ -133,7 +135,12 @@ export type ListingClient = keyof typeof CLIENT_LISTINGS;
 export const LISTING_CLIENTS = Object.keys(CLIENT_LISTINGS) as ListingClient[];
 
 /** For a client that is not in the table: some cut a server's instructions at 2,000 characters, and APIs a tool's description at 1,024. */
-export const UNKNOWN_CLIENT: McpRoom = { instructions: 2000, toolDescription: 1024, refreshesTools: false };
+export const UNKNOWN_CLIENT: McpRoom = {
+  instructions: 2000,
+  toolDescription: 1024,
+  refreshesTools: false,
+  offersNewTools: false,
+};
 
 /** Returns the client that announces itself over MCP by this name. */
 export function clientNamed(name: string): ListingClient | undefined {

@@ -136,7 +136,7 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
     const { output } = row ?? {};
     if (output)
       return envelope(output.ifEmpty === undefined ? result : noted(result, output.ifEmpty, note()), output.of);
-    const room = { ...roomFor(clientName), ...(options.isStateless ? { refreshesTools: false } : {}) };
+    const room = { ...roomFor(clientName), ...(options.isStateless ? { offersNewTools: false } : {}) };
     const hint = LOADS.includes(name) && !result.isError && result.code === undefined ? toolHint(session, room) : [];
     const content = [result.content, ...hint, ...session.toolUpdates()].join("\n");
     return envelope({ ...result, content });
@@ -266,12 +266,12 @@ function canRefresh(room: McpRoom): boolean {
 }
 
 /** How to call the tools of a skill that was just loaded, where the client's list does not have them by the model's next request. */
-function toolHint(session: Session, { refreshesTools }: McpRoom): string[] {
+function toolHint(session: Session, { offersNewTools }: McpRoom): string[] {
   const isLoading = session.loadingTools.length > 0;
   const hasTools = isLoading || session.tools.some(({ owner }) => owner !== undefined);
   if (!hasTools || session.isReadOnly || session.isDisabled("call_skill_tool")) return [];
   if (isLoading) return [LOADING_HINT];
-  return refreshesTools ? [] : [CALL_HINT];
+  return offersNewTools ? [] : [CALL_HINT];
 }
 
 const CALL_HINT =
@@ -279,21 +279,24 @@ const CALL_HINT =
 const LOADING_HINT =
   "[Call a tool that is not in your list yet with call_skill_tool: its name as `tool`, its input as `input`; an unknown name is answered with the names]";
 
-const HEARD_MS = 50;
+/** How long an answer waits for the client to fetch the list, and then for the client to take it up. */
+const HEARD_MS = 80;
+const TAKEN_UP_MS = 40;
 
 /** Resolves when the client has fetched the list, or after a moment: many never do. */
 function heard(listening: Set<() => void>, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
-    const done = () => {
+    const end = () => {
       clearTimeout(late);
-      listening.delete(done);
-      signal?.removeEventListener("abort", done);
-      setImmediate(resolve); // The list goes out first.
+      listening.delete(listed);
+      signal?.removeEventListener("abort", end);
+      resolve();
     };
-    const late = setTimeout(done, HEARD_MS);
-    listening.add(done);
-    signal?.addEventListener("abort", done, { once: true });
-    if (signal?.aborted) done();
+    const listed = () => void setTimeout(end, TAKEN_UP_MS);
+    const late = setTimeout(end, HEARD_MS);
+    listening.add(listed);
+    signal?.addEventListener("abort", end, { once: true });
+    if (signal?.aborted) end();
   });
 }
 

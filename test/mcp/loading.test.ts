@@ -61,10 +61,10 @@ describe.each(ERAS)("loading a skill with a toolset, for a client of %s", (era) 
 
   it("has the tools in the list at once where the same files were imported before", async () => {
     const scene = await discoverIn(PLAIN);
-    const first = await connectTo(servingOf(scene), { era, name: "claude-code" });
+    const first = await connectTo(servingOf(scene), { era, name: "copilot-cli" });
     await first.call("load_skill", { skill: "mail" });
     await waitFor(async () => expect(await first.tools()).toContain("mail__send"));
-    const { call, tools, changes } = await connectTo(servingOf(await scene.again()), { era, name: "claude-code" });
+    const { call, tools, changes } = await connectTo(servingOf(await scene.again()), { era, name: "copilot-cli" });
     const before = await tools();
     const { text } = await call("load_skill", { skill: "mail" });
     expect(text).toContain("[It brought these tools: mail__send, mail__run]");
