@@ -11,9 +11,9 @@ import type { Skill } from "../skill/skill.ts";
 import { createFolderRights } from "./workspace/folder-rights.ts";
 import type { HeldChanges } from "./workspace/held-changes.ts";
 import { holdChanges } from "./workspace/hold-changes.ts";
-import { keepSnapshot, recoverKilled } from "./workspace/running-snapshots.ts";
+import { keepSnapshot, recoverKilled, takeBaseline } from "./workspace/running-snapshots.ts";
 import { sensitiveRow } from "./workspace/sensitive-paths.ts";
-import { type Snapshot, takeSnapshot } from "./workspace/snapshot.ts";
+import { takeSnapshot } from "./workspace/snapshot.ts";
 import { type ListingCache, rawPath, reachOf, textOf, walkWorkspace } from "./workspace/walk-workspace.ts";
 
 /** The workspace as a skill's code gets it. */
@@ -134,22 +134,24 @@ export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWo
   const { folder, own, ...user } = checked;
   const root = rawPath(folder);
   const recovered = recoverKilled(home, root);
-  const rights = createFolderRights(root);
-  let masks: Mount[];
-  let snapshot: Snapshot | undefined;
-  try {
-    const walk = walkWorkspace(root, { cache: cacheFor(root), rights });
-    const reach = reachOf(root, checked.user ?? (isRoot() ? NOBODY : (process.getuid?.() ?? 0)), rights);
-    const canMount = (path: string) => sandbox.mapsPaths && reach(path) === "yes";
-    masks = masksFor(folder, walk.channels, { granted: options.sockets, reach });
-    if (access !== "read") snapshot = takeSnapshot(root, walk, { canMount, own: own.map(rawPath) });
-  } finally {
-    rights.restore();
-  }
+  const { masks, closed, snapshot } = takeBaseline(home, root, () => {
+    const rights = createFolderRights(root);
+    try {
+      const walk = walkWorkspace(root, { cache: cacheFor(root), rights });
+      const reach = reachOf(root, checked.user ?? (isRoot() ? NOBODY : (process.getuid?.() ?? 0)), rights);
+      const canMount = (path: string) => sandbox.mapsPaths && reach(path) === "yes";
+      const hidden = masksFor(folder, walk.channels, { granted: options.sockets, reach });
+      if (access === "read") return { masks: hidden, closed: [] };
+      const taken = takeSnapshot(root, walk, { canMount, own: own.map(rawPath) });
+      const readOnly = [...taken.units.values()].filter(({ row, isMounted }) => isMounted || row.isClosed);
+      return { masks: hidden, closed: readOnly, snapshot: taken };
+    } finally {
+      rights.restore();
+    }
+  });
   const whole: Mount = { from: folder, to: WORKSPACE_FOLDER, access };
   if (!snapshot) return { ...user, recovered, mounts: [whole, ...masks], close: () => ({}) };
   const compared = snapshot;
-  const closed = [...snapshot.units.values()].filter(({ row, isMounted }) => isMounted || row.isClosed);
   const mounts = closed.flatMap(({ path, entries }): Mount[] => {
     const kind = entries.get("")?.kind;
     if (kind !== "file" && kind !== "folder") return [];

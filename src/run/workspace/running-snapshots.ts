@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ownerIn, ownerText } from "../../host/run-owner.ts";
 import { type HeldChanges, heldFolder } from "./held-changes.ts";
@@ -65,6 +65,53 @@ export function recoverKilled(home: string, root: string): HeldChanges[] {
     rmSync(folder, { recursive: true, force: true });
     return held ? [held] : [];
   });
+}
+
+/**
+ * Takes a snapshot of a workspace in which other commands may run: what they have changed is not what was there before. Where one does, the state
+ * before the first of them counts. Contract: `take` may be called again, where a command began or ended meanwhile.
+ */
+export function takeBaseline<T extends { snapshot?: Snapshot }>(home: string, root: string, take: () => T): T {
+  for (let tries = 1; ; tries++) {
+    const print = runningPrint(home);
+    const live = liveSnapshots(home, root);
+    const taken = take();
+    if (runningPrint(home) !== print && tries < MOST_TRIES) continue;
+    const [first] = [...live, ...liveSnapshots(home, root)].sort((a, b) => a.startedAt - b.startedAt);
+    return first && taken.snapshot ? { ...taken, snapshot: since(taken.snapshot, first) } : taken;
+  }
+}
+
+const MOST_TRIES = 10;
+
+/** Changes whenever a command begins or ends. */
+function runningPrint(home: string): string {
+  return String(statSync(runningFolder(home), { bigint: true, throwIfNoEntry: false })?.mtimeNs ?? "");
+}
+
+/** Snapshots of commands that run now in this workspace. */
+function liveSnapshots(home: string, root: string): Snapshot[] {
+  let names: string[];
+  try {
+    names = readdirSync(runningFolder(home));
+  } catch {
+    return [];
+  }
+  return names.flatMap((name) => {
+    const folder = join(runningFolder(home), name);
+    const running = ownerIn(join(folder, OWNER)) ? readRunning(folder) : undefined;
+    return running?.snapshot.root === root && running.until > Date.now() ? [running.snapshot] : [];
+  });
+}
+
+/** A snapshot as it would have been when another one was taken. What that one had mounted read-only has not changed, if it is still there. */
+function since(now: Snapshot, first: Snapshot): Snapshot {
+  const units = Array.from(first.units, ([path, before]): [string, Unit] => {
+    const unit = now.units.get(path);
+    const isSame = before.isMounted && unit?.entries.get("")?.id === before.entries.get("")?.id;
+    return [path, unit && isSame ? unit : before];
+  });
+  return { ...now, units: new Map(units), parts: first.parts, startedAt: first.startedAt };
 }
 
 /** Nothing for one that is not complete: its command had not begun. */
