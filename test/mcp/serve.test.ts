@@ -24,7 +24,7 @@ const MAIL = {
 };
 
 /** How long an answer waits for the client to list the tools that came with it. */
-const HEARD_MS = 50;
+const HEARD_MS = 80;
 
 /** The times, in milliseconds, of all timers that are set during some work. */
 async function timersIn(work: () => Promise<unknown>): Promise<number[]> {
