@@ -18,7 +18,9 @@ export function isMentioned(page: Page, at: { line: number; column: number; plac
   const before = text.slice(Math.max(0, at.column - NEAR), at.column);
   if (SEARCHED.test(before) || (at.place === "block" && isDetectionString(page, at.line))) return true;
   if (at.place !== "prose" && at.place !== "inline" && at.place !== "note") return false;
-  if ((at.place === "inline" ? NEGATES_CODE : NEGATES).test(before) || WARNS.test(before) || isQuoted(before))
+  // Quotation marks of a command say nothing about the sentence that it is in.
+  const sentence = at.place === "inline" ? before.slice(0, before.lastIndexOf("`")) : before;
+  if ((at.place === "inline" ? NEGATES_CODE : NEGATES).test(before) || WARNS.test(before) || isQuoted(sentence))
     return true;
   if (text.startsWith("|") && (WARNS.test(text.slice(0, 600)) || WARNS.test(headOfTable(page, at.line)))) return true;
   const head = headOf(page, at.line);
@@ -26,7 +28,7 @@ export function isMentioned(page: Page, at: { line: number; column: number; plac
 }
 
 const TEACHES =
-  /\b(?:flags?|detect\w{0,3}|reject\w{0,2}|refus\w{1,3}|look for|looks? like|watch for|check(?:s|ed)? (?:for|that)|search for|signs? of|attack\w{0,3}|malicious|dangerous|warn\w{0,3}|forbidden|prohibit\w{0,2}|injection|vulnerab\w{1,8}|red flags?|indicators?|anti-?patterns?|tries to|exploit\w{0,3}|bad|wrong|threats?|suspicious|unsafe|harmful|findings?|inject\w{0,3}|for example|examples?|test cases?|canary|quiz|phishing|scams?)\b/i;
+  /\b(?:flags?|detect\w{0,3}|reject\w{0,2}|refus\w{1,3}|look for|looks? like|watch for|check(?:s|ed)? (?:for|that)|search for|signs? of|attack\w{0,3}|malicious|dangerous|warn\w{0,3}|forbidden|prohibit\w{0,2}|injection|vulnerab\w{1,8}|red flags?|indicators?|anti-?patterns?|tries to|exploit\w{0,3}|bad|wrong|threats?|suspicious|unsafe|harmful|findings?|inject\w{0,3}|for example|(?<![.\w-])examples?|test cases?|canary|quiz|phishing|scams?)\b/i;
 
 /** Whether a text explains what to look for: by what is before it, or by the heading of its list or table. */
 export function isTaught(page: Page, at: { line: number; column: number; place: Place }): boolean {
@@ -34,7 +36,7 @@ export function isTaught(page: Page, at: { line: number; column: number; place: 
   const before = text.slice(Math.max(0, at.column - NEAR), at.column);
   if (SEARCHED.test(before)) return true;
   if (at.place !== "prose" && at.place !== "inline" && at.place !== "note") return false;
-  const sentence = before.slice(before.search(/[^.!?]{0,160}$/));
+  const sentence = before.split(/[.!?](?=\s)/).at(-1) ?? "";
   if (TEACHES.test(sentence)) return true;
   if (text.startsWith("|") && TEACHES.test(headOfTable(page, at.line))) return true;
   return TEACHES.test(headOf(page, at.line));

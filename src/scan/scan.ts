@@ -158,8 +158,15 @@ class Scan {
       const found = findCombined(rule, signs);
       if (!found) continue;
       const { line, column, seen } = found;
+      if (rule.isFallback && this.#isAlarmed(page.path, line + 1, rule.within)) continue;
       this.#say(rule, { weight: rule.weight, file: page.path, line: line + 1, column: column + 1, seen });
     }
+  }
+
+  #isAlarmed(file: string, line: number, within: number): boolean {
+    return this.#found.some(
+      (finding) => finding.weight === "high" && finding.file === file && Math.abs((finding.line ?? 0) - line) <= within,
+    );
   }
 
   /** Most signs count next to a leading one only, and are looked for nowhere else. */
@@ -178,12 +185,15 @@ class Scan {
       const sign = SIGNS[(hits[at] as number) - FIRST_SIGN];
       const start = hits[at + 1] as number;
       if (!sign || !isWanted(sign.kind, start) || (counts.get(sign.kind) ?? 0) >= MOST_SIGNS) continue;
-      if (sign.isCode && !page.isCode(start)) continue;
+      const isCode = page.isCode(start);
+      if (sign.where === "prose" && (isCode || page.kind === "data")) continue;
       for (const statement of page.statements(start)) {
-        const found = sign.find(statement.text, statement);
+        const text = sign.where === "code" && !isCode ? inlineCode(statement.text) : statement.text;
+        const found = sign.find(text, statement);
         if (!found) continue;
         const { line, column } = page.locate(statement.line, statement.from + found.index);
-        if (isTaught(page, { line, column, place: page.placeAt(line, column) })) continue;
+        const at = { line, column, place: page.placeAt(line, column) };
+        if (isTaught(page, at) || (sign.where === "code" && isMentioned(page, at))) continue;
         const seen = statement.text.slice(found.index, found.index + found.length);
         signs.push({ kind: sign.kind, line, column, seen });
         counts.set(sign.kind, (counts.get(sign.kind) ?? 0) + 1);
@@ -288,6 +298,14 @@ class Lines {
     }
     return { line: this.#line, column: end - this.#start + 1 };
   }
+}
+
+/** The words of code in a sentence, each where it is in the sentence. */
+function inlineCode(text: string): string {
+  return text
+    .split("`")
+    .map((part, at) => (at % 2 === 1 ? part : " ".repeat(part.length)))
+    .join(" ");
 }
 
 function weightIn(weigh: Weighing, place: Place): Weight | undefined {

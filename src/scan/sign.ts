@@ -17,7 +17,68 @@ export type SignKind =
   | "unasked"
   | "asks"
   | "tells"
-  | "intimate";
+  | "intimate"
+  | NearSignKind;
+
+/** Kinds of `rules/near-signs.ts`. Each is named after what is seen. */
+export type NearSignKind =
+  | "unknown-host"
+  | "sends-unknown"
+  | "unnamed-client"
+  | "sending"
+  | "fetching"
+  | "numeric-address"
+  | "file-host"
+  | "drop-host"
+  | "identity"
+  | "env-dump"
+  | "key-file"
+  | "decoding"
+  | "script-decoding"
+  | "runs-text"
+  | "from-pieces"
+  | "background"
+  | "hidden-place"
+  | "runnable"
+  | "lasting"
+  | "watching"
+  | "guard-off"
+  | "elevating"
+  | "gated"
+  | "mining"
+  | "name-lookup"
+  | "text-record"
+  | "prerequisite"
+  | "release-link"
+  | "code-host-release"
+  | "terminal-paste"
+  | "archive-lock"
+  | "remote-run"
+  | "obeys-remote"
+  | "to-agent"
+  | "encoded-words"
+  | "decode-and-follow"
+  | "left-out"
+  | "when-asked"
+  | "false-account"
+  | "no-trace"
+  | "harm-done"
+  | "agent-file"
+  | "standing-order"
+  | "tells-data"
+  | "whole-data"
+  | "styled-away"
+  | "trigger-word"
+  | "deletes-home"
+  | "guard-dialog"
+  | "stretched-yes"
+  | "prose-unknown"
+  | "package-address"
+  | "shell-socket"
+  | "grants-rights"
+  | "fixed-spender"
+  | "destroys-all"
+  | "no-confirm";
 
 /** A weak sign. It is not reported on its own: `COMBINED_RULES` name the signs that matter together. */
 export interface Sign {
@@ -26,8 +87,8 @@ export interface Sign {
   words: readonly string[];
   /** Contract: its cost is linear in the text, which is a few hundred characters long. */
   find(text: string, statement: Statement): Found | undefined;
-  /** Counts only in what runs, or is to be run. */
-  isCode?: boolean;
+  /** `code`: counts only in what runs or is to be run, also in a sentence. `prose`: counts only outside of code. Defaults to both. */
+  where?: "code" | "prose";
 }
 
 /** A rule over signs that are near each other. */
@@ -36,6 +97,8 @@ export interface CombinedRule extends Rule {
   all: readonly (readonly SignKind[])[];
   /** The most lines between two of them. */
   within: number;
+  /** Not reported where another rule already has a finding that is high. */
+  isFallback?: boolean;
 }
 
 /** Where a sign was seen. */

@@ -2,8 +2,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { scanSkill } from "../../src/scan/scan.ts";
+import { BEHAVIOR_HALVES, loadBehaviors } from "./behaviors/load-behaviors.ts";
 import { type Labelled, subjectFrom } from "./carrier.ts";
-import { HALVES, type Half, loadSets, type Sample } from "./sets/load-sets.ts";
+import { HALVES, loadSets, type Sample } from "./sets/load-sets.ts";
 import { loadVariants } from "./variants/load-variants.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../docs/scan.md"), "utf8");
@@ -28,9 +29,9 @@ function formatShare(part: number, whole: number): string {
   return `${part} of ${whole} (${percent(share)} %, ${percent(center - half)}–${percent(center + half)})`;
 }
 
-/** How many are high, and how many high or medium, of the malicious, the ordinary and the hard ordinary skills of a half. */
-function measure(half: Half) {
-  const samples = loadSets([half]).map((sample) => ({ ...sample, level: findLevel(toLabelled(sample)) }));
+/** How many are high, and how many high or medium, of the malicious, the ordinary and the hard ordinary skills of a set. */
+function measure(list: readonly Sample[]) {
+  const samples = list.map((sample) => ({ ...sample, level: findLevel(toLabelled(sample)) }));
   const count = (group: readonly (typeof samples)[number][]) => ({
     all: group.length,
     high: group.filter(({ level }) => level === "high").length,
@@ -44,14 +45,16 @@ function measure(half: Half) {
 }
 
 describe("the figures of the scanner on the evaluation set", () => {
-  const measured = HALVES.map(measure);
+  const measured = HALVES.map((half) => measure(loadSets([half])));
+  const behaviors = BEHAVIOR_HALVES.map((half) => measure(loadBehaviors(half)));
 
   it("finds as many malicious skills, and alarms as seldom, as is pinned here", () => {
     expect(measured).toEqual(PINNED);
+    expect(behaviors).toEqual(PINNED_BEHAVIORS);
   });
 
   it("are in the documentation, with intervals", () => {
-    for (const { malicious, ordinary } of measured)
+    for (const { malicious, ordinary } of [...measured, ...behaviors])
       for (const { high, found, all } of [malicious, ordinary])
         for (const part of [high, found]) expect(page).toContain(formatShare(part, all));
   });
@@ -70,9 +73,9 @@ describe("the figures of the scanner on the evaluation set", () => {
   it("finds the variants that the rules were tried on, and alarms at no ordinary one", () => {
     const levels = (skills: readonly Labelled[]) => skills.map(findLevel);
     const malicious = levels(loadVariants("malicious"));
-    expect(malicious.length).toBe(110);
-    expect(malicious.filter((level) => level === "high").length).toBeGreaterThanOrEqual(85);
-    expect(malicious.filter((level) => level !== "none").length).toBeGreaterThanOrEqual(104);
+    expect(malicious.length).toBe(214);
+    expect(malicious.filter((level) => level === "high").length).toBeGreaterThanOrEqual(167);
+    expect(malicious.filter((level) => level !== "none").length).toBeGreaterThanOrEqual(192);
     expect(levels(loadVariants("ordinary")).filter((level) => level !== "none")).toEqual([]);
   });
 });
@@ -85,8 +88,22 @@ const PINNED = [
     hard: { all: 91, high: 0, found: 0 },
   },
   {
-    malicious: { all: 88, high: 44, found: 53 },
-    ordinary: { all: 203, high: 1, found: 4 },
-    hard: { all: 93, high: 1, found: 4 },
+    malicious: { all: 88, high: 55, found: 61 },
+    ordinary: { all: 203, high: 3, found: 7 },
+    hard: { all: 93, high: 2, found: 5 },
+  },
+];
+
+/** In the order of `BEHAVIOR_HALVES`. */
+const PINNED_BEHAVIORS = [
+  {
+    malicious: { all: 39, high: 39, found: 39 },
+    ordinary: { all: 54, high: 0, found: 0 },
+    hard: { all: 43, high: 0, found: 0 },
+  },
+  {
+    malicious: { all: 38, high: 34, found: 36 },
+    ordinary: { all: 54, high: 0, found: 0 },
+    hard: { all: 44, high: 0, found: 0 },
   },
 ];

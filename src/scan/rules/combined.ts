@@ -1,18 +1,55 @@
 import type { CombinedRule, Sign, SignKind } from "../sign.ts";
 import { ACT_SIGNS } from "./act-signs.ts";
 import { HIDE_SIGNS } from "./hide-signs.ts";
+import { NEAR_RULES } from "./near-rules.ts";
+import { NEAR_SENTENCES } from "./near-sentences.ts";
+import { NEAR_SIGNS } from "./near-signs.ts";
 import { PRIVATE_SIGNS } from "./private-signs.ts";
 import { SEND_SIGNS } from "./send-signs.ts";
 
-export const SIGNS: readonly Sign[] = [...HIDE_SIGNS, ...SEND_SIGNS, ...PRIVATE_SIGNS, ...ACT_SIGNS];
+export const SIGNS: readonly Sign[] = [
+  ...HIDE_SIGNS,
+  ...SEND_SIGNS,
+  ...PRIVATE_SIGNS,
+  ...ACT_SIGNS,
+  ...NEAR_SIGNS,
+  ...NEAR_SENTENCES,
+];
 
 /** Kinds of which each rule below has one list. Few texts have such a sign, so the others are looked for next to them only. */
-export const LEADING: ReadonlySet<SignKind> = new Set(["secrecy", "hides", "downplays", "sends", "tells"]);
+export const LEADING: ReadonlySet<SignKind> = new Set([
+  ...(["secrecy", "hides", "downplays", "sends", "tells", "unknown-host", "sends-unknown", "unnamed-client"] as const),
+  ...([
+    "numeric-address",
+    "file-host",
+    "drop-host",
+    "env-dump",
+    "from-pieces",
+    "release-link",
+    "code-host-release",
+  ] as const),
+  ...(["terminal-paste", "archive-lock", "remote-run", "obeys-remote", "to-agent", "decode-and-follow"] as const),
+  ...(["text-record", "name-lookup", "mining", "guard-off", "left-out", "when-asked", "no-trace"] as const),
+  ...(["hidden-place", "watching", "agent-file", "package-address", "shell-socket", "grants-rights"] as const),
+  ...([
+    "fixed-spender",
+    "destroys-all",
+    "no-confirm",
+    "tells-data",
+    "styled-away",
+    "whole-data",
+    "trigger-word",
+    "deletes-home",
+    "stretched-yes",
+    "false-account",
+    "script-decoding",
+  ] as const),
+]);
 
 export const COMBINED_RULES: readonly CombinedRule[] = [
   {
     id: "sworn-to-secrecy",
-    weight: "medium",
+    weight: "high",
     title: "has the model keep its instructions or what it does from the user",
     why: "A skill that works for the user has nothing to hide from them.",
     fix: "take the sentence out, or do not use the skill",
@@ -82,4 +119,5 @@ export const COMBINED_RULES: readonly CombinedRule[] = [
     all: [["unasked"], ["sends"]],
     within: 8,
   },
+  ...NEAR_RULES,
 ];

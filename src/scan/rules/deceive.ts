@@ -44,8 +44,8 @@ export const DECEIVE_RULES: readonly TextRule[] = [
   },
   {
     id: "hidden-window",
-    weight: "medium",
-    weigh: "mmmllh",
+    weight: "high",
+    weigh: "hhhllh",
     title: "starts something whose window is not shown",
     why: "Nobody sees that it runs.",
     fix: "have it run where it can be seen",
@@ -68,8 +68,8 @@ export const DECEIVE_RULES: readonly TextRule[] = [
   },
   {
     id: "sends-machine",
-    weight: "medium",
-    weigh: "mmmllh",
+    weight: "high",
+    weigh: "hhhllh",
     title: "tells a server whose machine it runs on",
     why: "It is how makers of harmful packages learn whom they reached.",
     fix: "ask what it is needed for",

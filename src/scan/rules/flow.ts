@@ -214,7 +214,7 @@ export const FLOW_RULES: readonly PageRule[] = [
   },
   {
     id: "runs-by-itself",
-    weight: "medium",
+    weight: "high",
     title: "writes to a place whose content is run by itself",
     why: "It goes on running after the skill is removed, and nobody is asked.",
     fix: "look at what it writes, and put it there yourself if you want it",

@@ -127,8 +127,8 @@ export const GATHER_RULES: readonly TextRule[] = [
   },
   {
     id: "hunts-secrets",
-    weight: "medium",
-    weigh: "mmm-lh",
+    weight: "high",
+    weigh: "hhh-lh",
     title: "looks for secrets outside of the work it is given",
     why: "A search through the whole home or disk finds the keys of everything the user does.",
     fix: "have it look in the project only",

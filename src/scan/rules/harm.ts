@@ -138,8 +138,8 @@ export const HARM_RULES: readonly TextRule[] = [
   },
   {
     id: "cover-tracks",
-    weight: "medium",
-    weigh: "mmmlll",
+    weight: "high",
+    weigh: "hhhlll",
     title: "removes the traces of what it did",
     why: "Nobody who does honest work needs to.",
     fix: "ask why",

@@ -9,7 +9,7 @@ const NOT =
 const DEED =
   "(?:this|it|that|these|those|them|both|either|any of (?:this|it|these)|(?:the|its?|their|such|that|this) (?:steps?|uploads?|commands?|calls?|changes?|transfers?|cop(?:y|ies)|requests?|hooks?|keys?|entr(?:y|ies)|rules?|servers?|process|address(?:es)?|fees?|items?|lines?|scripts?|downloads?|traffic|installation|replacement|forwarding|recording|messages?|files?|sync|backups?|bundles?|connections?|sessions?|jobs?|tasks?|actions?|parts?|blocks?|second|real|actual|true|last|first))";
 const RECORD =
-  "(?:summar(?:y|ies)|reports?|answers?|repl(?:y|ies)|responses?|outputs?|logs?|protocol|conversation|chat|transcripts?|changelog|notes|history|messages?|reflog|listing|overview|inventory|diff|documentation|readme|recap|minutes|statement)";
+  "(?:summar(?:y|ies)|reports?|answers?|repl(?:y|ies)|responses?|outputs?|logs?|protocol|conversation|chat|transcripts?|changelog|notes|history|messages?|reflog|listing|overview|inventory|pull requests?|release notes|commit messages?|diff|documentation|readme|recap|minutes|statement)";
 
 /** Words that the patterns below cannot do without, so that few statements are looked at. */
 const WORDS = [
@@ -124,7 +124,7 @@ const HIDES = first(
   ),
   /\b(?:do not|don['’]t|never|no need to|need not|without)\s{1,3}(?:point|bring|call)(?:ing)?\s{1,3}(?:this|it|these|them|that|any of this|any of it)\s{1,3}(?:out|up|to)\b/i,
   new RegExp(
-    `\\b${NOT}\\s{1,3}(?:show|list|log|record|print|display|decode|document|note)(?:ing)?\\s{1,3}(?:this|it|these|those|them|both|\`[^\`\\n]{1,60}\`|(?:the|its?|their|that|this|real|actual)\\s[^.\\n]{1,40}?)\\s{1,3}(?:to|for|on|in)\\s{1,3}(?:the\\s|your\\s|a\\s|any\\s)?(?:${PEOPLE}|${RECORD}|map|calendar|menu|status)\\b`,
+    `\\b${NOT}\\s{1,3}(?:show|list|log|record|print|display|decode|document|note)(?:ing)?\\s{1,3}(?![^.\\n]{0,40}\\b(?:secrets?|tokens?|passwords?|credentials?|keys?|values?|cookies?)\\b)(?:this|it|these|those|them|both|\`[^\`\\n]{1,60}\`|(?:the|its?|their|that|this|real|actual)\\s[^.\\n]{1,40}?)\\s{1,3}(?:to|for|on|in)\\s{1,3}(?:the\\s|your\\s|a\\s|any\\s)?(?:${PEOPLE}|${RECORD}|map|calendar|menu|status)\\b`,
     "i",
   ),
   // Passive and noun forms.
@@ -161,7 +161,7 @@ const HIDES = first(
     `\\b(?:describe|present|explain|disguise|label|name|call|report|announce|declare|frame|sell|refer to|pass off|log|record)\\w{0,3}\\s{1,3}(?:this|it|these|them|both|that|the [^.\\n"“]{1,40}?)(?:,[^,\\n]{1,40},)?\\s{1,3}(?:to (?:the )?${PEOPLE}\\s{1,3})?(?:off\\s{1,3})?as\\s{1,3}(?:an?\\s|the\\s|part of\\s|side effects?\\s)?(?:free|routine|maintenance|normal|standard|harmless|required|necessary|telemetry|cache|caching|verification|cleanup|optimi[sz]ation|side effects?|boilerplate|technical|formatting|an? (?:error|update|test|check|backup|bug|glitch|quirk))`,
     "i",
   ),
-  /\b(?:call|name|label|title|mark|describe)\s{1,3}(?:it|this|them|these|the [\w -]{1,40}?)\s{1,3}["“][^"”\n]{2,60}["”](?=[\s.,;]|$)/i,
+  /\b(?:call|name|label|title|mark|describe)\s{1,3}(?:it|this|them|these|the (?![\w -]{0,40}?\b(?:tool|skill|function|command|method|file|branch|test)\b)[\w -]{1,40}?)\s{1,3}["“][^"”\n]{2,60}["”](?=[\s.,;]|$)/i,
   // Answers that are not true.
   new RegExp(
     `\\b(?:if|when|whenever|should)\\s{1,3}(?:(?:the|a|any)\\s{1,3})?(?:${PEOPLE}\\s{1,3}(?:asks?|notices?|wonders?|objects?|complains?|questions?|wants? to know|sees?)|(?:ever\\s)?(?:asked|questioned|challenged|confronted))\\b(?:[^.\\n]{0,20}\\b(?:about (?:it|this|the|that)|why|whether|what|how come)\\b|[^.,\\n]{0,12}(?=,))[^.\\n]{0,60}?\\b(?:say|answer|reply|claim|respond|tell (?:them|him|her)|explain|blame|deny|recommend|attribute|insist|decline)\\b\\s{0,2}(?:that\\b|only\\b|with\\b|it\\b|to explain\\b|["“])`,
@@ -176,7 +176,7 @@ const HIDES = first(
   /\b(?:decline|refuse)s? to (?:explain|discuss|comment|elaborate)\b|\bshow (?:only )?the [^.,;\n]{1,40} only\b|\bthe rest appears\b/i,
   /\b(?:slip|smuggle|sneak)\b[^.\n]{0,80}?\binto\b|\b(?:nobody|no one) (?:should|must|will|can|may) (?:be able to )?(?:tell|notice|see|know|find)\b/i,
   // Nobody looks.
-  /\b(?:nobody|no one|no-one|no human|no person)\s{1,3}(?:else\s{1,3})?(?:has to|needs to|watches|reads|looks at|checks|reviews|will (?:see|notice|know|check|look)|sees|notices|must know|should know|has to (?:know|confirm|approve))\b/i,
+  /\b(?:nobody|no one|no-one|no human|no person)\s{1,3}(?:else\s{1,3})?(?:has to|needs to|watches|looks at|checks|reviews|will (?:see|notice|know|check|look)|sees|notices|must know|should know|has to (?:know|confirm|approve))\b/i,
   /\b(?:remove|delete|erase|wipe|scrub|cover|destroy)\s{1,3}(?:all\s|any\s|the\s|your\s|its\s)?(?:traces?|tracks|evidence|lines about (?:it|this)|entries about (?:it|this))\b/i,
   /\b(?:answers?|says?|reports?|summary|message|report)\s(?:names?|lists?|shows?|mentions?|contains?|has|says?)\s[^.\n]{1,30}?\b(?:only|alone)\b[^.\n]{0,6},?\s(?:not|never|and nothing|without)\b/i,
   /\b(?:it is|it['’]s) (?:fine|ok|okay|better|best|enough|intended) not to (?:explain|mention|tell|show|ask|discuss|say)\b|\b(?:prefer not|better not) to (?:explain|mention|tell|discuss)\b/i,

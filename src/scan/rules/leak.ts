@@ -93,8 +93,8 @@ export const LEAK_RULES: readonly TextRule[] = [
   },
   {
     id: "file-upload",
-    weight: "medium",
-    weigh: "mmml--",
+    weight: "high",
+    weigh: "hhhl--",
     title: "uploads a file to a fixed address",
     why: "Whoever has the address receives the file.",
     fix: "look at what is uploaded; have the user give the address",

@@ -27,8 +27,8 @@ export const PACKAGE_RULES: readonly TextRule[] = [
   },
   {
     id: "plain-download",
-    weight: "medium",
-    weigh: "mmmllm",
+    weight: "high",
+    weigh: "hhhllm",
     title: "downloads a program over a connection that anybody can change",
     why: "Anyone on the way can put another program in its place.",
     fix: "use https, and check a digest",
@@ -84,8 +84,8 @@ export const PACKAGE_RULES: readonly TextRule[] = [
   },
   {
     id: "near-miss-package",
-    weight: "medium",
-    weigh: "mmmlml",
+    weight: "high",
+    weigh: "hhhlhl",
     title: "installs a package whose name is nearly that of a well-known one",
     why: "Harmful packages wait under names that are typed by mistake.",
     fix: "compare the name with the one that was meant, letter by letter",

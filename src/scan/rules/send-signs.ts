@@ -22,7 +22,7 @@ const COPIES =
   /\b(?:scp|rsync|sftp|rclone)\b[^\n;|&]{0,200}?\s["']?(?:[\w.-]{1,40}@)?([\w-]{1,60}(?:\.[\w-]{1,30}){1,5}):/;
 /** Sentences that have something sent. The address is looked for behind them. */
 const SEND_PROSE =
-  /\b(?:send|upload|post|forward|submit|transmit|push|deliver|report|register|stream|mirror|copy|sync|share|pass|append|attach|fill|give|publish|back up|hand over|enter|paste|e-?mail|mail|cc|bcc|invite|add|sign|ship|export|dump|relay|log|notify|transfer|include)\w{0,4}\b[^\n]{0,200}?(?=(?:https?|wss?|ftp):\/\/|[\w.+-]{1,60}@[\w-])/gi;
+  /\b(?!login|logged|logging)(?:send|hand|upload|post|forward|submit|transmit|push|deliver|report|register|stream|mirror|copy|sync|share|pass|append|attach|fill|give|publish|back up|hand over|enter|paste|e-?mail|mail|cc|bcc|invite|add|sign|ship|export|dump|relay|log|notify|transfer|include)\w{0,4}\b[^\n]{0,200}?(?=(?:https?|wss?|ftp):\/\/|[\w.+-]{1,60}@[\w-])/gi;
 
 function findSend(text: string): Found | undefined {
   const call = SEND_CALLS(text);
@@ -40,7 +40,8 @@ function hasOutsideAddress(text: string): boolean {
   return isOutside(host);
 }
 
-function findSendInProse(text: string): Found | undefined {
+/** Returns the part of a sentence that has something sent to an outside address. */
+export function findSendInProse(text: string): Found | undefined {
   for (const match of text.matchAll(SEND_PROSE)) {
     const after = text.slice(match.index + match[0].length, match.index + match[0].length + 160);
     const target = after.split(/[\s`")\]]/, 1)[0] ?? "";
@@ -101,7 +102,7 @@ export const SEND_SIGNS: readonly Sign[] = [
     kind: "sends",
     words: ["method", ".post(", ".put(", "urlopen", "request(", "sendall", "invoke-", "websocket"],
     find: (text, { page }) => (namesOutside(page) ? SEND_CALLS(text) : undefined),
-    isCode: true,
+    where: "code",
   },
   { kind: "sends", words: ["http:/", "https:/", "wss:/", "ws:/", "ftp:/", "@"], find: findSendInProse },
   {

@@ -12,6 +12,8 @@ export function loadBehaviors(half: BehaviorHalf): Sample[] {
   return readdirSync(folder)
     .sort()
     .flatMap((file) =>
-      parseSamples(readFileSync(join(folder, file), "utf8"), file.slice(0, -".md".length), "tuning").map(addFrontmatter),
+      parseSamples(readFileSync(join(folder, file), "utf8"), file.slice(0, -".md".length), "tuning").map(
+        addFrontmatter,
+      ),
     );
 }
