@@ -219,6 +219,11 @@ export function replacedCopy({ diagnostics }: Pick<Catalog, "diagnostics">, name
   );
 }
 
+/** Returns the note for a user whose model reads it. */
+export function sayReplaced({ file, message }: Pick<Diagnostic, "file" | "message">): string {
+  return `Note for the user: ${inLine(`${file} ${message}`, 500)}.`;
+}
+
 /** The names that the skill in a file can have when the file does not load: the stated one, else its folder's or its own. */
 function namesOf(file: string, stated: string | undefined): string[] {
   if (stated !== undefined) return [stated];

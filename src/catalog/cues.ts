@@ -1,6 +1,6 @@
 import { isFunctionWord } from "../skill/common-words.ts";
 import { isForbidden, mentionAt } from "./mentions.ts";
-import { PatternIndex } from "./patterns.ts";
+import { PatternIndex, type PatternMatch } from "./patterns.ts";
 import { PhraseIndex } from "./phrases.ts";
 import { type SkillCues, sayExample } from "./skill-cues.ts";
 import { fold, type Unit, units } from "./units.ts";
@@ -65,8 +65,9 @@ export class CueIndex {
       for (const entry of entries) yield this.#phrases.cue(entry);
     for (const skill of this.#examples.get(sayExample(text)) ?? [])
       yield { skill, kind: "example", text: query.trim() };
-    for (const { pattern, values } of this.#patterns.find(query)) {
-      for (const skill of values) yield { skill, kind: "pattern", text: pattern };
+    const isAllowed = allowedMatches(query, folded, text);
+    for (const row of this.#patterns.find(query)) {
+      if (isAllowed(row)) for (const skill of row.values) yield { skill, kind: "pattern", text: row.pattern };
     }
     const paths = [...pathsIn(query), ...files].join("\n");
     if (paths === "") return;
@@ -75,6 +76,30 @@ export class CueIndex {
     }
   }
 }
+
+/**
+ * Returns whether a pattern matches anything but what the user says not to do. Where a text has other places when it is folded, that is not
+ * known, and the match counts.
+ */
+function allowedMatches(query: string, folded: string, text: readonly Unit[]): (row: PatternMatch) => boolean {
+  let forbidden: Set<number> | undefined;
+  const find = () => {
+    const mayForbid = folded.length === query.length && FORBIDDING.test(folded);
+    return new Set(mayForbid ? text.flatMap(({ from }, at) => (isForbidden(text, at) ? from : [])) : []);
+  };
+  return ({ startsIn }) => {
+    forbidden ??= find();
+    if (forbidden.size === 0) return true;
+    for (const start of startsIn(query)) {
+      const first = text.find(({ from, text: { length } }) => from + length > start);
+      if (!first || !forbidden.has(first.from)) return true;
+    }
+    return false;
+  };
+}
+
+/** A word that an order not to do something has. */
+const FORBIDDING = /\b(?:not|t|dont|never|avoid|mustn|shouldn|no|nunca|evita|pas)\b|évitez?/;
 
 /** What in a query may be a path: anything without blanks and quotes that has a slash, an ending, or capitals like Makefile. */
 export function pathsIn(query: string): string[] {

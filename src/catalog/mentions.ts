@@ -53,12 +53,19 @@ const OPENERS = new Set([...QUOTES, "(", "[", "{", "<", ">", "|", "@", ",", ";",
 const NAMED = new Set(["named", "called"]);
 const ARTICLES = new Set(
   `a an any existing her his its my new our same that the their this your
-  das dem den der deine die ein eine einen einem meine unsere`.split(/\s+/),
+  das dem den der deine die ein eine einen einem meine unsere
+  el esta este la las los mi su una
+  ce cette l le les ma mon notre une`.split(/\s+/),
 );
 const VERBS = new Set(
   `activate apply applying call calling employ execute executing follow following invoke invoking load loading open run running
   start starting through try trying use using utilize via with without
-  benutz benutze benutzen lade laden mit nimm nutz nutze nutzen ohne starte starten verwende verwenden`.split(/\s+/),
+  benutz benutze benutzen lade laden mit nimm nutz nutze nutzen ohne starte starten verwende verwenden
+  aplica aplicar apliques cargar cargues ejecuta ejecutar ejecute ejecutes invoca invocar invoques sin usa usar usen uses utiliza utilizar
+  utilice utilices
+  appliquer appliquez avec charger chargez employer exécute exécuter exécutez invoquer lancer lances lancez sans utilise utiliser utilises utilisez`.split(
+    /\s+/,
+  ),
 );
 const LISTED = new Set([",", "and", "or", "&", "plus"]);
 /** What stands before a path, not before a command. */
@@ -69,12 +76,14 @@ const PLACES = new Set(
 );
 const REFUSALS = new Set(
   `avoid avoiding dont exclude excluding ignore ignoring never no not omit omitting skip skipping stop without
-  kein keine keinen keiner nicht nie niemals ohne`.split(/\s+/),
+  kein keine keinen keiner nicht nie niemals ohne
+  evita evitar evite ignora jamás nunca omite sin
+  jamais pas sans évite éviter évitez`.split(/\s+/),
 );
 /** These say of words that something is missing, and of a skill nothing: "there is no report". */
-const ABSENCES = new Set("no not stop without kein keine keinen keiner nicht ohne".split(" "));
+const ABSENCES = new Set("no not stop without kein keine keinen keiner nicht ohne sin pas sans".split(" "));
 /** "why not use" asks for it. */
-const REASONS = new Set(["why", "warum", "wieso"]);
+const REASONS = new Set(["why", "warum", "wieso", "qué", "pourquoi"]);
 /** Two words that refuse what follows. */
 const REFUSING_PAIRS = new Set(["instead of", "rather than", "anything but", "everything but"]);
 /** The verb of "don't", "won't", "shouldn't" …, and what stands before "not". */
@@ -84,14 +93,20 @@ const AUXILIARIES = new Set(
   ),
 );
 /** What may stand between a refusal and what is refused. */
-const BETWEEN = new Set("actually bother do doing ever even have need please really to want you bitte fall".split(" "));
+const BETWEEN = new Set(
+  "actually bother do doing ever even have need please really to want you bitte fall habilidad compétence de favor por".split(
+    " ",
+  ),
+);
 /** What follows "nicht" after a name that is refused, if anything does: "führe NAME nicht aus". */
 const AFTER_NICHT = new Set(
   "an aus ausführen bitte benutzen ein einsetzen laden mehr nehmen nötig nutzen starten verwenden".split(" "),
 );
 /** "code-review is not needed". */
 const DISMISSALS = new Set(
-  "applied called invoked loaded necessary needed relevant required run used wanted".split(" "),
+  "applied called invoked loaded necessary needed relevant required run used wanted necesaria necesario nécessaire requis".split(
+    " ",
+  ),
 );
 const FARTHEST = 16;
 
@@ -197,6 +212,9 @@ export function isForbidden(text: readonly Unit[], from: number): boolean {
   const at = isPlain ? refusal.at - 1 : refusal.at;
   const order = wordAt(text, at);
   if (OBLIGATIONS.has(order)) return true;
+  // "no uses …", "n'utilise pas …".
+  if (order === "pas") return refusal.hasVerb || VERBS.has(wordAt(text, at - 1));
+  if (order === "no" && !refusal.hasVerb) return false;
   const before = text[at - 1];
   return (
     (isPlain ? order === "do" : ORDERS.has(order)) && (!before || before.isSymbol || BEFORE_ORDER.has(before.text))
@@ -204,8 +222,8 @@ export function isForbidden(text: readonly Unit[], from: number): boolean {
 }
 
 const OBLIGATIONS = new Set(["must", "mustn", "should", "shouldn"]);
-const ORDERS = new Set(["avoid", "don", "dont", "never"]);
-const BEFORE_ORDER = new Set(["and", "but", "just", "now", "please", "so", "then"]);
+const ORDERS = new Set(["avoid", "don", "dont", "evita", "never", "no", "nunca", "évite", "évitez"]);
+const BEFORE_ORDER = new Set(["and", "but", "just", "now", "please", "so", "then", "favor", "pero", "y"]);
 
 interface Refusal {
   /** Its first unit. */
@@ -225,7 +243,8 @@ function refusalBefore(text: readonly Unit[], end: number): Refusal | undefined 
       const isQuestion = /^(?:you|we)$/.test(wordAt(text, at + 1)) && !/^(?:ever|dare)$/.test(wordAt(text, at + 2));
       return isQuestion ? undefined : { at: at - 2, ...found };
     }
-    if (REFUSALS.has(word) && (list !== "and" || hasVerb)) return REASONS.has(before) ? undefined : { at, ...found };
+    if (REFUSALS.has(word) && (list !== "and" || hasVerb))
+      return REASONS.has(before === "ne" ? wordAt(text, at - 2) : before) ? undefined : { at, ...found };
     if (REFUSING_PAIRS.has(`${before} ${word}`)) return { at: at - 1, ...found };
     if (text[at]?.isSymbol ? QUOTES.has(word) && word !== ":" : ARTICLES.has(word) || BETWEEN.has(word)) continue;
     if (VERBS.has(word)) hasVerb = true;
@@ -244,7 +263,14 @@ function isDismissed(text: readonly Unit[], to: number): boolean {
   let isNot = false;
   for (let end = at + 6; at < end; at++) {
     const word = wordAt(text, at);
-    if (word === "not" || word === "never" || (word === "t" && wordAt(text, at - 1) === "'")) isNot = true;
+    if (
+      word === "not" ||
+      word === "never" ||
+      word === "no" ||
+      word === "pas" ||
+      (word === "t" && wordAt(text, at - 1) === "'")
+    )
+      isNot = true;
     else if (DISMISSALS.has(word)) return isNot;
     else if (word !== "'" && !BEFORE_DISMISSAL.test(word)) return false;
   }
@@ -252,7 +278,7 @@ function isDismissed(text: readonly Unit[], to: number): boolean {
 }
 
 const BEFORE_DISMISSAL =
-  /^(?:is|isn|are|aren|was|wasn|be|really|should|shouldn|must|mustn|will|won|need|needn|to|does|doesn|do)$/;
+  /^(?:is|isn|are|aren|was|wasn|be|really|should|shouldn|must|mustn|will|won|need|needn|to|does|doesn|do|es|est|n)$/;
 
 function wordAt(text: readonly Unit[], at: number): string {
   return text[at]?.text ?? "";

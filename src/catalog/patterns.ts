@@ -25,7 +25,7 @@ export class PatternIndex<T> {
     this.#literals = undefined;
   }
 
-  *find(text: string): Generator<{ pattern: string; values: readonly T[] }> {
+  *find(text: string): Generator<PatternMatch & { values: readonly T[] }> {
     this.#literals ??= new Literals([...this.#rows.values()]);
     const folded = text.toLowerCase().replaceAll("ſ", "s");
     const lines = new Lines(text, folded);
@@ -37,9 +37,27 @@ export class PatternIndex<T> {
       if (!engine) continue;
       row.breaks ??= breaksIn(row.pattern);
       const parts = lines.partsFor(row.needs, row.breaks);
-      if (parts ? parts.some((part) => engine.test(part)) : engine.test(text)) yield row;
+      if (parts ? parts.some((part) => engine.test(part)) : engine.test(text))
+        yield { pattern: row.pattern, values: row.values, startsIn: (whole) => startsOf(engine, whole) };
     }
   }
+}
+
+/** A pattern that a text has a match of. */
+export interface PatternMatch {
+  pattern: string;
+  /** Returns where its first matches begin. */
+  startsIn(text: string): number[];
+}
+
+/** How many matches of a pattern are looked at. */
+const MOST_STARTS = 50;
+
+function startsOf(engine: RE2JS, text: string): number[] {
+  const matcher = engine.matcher(text);
+  const starts: number[] = [];
+  while (starts.length < MOST_STARTS && matcher.find()) starts.push(matcher.start());
+  return starts;
 }
 
 /** One pattern that is tried in linear time. Throws for what that cannot be done with: looking around, references back. */

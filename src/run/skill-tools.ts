@@ -1,3 +1,4 @@
+import type { Catalog } from "../catalog/catalog.ts";
 import type { Host } from "../host/host.ts";
 import { defined } from "../shared/defined.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -12,7 +13,12 @@ import type { UseRequest } from "./use.ts";
 const CATEGORY = "skills";
 const SKILL = { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } as const;
 
-export function listTool(list: () => Promise<readonly Skill[]>, host: Pick<Host, "settings">, search?: string): Tool {
+/** Lists skills, each with a note where a nearer copy of it does not load. `list` reads the catalog again where that can change. */
+export function listTool(
+  list: () => Promise<Pick<Catalog, "skills" | "diagnostics">>,
+  host: Pick<Host, "settings">,
+  search?: string,
+): Tool {
   return makeTool(
     {
       name: "list_skills",

@@ -266,7 +266,7 @@ function toolsOf(
   const ours = [
     ...(enclosure ? runTools(enclosure, { skill, host, broker, waited: () => port.waited() }) : []),
     resourceTool(async (name) => (name === undefined || name === skill.name ? skill : otherSkill(skill)), skill),
-    listTool(async () => catalog.skills.filter(isForModel), host),
+    listTool(async () => ({ skills: catalog.skills.filter(isForModel), diagnostics: catalog.diagnostics }), host),
     useTool(async (request, within) => {
       const driven = within ? { port: within.port, id: within.id } : { port: livePort(host, () => {}) };
       const use = { catalog, host, request, chain, signal: request.signal ?? signal, ...driven };

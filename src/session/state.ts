@@ -1,5 +1,5 @@
 import { listWithin } from "../catalog/budget.ts";
-import { type Catalog, replacedCopy } from "../catalog/catalog.ts";
+import { type Catalog, replacedCopy, sayReplaced } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
 import { DEFAULTS } from "../catalog/defaults.ts";
 import type { Disclosure } from "../catalog/disclose.ts";
@@ -159,7 +159,7 @@ export class State {
       this.#active.set(skill.name, { name: skill.name, source: skill.origin.source, stamp: stampOf(skill), ...given });
       await once("loaded", within, () => tellLoaded(this.host, skill));
       const replaced = replacedCopy(this.catalog, skill.name);
-      const notes = replaced ? [`Note for the user: ${inLine(`${replaced.file} ${replaced.message}`, 500)}.`] : [];
+      const notes = replaced ? [sayReplaced(replaced)] : [];
       const isUntrusted = skill.origin.remote !== undefined && isTrusted(skill, this.host) !== undefined;
       return {
         content: [content, ...toolLines(await this.#bringing(skill)), ...notes].join("\n"),

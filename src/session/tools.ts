@@ -57,7 +57,14 @@ export interface BroughtTools {
 function allTools(state: State): readonly Tool[] {
   const { isForModel } = state;
   return [
-    listTool(async () => (await state.reload()).skills.filter(isForModel), state.host, "search_skills"),
+    listTool(
+      async () => {
+        const { skills, diagnostics } = await state.reload();
+        return { skills: skills.filter(isForModel), diagnostics };
+      },
+      state.host,
+      "search_skills",
+    ),
     tool(
       "search_skills",
       "Finds skills for a task, best first, also by what their instructions say. Use it when the list of skills is long or was cut.",

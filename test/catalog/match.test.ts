@@ -108,6 +108,26 @@ describe("patterns", () => {
   });
 });
 
+describe("a pattern on what the user says not to do", () => {
+  const skills = { shop: { patterns: ["deploy(ing)?\\s+the\\s+shop"] } };
+  it.each([
+    "do not deploy the shop",
+    "Please don't deploy the shop, just test it",
+    "never deploy the shop",
+    "You must not deploy the shop.",
+    "no uses deploy the shop",
+    "n'utilise pas deploy the shop",
+  ])("does not select the skill: %j", (query) => expect(matched(skills, query)).toEqual([]));
+
+  it.each([
+    "deploy the shop",
+    "it does not deploy the shop",
+    "do not deploy the shop by hand; deploy the shop with the script",
+    "do not wait, deploy the shop",
+    "İ do not know: deploy the shop",
+  ])("selects it elsewhere: %j", (query) => expect(matched(skills, query)).toHaveLength(1));
+});
+
 describe("paths", () => {
   const skills = (paths: string[]) => ({ it: { more: { paths } } });
   it.each([

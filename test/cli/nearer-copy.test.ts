@@ -76,6 +76,10 @@ describe("a nearer copy that does not load", () => {
     expect(content).toContain(`Note for the user: ${file} does not load (has no frontmatter`);
     const { call } = await connectTo(servingOf(found), { era: "2025-11-25" });
     expect((await call("load_skill", { skill: "deploy" })).text).toContain(file);
+    const listed: { name: string; note?: string }[] = JSON.parse((await call("list_skills", {})).text);
+    expect(listed.filter(({ note }) => note !== undefined)).toMatchObject([
+      { name: "deploy", note: expect.stringContaining(`Note for the user: ${file} does not load`) },
+    ]);
     const used = await useScene({
       skills: { deploy: {} },
       workspace: { "skills/deploy/SKILL.md": BROKEN },
