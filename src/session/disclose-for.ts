@@ -1,11 +1,14 @@
+import { listWithin } from "../catalog/budget.ts";
 import type { Catalog } from "../catalog/catalog.ts";
+import { DEFAULTS } from "../catalog/defaults.ts";
 import { type Disclosure, disclose } from "../catalog/disclose.ts";
+import { isInReach } from "../catalog/reach.ts";
 import type { Host } from "../host/host.ts";
 import type { Settings } from "../host/settings.ts";
 import { firstDenial, unavailability } from "../policy/policy.ts";
 import { isDisabled } from "../policy/tools.ts";
 import { defined } from "../shared/defined.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
 import { MOST_RECENT } from "./recent.ts";
 import type { SessionOptions, TellOptions } from "./session.ts";
 
@@ -42,6 +45,21 @@ export function discloseFor(
       search: "search_skills",
     }),
   );
+}
+
+/** Lists what a model may know of here, the same for every query, within the budget and at most `room` characters. Empty for no skills. */
+export function listFor(
+  catalog: Catalog,
+  host: Host,
+  { usage, contextWindow, room }: Pick<DisclosureContext, "usage" | "contextWindow"> & { room?: number },
+): string {
+  const { budget = DEFAULTS.budget } = host.settings.disclosure;
+  const listingBudget = listingBudgetFor(host.settings, contextWindow) ?? DEFAULTS.listingBudget;
+  const isListed = (skill: Skill) => isFor("model", skill) && isAvailable(skill, host) && isInReach(skill);
+  const skills = steadily(host, () => catalog.skills.filter(isListed));
+  if (skills.length === 0) return "";
+  const most = Math.min(room ?? Number.POSITIVE_INFINITY, Math.min(listingBudget, budget) * 4);
+  return listWithin(skills, { room: most, usage, search: "search_skills" }).text;
 }
 
 /** Returns how many tokens a list of skills may take: what is configured, or 1 % of the context window, or undefined if neither is known. */

@@ -1,9 +1,6 @@
-import { listWithin } from "../catalog/budget.ts";
 import { type Catalog, replacedCopy, sayReplaced } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
-import { DEFAULTS } from "../catalog/defaults.ts";
 import type { Disclosure } from "../catalog/disclose.ts";
-import { isInReach } from "../catalog/reach.ts";
 import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
@@ -28,15 +25,7 @@ import { wireName } from "../skill/wire-name.ts";
 import { isReplaced } from "../source/file-list.ts";
 import { type AdviceMemory, createAdviceMemory } from "./advice-memory.ts";
 import { type Advice, advise } from "./advise.ts";
-import {
-  canUseSkills,
-  discloseFor,
-  isAvailable,
-  isVisible,
-  listingBudgetFor,
-  mostUsed,
-  steadily,
-} from "./disclose-for.ts";
+import { canUseSkills, discloseFor, isAvailable, isVisible, listFor, mostUsed } from "./disclose-for.ts";
 import { Mounts } from "./mounts.ts";
 import { joined, type Own, ownTools, permitted } from "./own-tools.ts";
 import { openRecent, type Recent } from "./recent.ts";
@@ -335,14 +324,8 @@ export class State {
 
   /** The skills that a model may know of, as they are listed for every query. */
   listing({ room }: { room?: number } = {}): string {
-    const { budget = DEFAULTS.budget } = this.host.settings.disclosure;
-    const listingBudget = listingBudgetFor(this.host.settings, this.#options.contextWindow) ?? DEFAULTS.listingBudget;
-    const skills = steadily(this.host, () =>
-      this.catalog.skills.filter((skill) => this.isForModel(skill) && isInReach(skill)),
-    );
-    if (skills.length === 0) return "";
-    const most = Math.min(room ?? Number.POSITIVE_INFINITY, Math.min(listingBudget, budget) * 4);
-    return listWithin(skills, { room: most, usage: this.#usage(), search: "search_skills" }).text;
+    const { contextWindow } = this.#options;
+    return listFor(this.catalog, this.host, { usage: this.#usage(), contextWindow, ...defined({ room }) });
   }
 
   /** The most used skills when the conversation began: its prompts keep their beginning, whatever it uses. */
