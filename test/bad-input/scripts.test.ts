@@ -310,14 +310,15 @@ for _ in range(30):
         os.write(writing, f"{os.getpid()} ".encode())
         while True: time.sleep(9)
     children.add(child)
-while True: # Until each of them has its memory or is gone.
+calm = 0
+while calm < 25: # Until each of them has its memory or is gone, also one that is being killed just now.
+    gone, _ = os.waitpid(-1, os.WNOHANG) if children else (0, 0)
+    children.discard(gone)
     try: said += os.read(reading, 65536)
     except BlockingIOError: pass
     done = {int(text) for text in said.split()} & children
-    if done == children: break
-    gone, _ = os.waitpid(-1, os.WNOHANG)
+    calm = calm + 1 if gone == 0 and done == children else 0
     if gone == 0: time.sleep(0.02)
-    children.discard(gone)
 print("have it all:", len(done), flush=True)
 for child in children: os.kill(child, 9)
 `,

@@ -48,7 +48,7 @@ describe.each(Object.entries(WAYS))("@ai-sdk/mcp over %s", (_, { config, revisio
     };
 
     expect(Object.keys(tools)).not.toContain("my-skill__my-tool");
-    expect(await call("load_skill", { skill: "my-skill" })).toContain("my-skill__my-tool");
+    expect(await call("load_skill", { skill: "my-skill" })).toContain("call_skill_tool");
     const called = await call("call_skill_tool", { tool: "my-skill__my-tool", input: { input: "hello" } });
     expect(called).toContain("Processed: hello");
     expect(Object.keys(await client.tools()).includes("my-skill__my-tool")).toBe(remembers);

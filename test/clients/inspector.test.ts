@@ -26,7 +26,7 @@ describe("the MCP Inspector", () => {
     expect(result(await mcpdo("connect", "skillet"))).toMatchObject({ name: "skillet" });
 
     expect(names(await call("tools/list"))).not.toContain(MOUNTED);
-    expect(text(await call("tools/call", "load_skill", "skill:=my-skill"))).toContain(MOUNTED);
+    expect(text(await call("tools/call", "load_skill", "skill:=my-skill"))).toContain("call_skill_tool");
     expect(names(await call("tools/list"))).toContain(MOUNTED);
     expect(text(await call("tools/call", MOUNTED, "input:=hello"))).toContain("Processed: hello");
     expect(text(await call("tools/call", "unload_skill", "skill:=my-skill"))).toContain("is unloaded");
