@@ -75,7 +75,12 @@ function isFresh() {
 /** What the tests need of the machine. What is built says what that is. */
 async function prepare() {
   const isComplete = await setUp();
-  setUpTests(["linux-libc-dev", "linux-libc-dev-arm64-cross", ...((await installing.claude) ? ["socat"] : [])]);
+  setUpTests([
+    "linux-libc-dev",
+    "linux-libc-dev-arm64-cross",
+    ...(process.arch === "x64" ? ["user-mode-linux"] : []),
+    ...((await installing.claude) ? ["socat"] : []),
+  ]);
   return isComplete;
 }
 

@@ -64,6 +64,10 @@ const FOR_TESTS = {
     file: "/usr/aarch64-linux-gnu/include/asm-generic/unistd.h",
     purpose: "has those of arm64",
   },
+  "user-mode-linux": {
+    file: "/usr/bin/linux.uml",
+    purpose: "is the kernel on which a delegated cgroup is tried",
+  },
 };
 
 /** Installs the packages of Debian that these tests need, where it may, and says which before it does. Contract: false when one is still missing. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { processesWith } from "../../src/sandbox/probe-host.ts";
 import { type Check, MIB, type Ran, type Scene } from "./scene.ts";
 
@@ -83,8 +84,8 @@ export const BOMBS: readonly Check[] = [
     level: "strong" as const,
     async check(scene: Scene) {
       if (!canTry(scene)) return;
-      // The kernel takes pages in batches before it refuses one.
-      const most = 1.05 * MEMORY;
+      // The kernel reserves up to a megabyte of socket memory for each processor before it counts.
+      const most = MEMORY + availableParallelism() * MIB;
       const ran = await perl(scene, SOCKETS, [kind, pairs, most], { limits: { memory: MEMORY } });
       // Stopped by the kernel, by the host, or given no more.
       const bytes = Number(ran.stdout);

@@ -50,7 +50,13 @@ describe.runIf(process.getuid?.() === 0 && existsSync(KERNEL))("a delegated cgro
     for (const path of [folder, init]) chmodSync(path, 0o755);
     const root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", `init=${init}`];
     const args = ["mem=1024M", ...root, "con=null", "con0=fd:0,fd:1", "quiet", `uml_dir=${folder}`];
-    const { stdout } = spawnSync(KERNEL, args, { encoding: "utf8", cwd: folder, stdio: ["ignore", "pipe", "ignore"] });
+    const { stdout } = spawnSync(KERNEL, args, {
+      encoding: "utf8",
+      cwd: folder,
+      stdio: ["ignore", "pipe", "ignore"],
+      timeout: 50_000, // Only turns a kernel that hangs into a failure.
+      killSignal: "SIGKILL",
+    });
     const lines = stdout.matchAll(/^SEEN (\w+) (.*?)\r?$/gm);
     const seen = Object.fromEntries(Array.from(lines, ([, name = "", json = ""]) => [name, JSON.parse(json)]));
     const bounded = { taken: "SIGKILL", ranOutOfMemory: true, forks: expect.stringContaining("Cannot fork") };
