@@ -34,7 +34,8 @@ export function run(): void {
   });
 }
 
-const LINGER_MS = 1000;
+// Longer than what a busy machine takes to close connections and threads that do end.
+const LINGER_MS = 3000;
 let isOver = false;
 let isProtocol = false;
 let interruptedBy: NodeJS.Signals | undefined;
