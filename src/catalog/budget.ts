@@ -75,30 +75,73 @@ function listShortened(heading: string, skills: readonly Skill[], options: Listi
     return { index, name: nameOf(skill), versions, place: places(skill.name), chosen: undefined };
   });
   const names = rows.reduce((sum, { name }) => sum + name.length + 3, 0);
-  const room =
-    options.room - heading.length - names - 1 - shortenedNote(rows.length, rows.length, rows.length, options).length;
+  const noteOn = (cut: Pick<FittedDescriptions, "shortened" | "named">) =>
+    `(${cutNote(rows.length, cut, options.search)})`;
+  const longest = noteOn({ shortened: rows.length, named: rows.length }).length;
+  const room = options.room - heading.length - names - 1 - longest;
   if (room < 0) return undefined;
-  const floors = rows.reduce((sum, { versions }) => sum + costOf(versions.at(-1)), 0);
-  if (floors <= room) chooseEvenly(rows, room);
-  else chooseSome(rows, room);
-  const [whole, named] = [rows.filter(isWhole).length, rows.filter(({ chosen }) => chosen === undefined).length];
+  const { whole, named } = chooseVersions(rows, room, costOf);
   if (named === rows.length) return undefined;
   const shortened = rows.length - whole - named;
-  const note = shortenedNote(rows.length, shortened, named, options);
+  const note = noteOn({ shortened, named });
   const text = [heading, ...rows.map(({ name, chosen = "" }) => line(name, chosen)), note].join("\n");
   return { text, whole, shortened, named, left: 0 };
 }
 
-function shortenedNote(all: number, shortened: number, named: number, { search }: ListingOptions): string {
+/** Descriptions that fit a number of characters. */
+export interface FittedDescriptions {
+  /** One for each skill, in the order given; undefined where there is none. */
+  descriptions: readonly (string | undefined)[];
+  shortened: number;
+  /** How many have none. */
+  named: number;
+}
+
+/** Chooses a version of each description, so that all together take at most so many characters: those of the most used last longest. */
+export function fitDescriptions(
+  skills: readonly Skill[],
+  { room, usage, cost }: Pick<ListingOptions, "room" | "usage"> & { cost(description: string): number },
+): FittedDescriptions {
+  const places = placesOf(usage);
+  const rows = skills.map(
+    (skill, index): Row => ({
+      index,
+      name: nameOf(skill),
+      versions: descriptionVersions(skill),
+      place: places(skill.name),
+      chosen: undefined,
+    }),
+  );
+  const { whole, named } = chooseVersions(rows, room, (description = "") => cost(description));
+  return { descriptions: rows.map(({ chosen }) => chosen), shortened: rows.length - whole - named, named };
+}
+
+/** Contract: sets `chosen` of each row. */
+function chooseVersions(rows: readonly Row[], room: number, cost: Cost): { whole: number; named: number } {
+  const floors = rows.reduce((sum, { versions }) => sum + cost(versions.at(-1)), 0);
+  if (floors <= room) chooseEvenly(rows, room, cost);
+  else chooseSome(rows, room, cost);
+  return { whole: rows.filter(isWhole).length, named: rows.filter(({ chosen }) => chosen === undefined).length };
+}
+
+/** Returns what a description takes. */
+type Cost = (description: string | undefined) => number;
+
+/** Returns a statement of what was cut, without parentheses. */
+export function cutNote(
+  all: number,
+  { shortened, named }: Pick<FittedDescriptions, "shortened" | "named">,
+  search?: string,
+): string {
   const cut = [
     ...(shortened > 0 ? [`${count(shortened, "description")} of ${all} shortened`] : []),
     ...(named > 0 ? [`${shortened > 0 ? named : `${count(named, "description")} of ${all}`} left out`] : []),
   ];
-  return `(${cut.join(", ")} to fit${search ? `; ${search} gives them whole` : ""})`;
+  return `${cut.join(", ")} to fit${search ? `; ${search} gives them whole` : ""}`;
 }
 
 /** All have a description, each about as long; those that need less leave room to the others, the most used first. */
-function chooseEvenly(rows: readonly Row[], room: number): void {
+function chooseEvenly(rows: readonly Row[], room: number, cost: Cost): void {
   const within =
     (limit: number) =>
     ({ versions }: Row) =>
@@ -109,29 +152,29 @@ function chooseEvenly(rows: readonly Row[], room: number): void {
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
     const choose = within(lengths[middle] ?? 0);
-    if (rows.reduce((sum, row) => sum + costOf(choose(row)), 0) <= room) low = middle;
+    if (rows.reduce((sum, row) => sum + cost(choose(row)), 0) <= room) low = middle;
     else high = middle - 1;
   }
   const choose = within(lengths[low] ?? 0);
   let left = room;
   for (const row of rows) {
     row.chosen = choose(row);
-    left -= costOf(row.chosen);
+    left -= cost(row.chosen);
   }
   for (const row of [...rows].sort((a, b) => a.place - b.place || a.index - b.index)) {
-    const more = left + costOf(row.chosen);
-    row.chosen = row.versions.find((version) => costOf(version) <= more) ?? row.chosen;
-    left = more - costOf(row.chosen);
+    const more = left + cost(row.chosen);
+    row.chosen = row.versions.find((version) => cost(version) <= more) ?? row.chosen;
+    left = more - cost(row.chosen);
   }
 }
 
 /** Too little for all: the shortest version for the most used, then for as many as there is room for. */
-function chooseSome(rows: readonly Row[], room: number): void {
+function chooseSome(rows: readonly Row[], room: number, cost: Cost): void {
   let left = room;
-  const cost = ({ versions }: Row) => costOf(versions.at(-1));
-  for (const row of [...rows].sort((a, b) => a.place - b.place || cost(a) - cost(b) || a.index - b.index)) {
-    if (cost(row) > left) continue;
-    left -= cost(row);
+  const least = ({ versions }: Row) => cost(versions.at(-1));
+  for (const row of [...rows].sort((a, b) => a.place - b.place || least(a) - least(b) || a.index - b.index)) {
+    if (least(row) > left) continue;
+    left -= least(row);
     row.chosen = row.versions.at(-1);
   }
 }

@@ -26,6 +26,8 @@ export interface McpRoom {
   instructions: number;
   /** Of one tool's description. */
   toolDescription: number;
+  /** Of one tool's result: a longer one is cut, or written to a file of which the model sees the beginning. */
+  toolResult: number;
   /** True if the client fetches the list of tools again when the server announces a change. */
   refreshesTools: boolean;
   /** True if its model was seen to have a new tool in the very next request, not one or more later. */
@@ -69,7 +71,7 @@ export const CLIENT_LISTINGS = {
     title: "Claude Code",
     version: "2.1.325",
     announces: /^claude-code$/,
-    mcp: { instructions: 4096, toolDescription: 4096, refreshesTools: true, offersNewTools: false },
+    mcp: { instructions: 4096, toolDescription: 4096, toolResult: 40_000, refreshesTools: true, offersNewTools: false },
     readsWhenToUse: true,
     heedsInvocation: true,
     longest: 1536,
@@ -82,7 +84,14 @@ export const CLIENT_LISTINGS = {
     title: "Codex",
     version: "0.166.0",
     announces: /^codex/,
-    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: false, offersNewTools: false },
+    // It cuts the middle out of a result of more than 10,000 bytes.
+    mcp: {
+      instructions: 40_000,
+      toolDescription: 40_000,
+      toolResult: 9500,
+      refreshesTools: false,
+      offersNewTools: false,
+    },
     readsWhenToUse: false,
     heedsInvocation: false,
     longest: 1024,
@@ -95,7 +104,13 @@ export const CLIENT_LISTINGS = {
     title: "Gemini CLI",
     version: "0.61.0",
     announces: /^gemini-cli/,
-    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true, offersNewTools: false },
+    mcp: {
+      instructions: 40_000,
+      toolDescription: 40_000,
+      toolResult: 40_000,
+      refreshesTools: true,
+      offersNewTools: false,
+    },
     readsWhenToUse: false,
     heedsInvocation: false,
     longest: Number.POSITIVE_INFINITY,
@@ -107,7 +122,13 @@ export const CLIENT_LISTINGS = {
     title: "OpenCode",
     version: "1.18.33",
     announces: /^opencode$/,
-    mcp: { instructions: 40_000, toolDescription: 40_000, refreshesTools: true, offersNewTools: false },
+    mcp: {
+      instructions: 40_000,
+      toolDescription: 40_000,
+      toolResult: 40_000,
+      refreshesTools: true,
+      offersNewTools: false,
+    },
     readsWhenToUse: false,
     heedsInvocation: false,
     longest: Number.POSITIVE_INFINITY,
@@ -120,7 +141,8 @@ export const CLIENT_LISTINGS = {
     version: "1.0.102",
     announces: /^(?:github-)?copilot/,
     // Instructions arrive only with --allow-all-mcp-server-instructions.
-    mcp: { instructions: 0, toolDescription: 40_000, refreshesTools: true, offersNewTools: true },
+    // A result of 23,000 characters went to a file, of which its model saw 500: where that begins is not known.
+    mcp: { instructions: 0, toolDescription: 40_000, toolResult: 9500, refreshesTools: true, offersNewTools: true },
     readsWhenToUse: false,
     heedsInvocation: true,
     longest: Number.POSITIVE_INFINITY,
@@ -138,6 +160,7 @@ export const LISTING_CLIENTS = Object.keys(CLIENT_LISTINGS) as ListingClient[];
 export const UNKNOWN_CLIENT: McpRoom = {
   instructions: 2000,
   toolDescription: 1024,
+  toolResult: 8000,
   refreshesTools: false,
   offersNewTools: false,
 };

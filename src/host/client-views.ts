@@ -1,6 +1,9 @@
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
+import { type ClientSkillText, type ListingClient, listForClient } from "../catalog/client-listings.ts";
+import { isInside } from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
-import type { Skill } from "../skill/skill.ts";
+import { isFor, type Skill } from "../skill/skill.ts";
+import { isTextOnly } from "../skill/text-only.ts";
 import { CLIENT_IDS, type ClientId, clientRow, readersOf } from "../source/client-folders.ts";
 import type { Location } from "../source/locations.ts";
 import type { Discovered } from "./discover.ts";
@@ -59,6 +62,39 @@ export function skillsOfClient(found: Discovered, id: ClientId): readonly Skill[
     if (skill && (!names.has(name) || skill === winner)) names.set(name, skill);
   }
   return [...names.values()];
+}
+
+/** A skill as a client's own list takes it. */
+export function listedText(skill: Skill): ClientSkillText {
+  const { name, description, manifest } = skill;
+  return { name, description, whenToUse: manifest.whenToUse, isForPeople: !isFor("model", skill) };
+}
+
+/**
+ * Returns the names of the skills that a client lists itself and that need nothing of skillet: text alone, or a skill that comes with the
+ * client. A skill of which the client has another version is not among them, nor one that it drops from its list.
+ */
+export function namesListedByClient(found: Discovered, id: ListingClient): ReadonlySet<string> {
+  const own = skillsOfClient(found, id);
+  const listed = listForClient(id, own.map(listedText)).filter(({ shown }) => shown !== "dropped");
+  const names = new Set(listed.map(({ name }) => name));
+  const isTheSame = (skill: Skill) => {
+    const served = found.catalog.find(skill.name);
+    if (!served || served === skill) return served === skill;
+    return served.description === skill.description && served.body() === skill.body();
+  };
+  const isServedTwice = (skill: Skill) =>
+    names.has(skill.name) && isTheSame(skill) && (isBuiltIn(skill, id, found) || isTextOnly(skill));
+  return new Set(own.filter(isServedTwice).map(({ name }) => name));
+}
+
+/** Returns whether a skill came with the client, which puts it there again when it starts. */
+function isBuiltIn({ origin: { folder } }: Skill, id: ClientId, { locations }: Discovered): boolean {
+  const { builtIn } = clientRow(id);
+  if (builtIn === undefined || folder === undefined) return false;
+  return locations.some(
+    ({ client, scope, path }) => client === id && scope === "user" && isInside(join(path, builtIn), folder),
+  );
 }
 
 function copiesIn({ skills, shadowed }: Discovered["catalog"]): Skill[] {

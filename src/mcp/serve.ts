@@ -1,6 +1,6 @@
 import type { McpServer } from "@modelcontextprotocol/server";
 import { type Catalog, notFound } from "../catalog/catalog.ts";
-import type { McpRoom } from "../catalog/client-listings.ts";
+import { CLIENT_LISTINGS, type ListingClient } from "../catalog/client-listings.ts";
 import { narrowCatalog } from "../catalog/narrow.ts";
 import type { Host } from "../host/host.ts";
 import { revisionOf, type Settings } from "../host/settings.ts";
@@ -24,6 +24,11 @@ export interface ServeOptions extends Omit<McpOptions, "isStateless"> {
   uses?: boolean;
   /** Nothing of a skill is run. */
   isReadOnly?: boolean;
+  /**
+   * Returns the names of the skills that a client reads from its own folders: they are left out of the lists that it gets, and can be
+   * loaded all the same. For clients on this machine, in this workspace. Defaults to none.
+   */
+  listedByClient?(client: ListingClient, catalog: Catalog): ReadonlySet<string>;
 }
 
 /** Skills for any number of clients, each with a session of its own. */
@@ -36,15 +41,15 @@ export interface Serving {
   refresh(): Promise<void>;
   /** What of it a client's model or user is told of. */
   visible(): readonly Skill[];
-  /** Returns the texts that list the skills for a client with this room. */
-  listing(room: McpRoom): ServedListing;
+  /** Returns the texts that list the skills for a client, and the names that they leave out since the client lists them itself. */
+  listing(client: ListingClient): ServedListing & { leftOut: readonly string[] };
   /** What is found and not served, since nobody has trusted it, or not as it is now. */
   readonly untrusted: readonly Skill[];
 }
 
 /** Opens what is served. Throws a SkillError when it names a skill that is not there. */
 export function openServing(found: Catalog, host: Host, options: ServeOptions = {}): Serving {
-  const { only, load = [], uses, isReadOnly, ...rest } = options;
+  const { only, load = [], uses, isReadOnly, listedByClient = () => new Set<string>(), ...rest } = options;
   const all = new Set(only);
   const isWanted = ({ name }: Skill) => only === undefined || all.has(name);
   const standing = openStanding(host);
@@ -92,6 +97,15 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
     const { length = 0 } = last?.untrusted ?? [];
     return length === 0 ? undefined : waiting(length);
   };
+  const lists = new WeakMap<Catalog, Map<ListingClient, ReadonlySet<string>>>();
+  /** Once a catalog: it reads the folders' contents. */
+  const leftOutFor = (client: ListingClient) => {
+    const of = last?.of ?? found;
+    const known = lists.get(of) ?? new Map<ListingClient, ReadonlySet<string>>();
+    const names = known.get(client) ?? listedByClient(client, of);
+    lists.set(of, known.set(client, names));
+    return names;
+  };
   const live = new Set<OpenServer>();
   const refused = new Set<string>();
   const stateless = openAsking();
@@ -115,10 +129,13 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
       const session = openSession(catalog, host);
       return [...new Set([...session.visible(), ...session.visible("user")])];
     },
-    listing(room) {
+    listing(client) {
       const session = openSession(catalog, host, choices);
-      const texts = { before: rest.instructions, after: note(), loadDescription: loadDescription(session) };
-      return listForMcp(session, room, texts);
+      const leftOut = leftOutFor(client);
+      const texts = { before: rest.instructions, after: note(), loadDescription: loadDescription(session), leftOut };
+      const names = session.visible().map(({ name }) => name);
+      const { mcp } = CLIENT_LISTINGS[client];
+      return { ...listForMcp(session, mcp, texts), leftOut: names.filter((name) => leftOut.has(name)) };
     },
     async open({ isStateless = false } = {}) {
       const session = openSession(catalog, host, { ...choices, ...(isStateless ? { advised } : {}) });
@@ -134,7 +151,11 @@ export function openServing(found: Catalog, host: Host, options: ServeOptions = 
       const asking = isStateless ? stateless : openAsking();
       // A conversation lists by what was used most when it began; one that ends with a request has no beginning of its own.
       const shared = isStateless ? { listings } : {};
-      const server = openServer(session, { ...rest, isStateless }, { asking, note, ...shared });
+      const server = openServer(
+        session,
+        { ...rest, isStateless },
+        { asking, note, listedByClient: leftOutFor, ...shared },
+      );
       live.add(server);
       const release = () => {
         live.delete(server);

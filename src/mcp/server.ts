@@ -1,7 +1,7 @@
 import { McpServer, type RegisteredTool, type ServerContext } from "@modelcontextprotocol/server";
 import { SkillsExtension } from "@modelcontextprotocol/server/ext/skills";
 import type { Catalog } from "../catalog/catalog.ts";
-import { type McpRoom, UNKNOWN_CLIENT } from "../catalog/client-listings.ts";
+import { type ListingClient, type McpRoom, UNKNOWN_CLIENT } from "../catalog/client-listings.ts";
 import { isInReach } from "../catalog/reach.ts";
 import { packageVersion } from "../package.ts";
 import type { Session, SessionCallOptions } from "../session/session.ts";
@@ -10,7 +10,14 @@ import type { CallOptions, Tool } from "../skill/tool.ts";
 import { hideHookTools } from "./advise-tool.ts";
 import { type Asked, type Asking, openAsking } from "./asking.ts";
 import { followClient } from "./client-info.ts";
-import { listForMcp, roomFor, type ServedListing, type ServedListingOptions } from "./listing.ts";
+import {
+  clientOf,
+  leftOutNote,
+  listForMcp,
+  roomFor,
+  type ServedListing,
+  type ServedListingOptions,
+} from "./listing.ts";
 import { type Call, openMounting, register } from "./mounting.ts";
 import { sayInvalidParams } from "./params.ts";
 import { servePrompts } from "./prompts.ts";
@@ -18,6 +25,7 @@ import { publishedNames } from "./publish-name.ts";
 import { skillSource } from "./skills.ts";
 import { clientTools, noted, ROWS, type Row, without } from "./tools.ts";
 import { type Envelope, envelope, listedTool, metaOf, objectSchema } from "./transform.ts";
+import { waitForTools } from "./wait-for-tools.ts";
 
 export interface McpOptions {
   /** Also the tools that check skills while they are written. */
@@ -42,6 +50,8 @@ interface Shared {
   listings?(): WeakMap<Catalog, Listings>;
   /** What a model should know besides of what is served. */
   note?(): string | undefined;
+  /** Returns the names of the skills that a client lists itself, and that are left out of its lists. */
+  listedByClient?(client: ListingClient): ReadonlySet<string>;
 }
 
 /**
@@ -82,6 +92,10 @@ export interface OpenServer {
 
 export function openServer(session: Session, options: McpOptions, shared: Shared = {}): OpenServer {
   const { asking = openAsking(), listings = () => new WeakMap(), note = () => undefined } = shared;
+  const leftOut = () => {
+    const client = clientOf(clientName);
+    return (client && shared.listedByClient?.(client)) ?? new Set<string>();
+  };
   const hasPrompts = options.prompts !== false;
   const mcp = new McpServer(
     { title: "Skills", ...infoOf(options) },
@@ -103,6 +117,7 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
       before: options.instructions,
       after: note(),
       loadDescription: loadDescription(session),
+      leftOut: leftOut(),
     });
   followClient(mcp, {
     onClient(name) {
@@ -121,7 +136,15 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
     (tool) => Object.hasOwn(ROWS, String(tool)) && ROWS[String(tool)]?.isForHooks === true,
   );
   waitForTools(mcp, (tool) => (tool === undefined || !registered.has(tool) ? session.arriving : undefined));
-  const clients = clientTools(session, { ...options, clientName: () => clientName });
+  const clients = clientTools(session, {
+    ...options,
+    clientName: () => clientName,
+    list() {
+      const names = leftOut();
+      const room = roomFor(clientName).toolResult - AROUND_LIST - (note() ?? "").length;
+      return session.list({ room, isLeftOut: ({ name }) => names.has(name), note: leftOutNote(session, names) });
+    },
+  });
   const listening = new Set<() => void>();
   const execute = async (name: string, input: unknown, callOptions: SessionCallOptions): Promise<Envelope> => {
     const own = clients.find((tool) => tool.name === name && !session.isDisabled(name));
@@ -214,40 +237,6 @@ export function openServer(session: Session, options: McpOptions, shared: Shared
   };
 }
 
-/**
- * Lets a request for the list of tools, or for a tool that is not listed yet, wait for the toolsets that are being imported. A list that
- * is asked for because a skill was loaded would lack them otherwise. `arriving` gets the tool's name, or undefined for the list.
- */
-function waitForTools(mcp: McpServer, arriving: (tool: string | undefined) => Promise<void> | undefined): void {
-  const { server } = mcp;
-  // The SDK adds the tools' handlers with the first tool.
-  const setRequestHandler = server.setRequestHandler.bind(server) as (method: string, ...rest: unknown[]) => void;
-  const set = (method: string, ...rest: unknown[]) => {
-    const handle = rest.at(-1);
-    if (!["tools/list", "tools/call"].includes(method) || typeof handle !== "function")
-      return setRequestHandler(method, ...rest);
-    const waiting = async (request: { params?: { name?: string } }, ...more: unknown[]) => {
-      const wait = arriving(request.params?.name);
-      if (wait) await (method === "tools/list" ? soon(wait) : wait);
-      return handle(request, ...more);
-    };
-    setRequestHandler(method, ...rest.slice(0, -1), waiting);
-  };
-  server.setRequestHandler = set as typeof server.setRequestHandler;
-}
-
-/** Resolves with the promise, or after a while: an import may take long. */
-function soon(promise: Promise<void>): Promise<void> {
-  return new Promise((resolve) => {
-    const late = setTimeout(resolve, LONGEST_WAIT_MS);
-    void promise.then(() => {
-      clearTimeout(late);
-      resolve();
-    });
-  });
-}
-
-const LONGEST_WAIT_MS = 5000;
 const NO_RESULT = { content: "", isError: false };
 const NO_TOOL: Tool = {
   name: "none",
@@ -256,6 +245,9 @@ const NO_TOOL: Tool = {
   inputSchema: {},
   execute: async () => NO_RESULT,
 };
+
+/** How many characters a result has around the list: its key in the structured form, and the key of a further note. */
+const AROUND_LIST = 40;
 
 /** The tools that load skills. */
 const LOADS = ["load_skill", "activate_skills_for"];
@@ -369,7 +361,8 @@ function servedListing(
 ): ServedListing {
   const { served } = listingsOf(session, known);
   const { before = "", after = "", loadDescription } = options;
-  const key = [room.instructions, room.toolDescription, before, after, loadDescription].join("\n");
+  const names = [...(options.leftOut ?? [])].join(" ");
+  const key = [room.instructions, room.toolDescription, before, after, loadDescription, names].join("\n");
   const made = served.get(key) ?? listForMcp(session, room, options);
   served.set(key, made);
   return made;

@@ -1,3 +1,4 @@
+import { listTool } from "../run/skill-tools.ts";
 import type { Session } from "../session/session.ts";
 import { skillTool as tool } from "../session/skill-tool.ts";
 import { defined } from "../shared/defined.ts";
@@ -95,8 +96,10 @@ export function noted(result: ToolResult, ifEmpty: string, note: string | undefi
   const entries = JSON.parse(result.content) as Data[];
   const notes = [entries.length === 0 ? ifEmpty : [], note ?? []].flat();
   if (notes.length === 0) return result;
-  const [before] = entries.flatMap((entry) => entry["note"] ?? []);
-  const rest = entries.filter((entry) => entry["note"] === undefined);
+  // A skill may have a note of its own.
+  const isNote = (entry: Data) => entry["name"] === undefined && entry["note"] !== undefined;
+  const [before] = entries.filter(isNote).map((entry) => entry["note"]);
+  const rest = entries.filter((entry) => !isNote(entry));
   return { ...result, content: JSON.stringify([...rest, { note: [before ?? [], notes].flat().join(". ") }]) };
 }
 
@@ -113,12 +116,15 @@ export interface OwnOptions {
   isStateless?: boolean | undefined;
   /** Returns the name that the client gives itself. */
   clientName?(): string | undefined;
+  /** Lists the skills within what the client takes. Defaults to the session's list. */
+  list?(): Promise<ToolResult>;
 }
 
 /** The tools that only make sense to a client: what a conversation of ours does by itself. */
 export function clientTools(session: Session, options: OwnOptions): readonly Tool[] {
-  const { isStateless = false, clientName = () => undefined } = options;
+  const { isStateless = false, clientName = () => undefined, list = () => session.list() } = options;
   return [
+    listTool(list),
     adviseTool(session, clientName),
     tool(
       "activate_skills_for",

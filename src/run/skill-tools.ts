@@ -1,5 +1,3 @@
-import type { Catalog } from "../catalog/catalog.ts";
-import type { Host } from "../host/host.ts";
 import { defined } from "../shared/defined.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
@@ -7,18 +5,13 @@ import { COMPLETE } from "./gate.ts";
 import type { RunTool, Within } from "./loop-options.ts";
 import { resourceText } from "./resource.ts";
 import { makeRunTool } from "./run-tool.ts";
-import { listedSkills } from "./skill-list.ts";
 import type { UseRequest } from "./use.ts";
 
 const CATEGORY = "skills";
 const SKILL = { type: "string", says: "the skill's name", isRequired: true, also: ["skill_name"] } as const;
 
-/** Lists skills, each with a note where a nearer copy of it does not load. `list` reads the catalog again where that can change. */
-export function listTool(
-  list: () => Promise<Pick<Catalog, "skills" | "diagnostics">>,
-  host: Pick<Host, "settings">,
-  search?: string,
-): Tool {
+/** Lists skills, each with a note where a nearer copy of it does not load. */
+export function listTool(list: () => Promise<ToolResult>): Tool {
   return makeTool(
     {
       name: "list_skills",
@@ -26,7 +19,7 @@ export function listTool(
       category: CATEGORY,
       parameters: {},
     },
-    async () => ({ content: JSON.stringify(listedSkills(await list(), host, search)), isError: false }),
+    list,
   );
 }
 

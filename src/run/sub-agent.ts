@@ -27,6 +27,7 @@ import { emit } from "./loop-options.ts";
 import { asNotice, hideIn, shortSecrets, unkept } from "./notice.ts";
 import { livePort } from "./port.ts";
 import { asToolResult, type RunResult, refusedResult } from "./result.ts";
+import { listedSkills } from "./skill-list.ts";
 import { completeTool, listTool, resourceTool, useTool } from "./skill-tools.ts";
 import { openTaint, type Taint } from "./taint.ts";
 import { sandboxFor } from "./tool-sandbox.ts";
@@ -266,7 +267,11 @@ function toolsOf(
   const ours = [
     ...(enclosure ? runTools(enclosure, { skill, host, broker, waited: () => port.waited() }) : []),
     resourceTool(async (name) => (name === undefined || name === skill.name ? skill : otherSkill(skill)), skill),
-    listTool(async () => ({ skills: catalog.skills.filter(isForModel), diagnostics: catalog.diagnostics }), host),
+    listTool(async () => {
+      const { skills, diagnostics } = catalog;
+      const listed = listedSkills({ skills: skills.filter(isForModel), diagnostics }, host);
+      return { content: JSON.stringify(listed), isError: false };
+    }),
     useTool(async (request, within) => {
       const driven = within ? { port: within.port, id: within.id } : { port: livePort(host, () => {}) };
       const use = { catalog, host, request, chain, signal: request.signal ?? signal, ...driven };

@@ -7,10 +7,11 @@ import type { Host } from "../host/host.ts";
 import type { Settings } from "../host/settings.ts";
 import { firstDenial, unavailability } from "../policy/policy.ts";
 import { isDisabled } from "../policy/tools.ts";
+import { listedSkills } from "../run/skill-list.ts";
 import { defined } from "../shared/defined.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import { MOST_RECENT } from "./recent.ts";
-import type { SessionOptions, TellOptions } from "./session.ts";
+import type { ListingRoom, SessionOptions, TellOptions } from "./session.ts";
 
 /** The parts of a conversation that a disclosure depends on. */
 export interface DisclosureContext {
@@ -51,15 +52,33 @@ export function discloseFor(
 export function listFor(
   catalog: Catalog,
   host: Host,
-  { usage, contextWindow, room }: Pick<DisclosureContext, "usage" | "contextWindow"> & { room?: number },
+  {
+    usage,
+    contextWindow,
+    room,
+    isLeftOut = () => false,
+  }: Pick<DisclosureContext, "usage" | "contextWindow"> & ListingRoom,
 ): string {
   const { budget = DEFAULTS.budget } = host.settings.disclosure;
   const listingBudget = listingBudgetFor(host.settings, contextWindow) ?? DEFAULTS.listingBudget;
-  const isListed = (skill: Skill) => isFor("model", skill) && isAvailable(skill, host) && isInReach(skill);
+  const isListed = (skill: Skill) =>
+    isFor("model", skill) && !isLeftOut(skill) && isAvailable(skill, host) && isInReach(skill);
   const skills = steadily(host, () => catalog.skills.filter(isListed));
   if (skills.length === 0) return "";
   const most = Math.min(room ?? Number.POSITIVE_INFINITY, Math.min(listingBudget, budget) * 4);
   return listWithin(skills, { room: most, usage, search: "search_skills" }).text;
+}
+
+/** Lists the same as JSON, with skills of other packages, within the budget and at most `room` bytes. */
+export function listJson(
+  { skills, diagnostics }: Catalog,
+  host: Host,
+  { usage, room, isLeftOut = () => false, note }: ListingRoom & { usage: readonly string[]; note?: string | undefined },
+): string {
+  const isListed = (skill: Skill) => isFor("model", skill) && !isLeftOut(skill) && isAvailable(skill, host);
+  const listed = steadily(host, () => skills.filter(isListed));
+  const options = { search: "search_skills", usage, ...defined({ limit: room, note }) };
+  return JSON.stringify(listedSkills({ skills: listed, diagnostics }, host, options));
 }
 
 /** Returns how many tokens a list of skills may take: what is configured, or 1 % of the context window, or undefined if neither is known. */

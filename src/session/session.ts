@@ -80,6 +80,14 @@ export type TellOptions = Pick<
 /** What a client can set for an advice: the session decides the rest. */
 export type SessionAdviseOptions = Omit<AdviseContext, "catalog" | "host" | "memory" | "isLoaded">;
 
+/** Limits of a list of skills. */
+export interface ListingRoom {
+  /** In characters. */
+  room?: number;
+  /** Leaves a skill out. It can be loaded all the same. */
+  isLeftOut?(skill: Skill): boolean;
+}
+
 /** One conversation: what is loaded, what was used recently, the tools now offered. */
 export interface Session {
   /** The skills as they are now. */
@@ -98,7 +106,9 @@ export interface Session {
    * The list of those skills within its budget, the same for every query; empty when there are none. `room` is a further limit, in
    * characters.
    */
-  listing(options?: { room?: number }): string;
+  listing(options?: ListingRoom): string;
+  /** The same skills as JSON, as `list_skills` gives them, after the sources were read again. `note` comes at the end. */
+  list(options?: ListingRoom & { note?: string | undefined }): Promise<ToolResult>;
   /** What to tell the model for this query. */
   disclose(query: string, options?: TellOptions): Disclosure;
   /** Decides what to add to a prompt of the user: nothing, a shortlist, or one skill's instructions. What was given or loaded before is not repeated. */
@@ -182,6 +192,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     visible: (by = "model") =>
       steadily(state.host, () => state.catalog.skills.filter((skill) => isFor(by, skill) && state.isAvailable(skill))),
     listing: (listingOptions) => state.listing(listingOptions),
+    list: (listOptions) => state.list(listOptions),
     load: (name, loadOptions) => state.load(name, loadOptions),
     activate: (topic, loadOptions) => activate(state, topic, loadOptions),
     use: (request) => useSkill(state.catalog, state.host, request),

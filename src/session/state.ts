@@ -25,7 +25,7 @@ import { wireName } from "../skill/wire-name.ts";
 import { isReplaced } from "../source/file-list.ts";
 import { type AdviceMemory, createAdviceMemory } from "./advice-memory.ts";
 import { type Advice, advise } from "./advise.ts";
-import { canUseSkills, discloseFor, isAvailable, isVisible, listFor, mostUsed } from "./disclose-for.ts";
+import { canUseSkills, discloseFor, isAvailable, isVisible, listFor, listJson, mostUsed } from "./disclose-for.ts";
 import { Mounts } from "./mounts.ts";
 import { joined, type Own, ownTools, permitted } from "./own-tools.ts";
 import { openRecent, type Recent } from "./recent.ts";
@@ -33,6 +33,7 @@ import { saysTheSame } from "./same-catalog.ts";
 import type {
   ActiveSkill,
   By,
+  ListingRoom,
   LoadOptions,
   SessionAdviseOptions,
   SessionCallOptions,
@@ -323,9 +324,16 @@ export class State {
   }
 
   /** The skills that a model may know of, as they are listed for every query. */
-  listing({ room }: { room?: number } = {}): string {
+  listing({ room, isLeftOut }: ListingRoom = {}): string {
     const { contextWindow } = this.#options;
-    return listFor(this.catalog, this.host, { usage: this.#usage(), contextWindow, ...defined({ room }) });
+    const context = { usage: this.#usage(), contextWindow };
+    return listFor(this.catalog, this.host, { ...context, ...defined({ room, isLeftOut }) });
+  }
+
+  /** The same skills as JSON. */
+  async list(options: ListingRoom & { note?: string | undefined } = {}): Promise<ToolResult> {
+    const content = listJson(await this.reload(), this.host, { usage: this.#usage(), ...options });
+    return { content, isError: false };
   }
 
   /** The most used skills when the conversation began: its prompts keep their beginning, whatever it uses. */

@@ -57,14 +57,7 @@ export interface BroughtTools {
 function allTools(state: State): readonly Tool[] {
   const { isForModel } = state;
   return [
-    listTool(
-      async () => {
-        const { skills, diagnostics } = await state.reload();
-        return { skills: skills.filter(isForModel), diagnostics };
-      },
-      state.host,
-      "search_skills",
-    ),
+    listTool(() => state.list()),
     tool(
       "search_skills",
       "Finds skills for a task, best first, also by what their instructions say. Use it when the list of skills is long or was cut.",

@@ -30,6 +30,8 @@ export interface SkillClient {
   plugins?: (place: ClientPlace) => string[];
   /** A folder that an administrator fills for all users. */
   managed?: string;
+  /** The folder inside the first user folder into which the client puts the skills that come with it. */
+  builtIn?: string;
 }
 
 /**
@@ -53,6 +55,7 @@ export const SKILL_CLIENTS = {
     title: "Codex",
     user: [{ path: ".codex/skills", movedBy: { env: "CODEX_HOME", path: "skills" } }],
     project: [".codex/skills"],
+    builtIn: ".system",
     alsoReads: { user: ["agents"], project: ["agents"] },
   },
   gemini: {

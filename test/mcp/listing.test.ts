@@ -29,6 +29,10 @@ function fileOf({ name, description, whenToUse }: CuedSkill): string {
   return `---\nname: ${name}\ndescription: ${JSON.stringify(description)}\n${when}---\n\nDo it.\n`;
 }
 
+function long(skill: CuedSkill): CuedSkill {
+  return { ...skill, description: `${"Works with care for all that people bring. ".repeat(4)}${skill.description}` };
+}
+
 /** The texts as far as they reach the client's model. */
 async function seenBy(client: Client, room: McpRoom): Promise<{ instructions: string; description: string }> {
   const { tools } = await client.listTools();
@@ -82,6 +86,31 @@ describe.each(ERAS)("the list of 60 skills for a client of %s", (era) => {
   it.each(CLIENTS)("[A-02, A-03] is the same over HTTP for %s", async (announces, room) => {
     expectComplete(await seenBy(await overHttp(era, announces), room), room);
   });
+
+  it.each(CLIENTS)(
+    "[A-02, A-03] is whole in list_skills for %s, as far as a result reaches its model",
+    async (announces, room) => {
+      const files = Object.fromEntries(
+        SKILLS.map((skill) => [`home/.skillet/skills/${skill.name}/SKILL.md`, fileOf(long(skill))]),
+      );
+      const { call } = await connectTo(servingOf(await discoverIn(files), NO_BUNDLED), { era, name: announces });
+      const { text, structured } = await call("list_skills");
+      expect(text.length).toBeLessThanOrEqual(room.toolResult);
+      expect(JSON.stringify(structured).length).toBeLessThanOrEqual(room.toolResult);
+      const { skills, note } = structured as { skills: { name: string; description: string }[]; note?: string };
+      expect(skills.map(({ name }) => name).toSorted()).toEqual(SKILLS.map(({ name }) => name).toSorted());
+      expect(skills.filter(({ description }) => !hasCue(description))).toEqual([]);
+      const whole = SKILLS.filter((skill) => {
+        const { description, whenToUse = "" } = long(skill);
+        const there = skills.find(({ name }) => name === skill.name)?.description;
+        return there === `${description} ${whenToUse}`.trim();
+      }).length;
+      if (whole < 60)
+        expect(note).toBe(`${60 - whole} descriptions of 60 shortened to fit; search_skills gives them whole`);
+      else expect(note).toBeUndefined();
+      expect(whole === 60).toBe(room.toolResult > 30_000);
+    },
+  );
 
   it.each(["claude-code", "copilot-cli"])("[A-02, A-03] is the same from a process for %s", async (announces) => {
     const args = ["--only", ...SKILLS.map(({ name }) => name)];

@@ -281,6 +281,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "`advise` gives nothing, a shortlist, or one skill's instructions, within the client's limit, without repetition in a conversation.",
   "A-07":
     "Each supported client receives the advice through its own hook; connecting and disconnecting preserve everything else in its files.",
+  "A-08": "A skill that a client lists itself is not listed to it a second time, unless it needs skillet to run.",
   "A-09": "The search index is persistent, incremental, and rebuilt when damaged.",
   "A-10": "Skills of MCP servers are a source: lazy, verified by digest, untrusted until approved.",
 };

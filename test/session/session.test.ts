@@ -78,7 +78,10 @@ describe("list_skills", () => {
         ),
       );
     expect((await list(20_000))[0]).toMatchObject({ description: expect.stringContaining("Long."), tags: [] });
-    expect((await list(1500))[0]).toEqual({ name: "s-0", description: "Brief 0." });
+    const brief = await list(1500);
+    expect(brief.at(-2)).toEqual({ name: "s-99", description: "Brief 99." });
+    expect(brief.at(-1).note).toMatch(/^\d+ descriptions of 100 shortened to fit; search_skills gives them whole$/);
+    expect(JSON.stringify(brief).length).toBeLessThanOrEqual(6000);
     const some = await list(500);
     expect(some.at(-1)).toEqual({ more: 101 - some.length, find: "search_skills" });
     expect(JSON.stringify(some).length).toBeLessThanOrEqual(2000);

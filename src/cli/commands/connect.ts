@@ -1,3 +1,5 @@
+import { LISTING_CLIENTS } from "../../catalog/client-listings.ts";
+import { namesListedByClient } from "../../host/client-views.ts";
 import { editConfig } from "../../host/config-edit.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { serverTokenFile } from "../../host/server-token.ts";
@@ -11,7 +13,7 @@ import { isHere } from "../../mcp/config/entry.ts";
 import { type HookKind, PROMPT_HOOKS } from "../../mcp/config/hook-config.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
-import { scriptsOf } from "../../skill/script.ts";
+import { isTextOnly } from "../../skill/text-only.ts";
 import { displayPath, type Surroundings, shortPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { forTerminal } from "../fold.ts";
@@ -91,7 +93,7 @@ async function connectClient(work: Work, serveOptions: readonly string[]): Promi
   if (options.dryRun) return EXIT.fine;
   if (isWritten)
     printNext(io, { client: row, scope: at.scope, server, tokenFile: serverTokenFile(around.skilletHome) });
-  await printAdvice(work, { row, hook, server, found, consent });
+  await printAdvice(work, { row, hook, server, serveOptions, found, consent });
   return EXIT.fine;
 }
 
@@ -252,6 +254,7 @@ interface Advice {
   row: Client;
   hook: HookKind | undefined;
   server: Server;
+  serveOptions: readonly string[];
   found: Discovered;
   consent: boolean | undefined;
 }
@@ -259,7 +262,7 @@ interface Advice {
 /** Prints what a user of this client has to know. */
 async function printAdvice(
   { io, options, at, records }: Work,
-  { row, hook, server, found, consent }: Advice,
+  { row, hook, server, serveOptions, found, consent }: Advice,
 ): Promise<void> {
   const out = printer(io.stderr, io.env);
   const say = (message: string, fix: string) => sayNotice(out, out.yellow("!"), message, fix);
@@ -288,10 +291,17 @@ async function printAdvice(
       `\`use_skill\` does not spend the ${row.passesKey} of ${row.title}`,
       "To allow it: skillet config set mcp.use_client_key true",
     );
+  const own = LISTING_CLIENTS.find((id) => id === at.client);
+  const listed = own && !("url" in server) ? namesListedByClient(found, own) : new Set<string>();
+  if (listed.size > 0 && !serveOptions.includes("--all"))
+    say(
+      `${row.title} reads ${count(listed.size, "text-only skill")} from its own folders: the server does not list ${listed.size === 1 ? "it" : "them"} again`,
+      `To list ${listed.size === 1 ? "it" : "them"} twice: skillet connect ${at.client} -- --all`,
+    );
   const plain =
     row.copiesWorkBetter === undefined
       ? []
-      : found.catalog.skills.filter((skill) => skill.manifest.toolsets.length === 0 && scriptsOf(skill).length === 0);
+      : found.catalog.skills.filter((skill) => isTextOnly(skill) && !listed.has(skill.name));
   const [first] = plain;
   if (first)
     say(

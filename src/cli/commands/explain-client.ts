@@ -4,12 +4,11 @@ import {
   type ListingClient,
   listForClient,
 } from "../../catalog/client-listings.ts";
-import { skillsOfClient } from "../../host/client-views.ts";
+import { listedText, namesListedByClient, skillsOfClient } from "../../host/client-views.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { openServing } from "../../mcp/serve.ts";
 import { adviseClient, HOOK_FORMATS } from "../../session/prompt-hooks.ts";
-import { count, estimateTokens, grouped } from "../../shared/text.ts";
-import { isFor } from "../../skill/skill.ts";
+import { count, estimateTokens, grouped, oneLine } from "../../shared/text.ts";
 import { type Io, printer, printJson } from "../io.ts";
 import { printText } from "../wrap.ts";
 import { LOAD_WITH } from "./hook.ts";
@@ -43,7 +42,10 @@ type Facts = Awaited<ReturnType<typeof clientFacts>>;
 async function clientFacts(query: string, found: Discovered, client: ListingClient) {
   const { title, version, mcp } = CLIENT_LISTINGS[client];
   const host = { ...found, caller: found.caller ?? { chatType: "private" as const, chatId: "terminal" } };
-  const { instructions, loadDescription } = openServing(found.catalog, host).listing(mcp);
+  const serving = openServing(found.catalog, host, {
+    listedByClient: (id, catalog) => namesListedByClient({ ...found, catalog }, id),
+  });
+  const { instructions, loadDescription, leftOut } = serving.listing(client);
   const context = { catalog: found.catalog, host, loadWith: LOAD_WITH };
   const { advice } = await adviseClient(HOOK_FORMATS[client], query, context);
   return {
@@ -56,6 +58,7 @@ async function clientFacts(query: string, found: Discovered, client: ListingClie
       instructions: { text: instructions, limit: mcp.instructions, tokens: estimateTokens(instructions) },
       loadSkill: { text: loadDescription, limit: mcp.toolDescription, tokens: estimateTokens(loadDescription) },
       refreshesTools: mcp.refreshesTools,
+      leftOut,
     },
     hook: {
       event: HOOK_FORMATS[client].event,
@@ -71,13 +74,7 @@ async function clientFacts(query: string, found: Discovered, client: ListingClie
 function ownList(found: Discovered, client: ListingClient) {
   const skills = skillsOfClient(found, client);
   const sources = new Map(skills.map(({ name, origin }) => [name, origin.source]));
-  const listed = listForClient(
-    client,
-    skills.map((skill) => {
-      const { name, description, manifest } = skill;
-      return { name, description, whenToUse: manifest.whenToUse, isForPeople: !isFor("model", skill) };
-    }),
-  );
+  const listed = listForClient(client, skills.map(listedText));
   const counts = { whole: 0, cut: 0, name: 0, dropped: 0 };
   for (const { shown } of listed) counts[shown]++;
   return {
@@ -117,7 +114,9 @@ function printFacts(io: Io, facts: Facts): void {
   for (const skill of own.skills.filter((one) => one.shown === "dropped"))
     out.line`${out.yellow("!")} ${skill.name} is not listed: its description is longer than 1,024 characters`;
   printText(out, "Its own list, the same for every query", listText(own.skills));
-  const { instructions, loadSkill } = server;
+  const { instructions, loadSkill, leftOut } = server;
+  if (leftOut.length > 0)
+    out.line`skillet's server leaves out ${count(leftOut.length, "skill")} of these, which it would list a second time: ${oneLine(leftOut.join(", "), 200)}`;
   if (instructions.limit === 0) out.line`\n${out.dim("It drops the instructions of MCP servers.")}`;
   else
     printText(

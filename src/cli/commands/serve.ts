@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { isIPv4 } from "node:net";
 import { join } from "node:path";
 import type { Catalog } from "../../catalog/catalog.ts";
+import { namesListedByClient } from "../../host/client-views.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { announceProcess } from "../../host/live-processes.ts";
 import { isReference, resolved } from "../../host/reference.ts";
@@ -30,6 +31,7 @@ export interface ServeCommandOptions extends CallerOptions {
   allowHost?: string[];
   allowOrigin?: string[];
   only?: string[];
+  all?: boolean;
   load?: string[];
   authoring?: boolean;
   readOnly?: boolean;
@@ -132,6 +134,10 @@ function open({ io, options, found, traces }: Work): Serving {
       authoring: options.authoring === true,
       isReadOnly: options.readOnly === true,
       uses: options.use !== false,
+      // Over HTTP, the client may run on another machine or in another folder.
+      ...(options.all || options.http !== undefined
+        ? {}
+        : { listedByClient: (client, catalog) => namesListedByClient({ ...found, catalog }, client) }),
       onNotice: (text) => say(io, text),
     }),
   );

@@ -20,6 +20,7 @@ export const SERVE: Entry = {
       .option("--allow-host <name...>", "over HTTP: further names that clients may call this machine by")
       .option("--allow-origin <name...>", "over HTTP: web pages of these hosts may call too")
       .option("--only <skill...>", "serve these skills and no others")
+      .option("--all", "list also the text-only skills that the client reads from its own folders")
       .option(
         "--load <skill...>",
         "skills that are loaded from the start, for clients that keep their first list of tools",
