@@ -300,6 +300,23 @@ describe("a source of several skills", () => {
     expect(readdirSync(installed).filter((name) => name !== "skills.lock")).toEqual(["fetcher", "pdf"]);
   });
 
+  it("[S-33] is copied into the folders of clients with --to, once it is added", async () => {
+    const { run, home, installed } = supplyScene();
+    const { folder } = repositoryOf("a", "b");
+    const { code, stdout } = await run(["add", folder, "a", "--to", "claude,codex", "--yes"]);
+    expect(code).toBe(0);
+    expect(stdout).toContain("✓ added: a ");
+    for (const copy of [".claude/skills/a", ".codex/skills/a"])
+      expect(readFileSync(join(home, copy, "SKILL.md"), "utf8")).toBe(
+        readFileSync(join(installed, "a/SKILL.md"), "utf8"),
+      );
+    expect(await run(["add", folder, "b", "--to", "nowhere", "--yes"])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Unknown client "nowhere"'),
+    });
+    expect(existsSync(join(installed, "b"))).toBe(false);
+  });
+
   it("[S-33] that is a marketplace of plugins offers their skills, and neither agents nor commands", async () => {
     const { run, json } = supplyScene();
     const page = (name: string) => `---\nname: ${name}\ndescription: Acts as ${name}.\n---\nYou are ${name}.\n`;

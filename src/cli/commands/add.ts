@@ -1,4 +1,5 @@
 import type { Discovered } from "../../host/discover.ts";
+import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { nothingThere, planAdditions } from "../../supply/add-skills.ts";
@@ -11,6 +12,7 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, printDiagnostic, requireConfiguration, surroundingsFor } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
+import { NATIVE_CLIENT_NAMES } from "../rows/install.ts";
 import { answerOf, fetching, unlessStopped } from "../supply/fetch.ts";
 import { lockedPlace } from "../supply/locked-skills.ts";
 import { createVerdicts, printOffer, type Verdicts, verdictAsJson } from "../supply/offer-list.ts";
@@ -22,6 +24,8 @@ import { printHanging } from "../wrap.ts";
 export interface AddOptions {
   all?: boolean;
   list?: boolean;
+  /** Clients that also get a copy. */
+  to?: string;
   project?: boolean;
   yes?: boolean;
   dryRun?: boolean;
@@ -43,6 +47,7 @@ export async function add(context: Context<AddOptions>): Promise<number> {
       fix: "name a folder, an archive, a repository or a site: skillet add owner/repo; --frozen adds what the lock says",
     });
   }
+  if (options.to !== undefined) checkClients(options.to, options.json ?? false);
   const { place } = lockedPlace(surroundingsFor(io, options), options.project ?? false);
   const locked = lockedIn(place);
   const found = await discoverFor(io, options);
@@ -64,9 +69,46 @@ export async function add(context: Context<AddOptions>): Promise<number> {
     const [first] = refused;
     if (first && additions.length === 0) throw saidImpossible(io, refused);
     const { notes } = supply.offer;
-    return agreeAndPut(additions, { io, options, found, place, work, verb: "Add", notes, problems: refused });
+    const code = await agreeAndPut(additions, {
+      io,
+      options,
+      found,
+      place,
+      work,
+      verb: "Add",
+      notes,
+      problems: refused,
+    });
+    if (options.to === undefined || options.dryRun) return code;
+    const added = additions.flatMap(({ name, is }) => (is === "conflict" ? [] : name));
+    return Math.max(code, await exportTo(context, options.to, added));
   };
   return unlessStopped("nothing was added", () => inStaging(around.skilletHome, adding));
+}
+
+/** Throws a SkillError for an unknown client, before anything is fetched. */
+function checkClients(to: string, isJson: boolean): void {
+  const unknown = to.split(",").find((name) => !NATIVE_CLIENT_NAMES.some((client) => client === name.trim()));
+  if (unknown !== undefined) {
+    throw new SkillError("usage", {
+      message: `Unknown client "${unknown}"`,
+      fix: `clients: ${NATIVE_CLIENT_NAMES.join(", ")}`,
+    });
+  }
+  if (isJson) {
+    throw new SkillError("usage", {
+      message: "--to prints no JSON",
+      fix: "leave out --to, and run afterwards: skillet export NAME --to CLIENT --json",
+    });
+  }
+}
+
+/** Copies added skills into clients' folders, as `skillet export` does. */
+async function exportTo({ io, options }: Context<AddOptions>, to: string, names: readonly string[]): Promise<number> {
+  if (names.length === 0) return EXIT.fine;
+  const { workspace, project } = options;
+  const { exportCommand } = await import("./export.ts");
+  return exportCommand({ io, options: { to, ...defined({ workspace, project }) }, args: [...names] });
 }
 
 /** Prints every skill of a source with its verdict, and adds nothing. */

@@ -14,6 +14,7 @@ export const ADD: Entry = {
       .argument("[name...]", "which of its skills, where it has several")
       .option("-a, --all", "all of its skills that can be added")
       .option("-l, --list", "list its skills with what was found in each, and add nothing")
+      .option("-t, --to <client,...>", "also copy them into the folders of these clients, as `skillet export` does")
       .option("--project", PROJECT)
       .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
       .option("-n, --dry-run", "show what would be added, and add nothing")

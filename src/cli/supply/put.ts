@@ -199,8 +199,8 @@ function sayDone(out: Printer, coming: readonly Coming[], done: Putting & { trus
   else if (needs.length === 0 && verb === "Add")
     say(
       names.length === 1
-        ? `to see it: skillet show ${quoted(names[0] ?? "")}`
-        : "to see them: skillet list --installed",
+        ? `to see it: skillet show ${quoted(names[0] ?? "")}; for other clients: skillet connect`
+        : "to see them: skillet list --installed; for other clients: skillet connect",
     );
 }
 
