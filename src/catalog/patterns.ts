@@ -1,17 +1,40 @@
 import { RE2JS } from "re2js";
+import { judgePattern } from "../skill/pattern.ts";
 
 interface Row<T> {
   pattern: string;
   values: T[];
   needs: readonly (readonly string[])[];
-  engine?: RE2JS | undefined;
-  /** How many line breaks a match can have, as far as that is known. */
-  breaks?: number;
+  /** What is found out when a text first has what the pattern needs. */
+  plan?: Plan | undefined;
 }
 
-/** Regular expressions, tried on a text in linear time. One is run only when a text that it cannot match without is there. */
+/** How a pattern is tried on a text. */
+interface Plan {
+  engine: RE2JS;
+  /** How many line breaks a match can have, as far as that is known. */
+  breaks: number;
+  /** The sets of texts that a match has one of each, in this order, and the most characters before, between and after them. */
+  needs: readonly NeedSet[];
+  gaps: readonly number[];
+  isAtStart: boolean;
+}
+
+/** A set of texts that patterns need one of, numbered, so that each is looked for once in a query. */
+interface NeedSet {
+  id: number;
+  texts: readonly string[];
+  shortest: number;
+  longest: number;
+}
+
+/**
+ * Regular expressions, tried on a text in linear time. One is run only where the texts that it cannot match without are there, in their
+ * order and as near to each other as a match has them.
+ */
 export class PatternIndex<T> {
   readonly #rows = new Map<string, Row<T>>();
+  readonly #needSets = new Map<string, NeedSet>();
   #literals: Literals<Row<T>> | undefined;
 
   /** Contract: the pattern was judged, and these are the texts that it cannot match without. */
@@ -28,18 +51,34 @@ export class PatternIndex<T> {
   *find(text: string): Generator<PatternMatch & { values: readonly T[] }> {
     this.#literals ??= new Literals([...this.#rows.values()]);
     const folded = text.toLowerCase().replaceAll("ſ", "s");
-    const lines = new Lines(text, folded);
-    const isThere = (need: string) => lines.with(need).length > 0;
+    const places = new Places(text, folded);
     for (const row of this.#literals.candidates(folded)) {
-      if (!row.needs.every((set) => set.some(isThere))) continue;
-      row.engine ??= compile(row.pattern);
-      const { engine } = row;
-      if (!engine) continue;
-      row.breaks ??= breaksIn(row.pattern);
-      const parts = lines.partsFor(row.needs, row.breaks);
-      if (parts ? parts.some((part) => engine.test(part)) : engine.test(text))
-        yield { pattern: row.pattern, values: row.values, startsIn: (whole) => startsOf(engine, whole) };
+      if (!("plan" in row)) row.plan = this.#planFor(row);
+      const { plan } = row;
+      if (!plan || !places.hasMatch(plan)) continue;
+      const { engine } = plan;
+      yield { pattern: row.pattern, values: row.values, startsIn: (whole) => startsOf(engine, whole) };
     }
+  }
+
+  #planFor({ pattern }: Row<T>): Plan | undefined {
+    const engine = compile(pattern);
+    if (!engine) return undefined;
+    const judged = judgePattern(pattern);
+    if ("problem" in judged) return undefined;
+    const needs = judged.needs.map((texts) => this.#needSet(texts));
+    return { engine, breaks: breaksIn(pattern), needs, gaps: judged.gaps, isAtStart: judged.isAtStart };
+  }
+
+  #needSet(texts: readonly string[]): NeedSet {
+    const key = texts.join("\0");
+    let set = this.#needSets.get(key);
+    if (!set) {
+      const lengths = texts.map(({ length }) => length);
+      set = { id: this.#needSets.size, texts, shortest: Math.min(...lengths), longest: Math.max(...lengths) };
+      this.#needSets.set(key, set);
+    }
+    return set;
   }
 }
 
@@ -89,69 +128,115 @@ function breaksIn(pattern: string): number {
   return isUnsure || (blanks > 0 && /\)[*+{]/.test(rest)) ? ANY_NUMBER : blanks;
 }
 
-/** A text by its lines: of a long one, a pattern is tried only on the lines that can have a match. The result is the same. */
-class Lines {
+/**
+ * Where a text has what patterns need. Of a long text, a pattern is tried only on the lines that can have a match. The result is the same:
+ * whatever is left out has no match.
+ */
+class Places {
+  readonly #text: string;
   readonly #folded: string;
-  readonly #starts: number[] = [0];
-  readonly #known = new Map<string, readonly number[]>();
   readonly #lines: readonly string[];
+  /** Where lines begin in the folded text, which has the same lines as the text itself. */
+  readonly #starts: number[] = [0];
+  readonly #known: (readonly number[] | undefined)[] = [];
+  /** The most units of the folded text that a character has: where none is outside the basic plane or grows in lower case, 1. */
+  readonly #units: number;
+  #triples: Triples | undefined;
 
   constructor(text: string, folded: string) {
+    this.#units = /[\ud800-\udfff\u0130]/.test(text) ? 2 : 1;
+    this.#text = text;
     this.#folded = folded;
     this.#lines = text.length < LONG_TEXT ? [] : text.split("\n");
     for (let at = folded.indexOf("\n"); at !== -1; at = folded.indexOf("\n", at + 1)) this.#starts.push(at + 1);
   }
 
-  /** The numbers of the lines that a text is in, ascending. */
-  with(need: string): readonly number[] {
-    let found = this.#known.get(need);
-    if (!found) {
-      const lines: number[] = [];
-      for (let at = this.#folded.indexOf(need); at !== -1 && lines.length <= MOST_LINES; ) {
-        const line = this.#lineAt(at);
-        lines.push(line);
-        const next = this.#starts[line + 1];
-        at = next === undefined ? -1 : this.#folded.indexOf(need, next);
-      }
-      found = lines;
-      this.#known.set(need, found);
+  hasMatch(plan: Plan): boolean {
+    const { engine, needs, breaks } = plan;
+    const rarest = this.#rarest(needs);
+    if (rarest === undefined) return false;
+    const places = rarest === -1 ? [] : this.#placesOf(needs[rarest] as NeedSet);
+    if (rarest === -1 || places.length > MOST_PLACES) return engine.test(this.#text);
+    const isInParts = breaks <= MOST_BREAKS && this.#lines.length > 1;
+    let [tried, parts] = [-1, 0];
+    for (const place of places) {
+      const line = this.#lineAt(place);
+      if (line === tried) continue;
+      if (!this.#hasNeeds(plan, rarest, place, breaks === 0 ? line : undefined)) continue;
+      // Parts of several lines overlap, so there may be only so many of them.
+      if (!isInParts || (breaks > 0 && ++parts > MOST_PARTS)) return engine.test(this.#text);
+      if (engine.test(this.#partAround(line, breaks))) return true;
+      tried = line;
     }
-    return found;
-  }
-
-  /** The parts of the text that can have a match, which has a text of each set; nothing where that is all of it. */
-  partsFor(needs: readonly (readonly string[])[], breaks: number): string[] | undefined {
-    const [first, ...others] = needs;
-    if (!first || breaks > MOST_BREAKS || this.#lines.length < 2) return undefined;
-    let [rarest, fewest] = [first, this.#count(first)];
-    for (const set of others) {
-      const count = this.#count(set);
-      if (count < fewest) [rarest, fewest] = [set, count];
-    }
-    if (fewest > MOST_LINES) return undefined;
-    const parts: string[] = [];
-    for (const need of rarest) {
-      for (const line of this.with(need)) {
-        const [from, to] = breaks === 0 ? [line, line] : [this.#near(line, -breaks), this.#near(line, breaks)];
-        if (needs.every((set) => set === rarest || set.some((other) => this.#isIn(other, from, to))))
-          parts.push(from === to ? (this.#lines[from] as string) : this.#lines.slice(from, to + 1).join("\n"));
-      }
-    }
-    return parts;
-  }
-
-  #count(set: readonly string[]): number {
-    let count = 0;
-    for (const need of set) count += this.with(need).length;
-    return count;
-  }
-
-  /** Whether a text is in one of these lines, or may be: where it is in many, not all of them are known. */
-  #isIn(need: string, from: number, to: number): boolean {
-    const lines = this.with(need);
-    if (lines.length > MOST_LINES) return true;
-    for (const line of lines) if (line >= from && line <= to) return true;
     return false;
+  }
+
+  /** The number of the need with the fewest places, -1 where there is no need; nothing when one is not in the text. */
+  #rarest(needs: readonly NeedSet[]): number | undefined {
+    let [rarest, fewest] = [-1, Number.POSITIVE_INFINITY];
+    for (let at = 0; at < needs.length; at++) {
+      const { length } = this.#placesOf(needs[at] as NeedSet);
+      if (length === 0) return undefined;
+      if (length < fewest) [rarest, fewest] = [at, length];
+    }
+    return rarest;
+  }
+
+  /**
+   * Whether the other needs may be before and after one that begins at a place. It follows the first and the last place that each can have,
+   * so what it finds need not be a match; where it finds nothing, there is none.
+   */
+  #hasNeeds({ needs, gaps, isAtStart }: Plan, from: number, place: number, line: number | undefined): boolean {
+    const start = line === undefined ? 0 : (this.#starts[line] as number);
+    const end = (line === undefined ? undefined : this.#starts[line + 1]) ?? this.#folded.length;
+    let [first, last] = [place, place];
+    for (let at = from + 1; at < needs.length; at++) {
+      const [before, set] = [needs[at - 1] as NeedSet, needs[at] as NeedSet];
+      const places = this.#placesOf(set);
+      const most = Math.min(last + before.longest + this.#units * (gaps[at] as number), end - set.shortest);
+      const lowest = firstFrom(places, first + before.shortest);
+      const highest = firstFrom(places, most + 1) - 1;
+      if (lowest > highest) return false;
+      [first, last] = [places[lowest] as number, places[highest] as number];
+    }
+    [first, last] = [place, place];
+    for (let at = from - 1; at >= 0; at--) {
+      const set = needs[at] as NeedSet;
+      const places = this.#placesOf(set);
+      const lowest = firstFrom(places, Math.max(first - this.#units * (gaps[at + 1] as number) - set.longest, start));
+      const highest = firstFrom(places, last - set.shortest + 1) - 1;
+      if (lowest > highest) return false;
+      [first, last] = [places[lowest] as number, places[highest] as number];
+    }
+    return !isAtStart || first <= this.#units * (gaps[0] as number);
+  }
+
+  /** Where a text of the set begins, ascending. */
+  #placesOf(set: NeedSet): readonly number[] {
+    let places = this.#known[set.id];
+    if (!places) {
+      places = this.#findPlaces(set);
+      this.#known[set.id] = places;
+    }
+    return places;
+  }
+
+  #findPlaces({ texts }: NeedSet): readonly number[] {
+    const places: number[] = [];
+    for (const text of texts) {
+      if (text.length >= TRIPLE) {
+        this.#triples ??= new Triples(this.#folded);
+        this.#triples.find(text, places);
+      } else
+        for (let at = this.#folded.indexOf(text); at !== -1; at = this.#folded.indexOf(text, at + 1)) places.push(at);
+    }
+    return texts.length === 1 || places.length < 2 ? places : places.sort((a, b) => a - b);
+  }
+
+  /** The line with so many more before and after it, blank ones not counted. */
+  #partAround(line: number, breaks: number): string {
+    if (breaks === 0) return this.#lines[line] as string;
+    return this.#lines.slice(this.#near(line, -breaks), this.#near(line, breaks) + 1).join("\n");
   }
 
   /** The line that is so many lines before or after one, blank ones not counted. */
@@ -166,18 +251,55 @@ class Lines {
   }
 
   #lineAt(place: number): number {
-    let [low, high] = [0, this.#starts.length];
-    while (low + 1 < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#starts[middle] as number) <= place) low = middle;
-      else high = middle;
-    }
-    return low;
+    return firstFrom(this.#starts, place + 1) - 1;
   }
 }
 
+/** The index of the first number that is at least this large, in ascending ones. */
+function firstFrom(numbers: readonly number[], least: number): number {
+  let [low, high] = [0, numbers.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((numbers[middle] as number) < least) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The places of a text by the three characters that begin there: thousands of texts are looked for in one query. */
+class Triples {
+  readonly #text: string;
+  readonly #first = new Int32Array(SLOTS).fill(-1);
+  readonly #next: Int32Array;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.#next = new Int32Array(text.length);
+    for (let at = text.length - TRIPLE; at >= 0; at--) {
+      const slot = tripleHash(text, at);
+      this.#next[at] = this.#first[slot] as number;
+      this.#first[slot] = at;
+    }
+  }
+
+  /** Adds the places of a text of at least three characters, ascending. */
+  find(text: string, places: number[]): void {
+    for (let at = this.#first[tripleHash(text, 0)] as number; at !== -1; at = this.#next[at] as number)
+      if (this.#text.startsWith(text, at)) places.push(at);
+  }
+}
+
+function tripleHash(text: string, at: number): number {
+  const [a, b, c] = [text.charCodeAt(at), text.charCodeAt(at + 1), text.charCodeAt(at + 2)];
+  return (a * 961 + b * 31 + c) & (SLOTS - 1);
+}
+
+const TRIPLE = 3;
+const SLOTS = 1 << 14;
 const LONG_TEXT = 1000;
-const MOST_LINES = 16;
+/** How many places of its rarest need a pattern is compared at. */
+const MOST_PLACES = 256;
+const MOST_PARTS = 16;
 const MOST_BREAKS = 4;
 
 const WINDOW = 8;

@@ -6,21 +6,27 @@ const MOST_CHOICES = 32;
 
 /** What is known of a part of a pattern. */
 export interface Part {
+  /** Sets of texts, in the order in which a match has one of each. */
   needs: readonly (readonly string[])[];
+  /** The most characters before the first need, between each two, and after the last: one more than there are needs. */
+  gaps: readonly number[];
   /** The one text that the part matches, when it is one. */
   exact: string | undefined;
   size: number;
   /** The part can match nothing at all, or anything: it does not narrow what is around it. */
   isOpen: boolean;
+  /** A match can begin only where the text does. */
+  isAtStart?: boolean;
   /** How often what it repeats may stand in a row, as the engine counts it. */
   repeats: number;
 }
 
-export const NOTHING: Part = { needs: [], exact: "", size: 1, isOpen: true, repeats: 1 };
+export const NOTHING: Part = { needs: [], gaps: [0], exact: "", size: 1, isOpen: true, repeats: 1 };
+export const START: Part = { ...NOTHING, isAtStart: true };
 /** Exactly one character of some set. */
-export const ONE: Part = { needs: [], exact: undefined, size: 1, isOpen: false, repeats: 1 };
+export const ONE: Part = { needs: [], gaps: [1], exact: undefined, size: 1, isOpen: false, repeats: 1 };
 export const ANY: Part = { ...ONE, isOpen: true };
-export const DIGIT: Part = { ...ONE, needs: [[..."0123456789"]] };
+export const DIGIT: Part = { ...ONE, needs: [[..."0123456789"]], gaps: [0, 0] };
 export const FLAGS: Part = { ...NOTHING };
 
 export function isWordCode(code: number): boolean {
@@ -33,7 +39,7 @@ export function literal(character: string): Part {
 
 /** Contract: lower-case characters that `isPlain`. */
 export function literals(exact: string): Part {
-  return { needs: NO_NEEDS, exact, size: exact.length, isOpen: false, repeats: 1 };
+  return { needs: NO_NEEDS, gaps: [exact.length], exact, size: exact.length, isOpen: false, repeats: 1 };
 }
 
 const NO_NEEDS: Part["needs"] = [];
@@ -46,13 +52,22 @@ function isPlain(character: string): boolean {
 
 export function inARow(parts: readonly Part[]): Part {
   const needs: (readonly string[])[] = [];
-  let run = "";
+  const gaps: number[] = [];
+  let [run, gap] = ["", 0];
   let whole: string | undefined = "";
   let [size, repeats, isOpen] = [0, 1, true];
+  const add = (need: readonly string[], gapAfter: number) => {
+    needs.push(need);
+    gaps.push(gap);
+    gap = gapAfter;
+  };
   const close = () => {
-    if (run !== "") needs.push([run]);
+    if (run !== "") add([run], 0);
     run = "";
   };
+  // What stands before the first part with a width has none, so that any of these decides.
+  const wide = parts.findIndex(({ exact }) => exact !== "");
+  const isAtStart = parts.slice(0, wide === -1 ? parts.length : wide + 1).some((part) => part.isAtStart);
   for (const part of parts) {
     size += part.size;
     repeats = Math.max(repeats, part.repeats);
@@ -64,11 +79,13 @@ export function inARow(parts: readonly Part[]): Part {
     }
     close();
     whole = undefined;
-    needs.push(...part.needs);
+    gap += part.gaps[0] as number;
+    for (const [at, need] of part.needs.entries()) add(need, part.gaps[at + 1] as number);
   }
-  if (whole !== undefined) return { needs: NO_NEEDS, exact: whole, size: Math.max(1, size), isOpen, repeats };
+  if (whole !== undefined)
+    return { needs: NO_NEEDS, gaps: [whole.length], exact: whole, size: Math.max(1, size), isOpen, isAtStart, repeats };
   close();
-  return { needs, exact: undefined, size, isOpen, repeats };
+  return { needs, gaps: [...gaps, gap], exact: undefined, size, isOpen, isAtStart, repeats };
 }
 
 export function oneOf(parts: readonly Part[]): Part {
@@ -76,20 +93,31 @@ export function oneOf(parts: readonly Part[]): Part {
   if (first && parts.length === 1) return first;
   let [size, repeats, isOpen, isNeeded] = [1, 1, false, true];
   const all: string[] = [];
+  let [before, after, width] = [0, 0, 0];
   for (const part of parts) {
     size += part.size;
     repeats = Math.max(repeats, part.repeats);
     isOpen ||= part.isOpen;
-    const best = part.exact ? [part.exact] : longest(part.needs);
+    const place = part.exact ? 0 : placeOfLongest(part.needs);
+    const best = part.exact ? [part.exact] : (part.needs[place] ?? []);
     isNeeded &&= best.length > 0;
     all.push(...best);
+    width = Math.max(width, widthOf(part));
+    if (part.exact !== undefined || place === -1) continue;
+    before = Math.max(before, widthBetween(part, 0, place));
+    after = Math.max(after, widthBetween(part, place + 1, part.needs.length));
   }
-  if (!isNeeded) return { needs: NO_NEEDS, exact: undefined, size, isOpen, repeats };
+  const isAtStart = parts.every((part) => part.isAtStart);
+  const open = { needs: NO_NEEDS, gaps: [width], exact: undefined, size, isOpen, isAtStart, repeats };
+  if (!isNeeded) return open;
   // Whatever holds "aa" holds "a": the longer one says nothing more.
   const choices = all.filter(
     (text, at) => !all.some((other, place) => (other === text ? place < at : text.includes(other))),
   );
-  return { needs: choices.length <= MOST_CHOICES ? [choices] : NO_NEEDS, exact: undefined, size, isOpen, repeats };
+  if (choices.length > MOST_CHOICES) return open;
+  // The shorter text may be anywhere in the longer one that it replaces.
+  const slack = Math.max(...all.map(({ length }) => length)) - Math.min(...all.map(({ length }) => length));
+  return { ...open, needs: [choices], gaps: [before + slack, after + slack] };
 }
 
 export function repeat(part: Part, { least, most }: { least: number; most: number }): Part {
@@ -97,20 +125,37 @@ export function repeat(part: Part, { least, most }: { least: number; most: numbe
   const repeats = part.repeats * counted;
   if (repeats > MOST_REPEATS) throw new Unreadable("repeats repetitions more than 1,000 times in all");
   const size = part.size * counted + 1;
-  if (least === 0) return { needs: NO_NEEDS, exact: undefined, size, isOpen: true, repeats };
+  const width = widthOf(part);
+  const times = (count: number) => (width === 0 || count === 0 ? 0 : width * count);
+  if (least === 0) return { needs: NO_NEEDS, gaps: [times(most)], exact: undefined, size, isOpen: true, repeats };
   if (part.exact !== undefined && least === 1 && most === 1) return part;
-  return { needs: part.exact ? [[part.exact]] : part.needs, exact: undefined, size, isOpen: part.isOpen, repeats };
+  const needs = part.exact ? [[part.exact]] : part.needs;
+  // The needs are those of the first repetition, and the others come after it.
+  const gaps = part.exact ? [0, 0] : [...part.gaps];
+  gaps.push((gaps.pop() as number) + times(most - 1));
+  return { ...part, needs, gaps, exact: undefined, size, repeats };
 }
 
-export function withText(needs: Part["needs"], text: string): Part["needs"] {
-  return text === "" ? needs : [...needs, [text]];
-}
-
-/** The set whose shortest text is longest: it is found least often by chance. */
-function longest(needs: Part["needs"]): readonly string[] {
-  let best: readonly string[] = [];
-  for (const set of needs) if (shortest(set) > shortest(best)) best = set;
+/** The place of the set whose shortest text is longest: it is found least often by chance. -1 without a set. */
+function placeOfLongest(needs: Part["needs"]): number {
+  let best = -1;
+  for (const [at, set] of needs.entries()) if (shortest(set) > shortest(needs[best] ?? [])) best = at;
   return best;
+}
+
+/** The most characters that a match of the part has. */
+function widthOf(part: Part): number {
+  return part.exact?.length ?? widthBetween(part, 0, part.needs.length);
+}
+
+/** The most characters from the gap at one place to that at another, with the needs between them. */
+function widthBetween({ needs, gaps }: Part, from: number, to: number): number {
+  let width = 0;
+  for (let at = from; at <= to; at++) {
+    width += gaps[at] as number;
+    if (at < to) width += Math.max(...(needs[at] as readonly string[]).map(({ length }) => length));
+  }
+  return width;
 }
 
 function shortest(set: readonly string[]): number {

@@ -12,14 +12,18 @@ import {
   oneOf,
   type Part,
   repeat,
+  START,
   Unreadable,
-  withText,
 } from "./pattern-parts.ts";
 
 /** What can be said of a regular expression without running it. */
 export interface PatternFacts {
-  /** Sets of lower-case texts: whatever the pattern matches holds at least one text of every set. */
+  /** Sets of lower-case texts: whatever the pattern matches holds at least one text of every set, in this order. */
   needs: readonly (readonly string[])[];
+  /** The most characters of a match before the first of these texts, between each two, and after the last. */
+  gaps: readonly number[];
+  /** A match can begin only where the text does. */
+  isAtStart: boolean;
   /** It matches every query, so it says nothing about any. */
   isBroad: boolean;
   /** How many steps it unfolds to. */
@@ -34,9 +38,12 @@ export type JudgedPattern = PatternFacts | { problem: string };
 export function judgePattern(pattern: string): JudgedPattern {
   if (pattern.length > LONGEST) return { problem: `has ${pattern.length} characters, more than ${LONGEST}` };
   try {
-    const { needs, exact, size, isOpen } = new PatternReader(pattern).read();
+    const { needs, gaps, exact, size, isOpen, isAtStart: isAnchored = false } = new PatternReader(pattern).read();
     if (size > LARGEST) return { problem: "repeats so much that matching it would be slow" };
-    return { needs: exact === undefined ? needs : withText(needs, exact), isBroad: isOpen, size };
+    // With the flag m, `^` is also where a line begins.
+    const isAtStart = isAnchored && !/\(\?[a-zA-Z-]*m/.test(pattern);
+    const facts = { isAtStart, isBroad: isOpen, size };
+    return exact ? { needs: [[exact]], gaps: [0, 0], ...facts } : { needs, gaps, ...facts };
   } catch (error) {
     if (error instanceof Unreadable) return { problem: error.message };
     throw error;
@@ -133,6 +140,7 @@ class PatternReader {
       case ".":
         return ANY;
       case "^":
+        return START;
       case "$":
         return NOTHING;
       case "\\":
@@ -188,7 +196,7 @@ class PatternReader {
     if (character >= "1" && character <= "9")
       throw new Unreadable("refers back to a group, which cannot be matched in linear time: write the text out");
     if (character === "Q") return this.#quoted();
-    if (/[AzbB]/.test(character)) return NOTHING;
+    if (/[AzbB]/.test(character)) return character === "A" ? START : NOTHING;
     if (character === "C") throw new Unreadable("uses \\C, which is not known");
     return this.#escapedCharacter(character);
   }

@@ -231,6 +231,66 @@ describe("PatternIndex", () => {
     expect(found).toBeGreaterThan(300);
   });
 
+  it("[T-02] [Q-11] finds in long texts exactly what running every pattern finds", () => {
+    // Needs at a distance, in both orders, across lines, and next to characters that take two units or grow in lower case.
+    const words = ["ab", "foo", "s1k", "日", "a b", "bar-", "12"];
+    const word = fc.constantFrom(...words);
+    const gap = fc.constantFrom(
+      ...["", ".", ".{0,2}", ".{1,3}", ".*", "\\s+", "\\s*", "[^a]{0,2}", "(foo|a)?", "\\b", "😀?", "(b|1.|)", "\n?"],
+    );
+    const choice = fc.oneof(
+      word,
+      fc.tuple(word, gap, word).map(([a, between, b]) => `(${a}|${between}${b})`),
+      fc.constantFrom("\\d", "\\d+", "(ab.?)+", "(foo.{2}b?){1,2}", "(?:k|foo)s?"),
+    );
+    const start = fc.constantFrom("", "", "^", "\\b", "(?m)^", "(?s)", "(^|k)");
+    const near = fc
+      .tuple(start, choice, gap, fc.oneof(choice, fc.tuple(choice, gap, choice)))
+      .map((parts) => parts.flat().join(""));
+    const piece = fc.constantFrom(
+      ...words,
+      "FOO",
+      "A",
+      "x",
+      "x",
+      " ",
+      " ",
+      "\n",
+      "\n\n",
+      "😀",
+      "İ",
+      "\u212a",
+      "ſ1K",
+      "1",
+    );
+    const part = fc.array(piece, { minLength: 4, maxLength: 16 }).map((pieces) => pieces.join(""));
+    const long = fc.tuple(part, fc.constantFrom(" ", "\n", "\n\n"), part, fc.boolean()).map(([a, end, b, isPlain]) => {
+      const filler = `${"-".repeat(600)}${end}`;
+      const query = `${a}${end}${filler}${b}${end}${filler}${a}`;
+      return isPlain ? query.replace(/[😀İ]/gu, "x") : query;
+    });
+    let [found, missed] = [0, 0];
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(near, near, sound), { minLength: 1, maxLength: 6 }),
+        fc.array(long, { minLength: 2, maxLength: 2 }),
+        (patterns, queries) => {
+          const index = new PatternIndex<string>();
+          const { usable } = sortPatterns([...new Set(patterns)]);
+          for (const { pattern, needs } of usable) index.add(pattern, needs, pattern);
+          for (const query of queries) {
+            const expected = usable.flatMap(({ pattern }) => (compile(pattern).test(query) ? pattern : []));
+            found += expected.length;
+            missed += usable.length - expected.length;
+            expect(Array.from(index.find(query), ({ pattern }) => pattern).sort()).toEqual(expected.sort());
+          }
+        },
+      ),
+      { seed: SEED, numRuns: 1500 },
+    );
+    expect(Math.min(found, missed)).toBeGreaterThan(500);
+  });
+
   it("[T-02] gives every value of a pattern that several have", () => {
     const index = new PatternIndex<number>();
     for (const value of [1, 2, 3]) index.add("v\\d+", [["v"]], value);
