@@ -133,12 +133,19 @@ describe("skillet connect", () => {
       input: { prompt: `$` + `{prompt}`, session_id: `$` + `{session_id}` },
       timeout: 10,
     };
-    expect(json(".claude/settings.json")).toEqual({ hooks: { UserPromptSubmit: [{ hooks: [tool] }] } });
+    const { prompt: _, ...conversation } = tool.input;
+    const summary = { ...tool, input: { hook_event_name: "PreCompact", ...conversation } };
+    expect(json(".claude/settings.json")).toEqual({
+      hooks: { UserPromptSubmit: [{ hooks: [tool] }], PreCompact: [{ hooks: [summary] }] },
+    });
     const limited = { ...tool, additionalContextLimit: 10_000 };
     expect(json(".codex/hooks.json")).toEqual({ hooks: { UserPromptSubmit: [{ hooks: [limited] }] } });
     const line = (client: string) => `${process.execPath} ${BIN} hook ${client}`;
     const gemini = { name: "skillet", type: "command", command: line("gemini"), timeout: 10_000 };
-    expect(json(".gemini/settings.json").hooks).toEqual({ BeforeAgent: [{ hooks: [gemini] }] });
+    expect(json(".gemini/settings.json").hooks).toEqual({
+      BeforeAgent: [{ hooks: [gemini] }],
+      PreCompress: [{ hooks: [gemini] }],
+    });
     expect(json(".copilot/hooks/skillet.json")).toEqual({
       version: 1,
       hooks: { userPromptSubmitted: [{ type: "command", bash: line("copilot"), timeoutSec: 10 }] },

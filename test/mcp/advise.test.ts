@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { type JsonHook, PROMPT_HOOKS } from "../../src/mcp/config/hook-config.ts";
 import { openServing } from "../../src/mcp/serve.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText } from "../support/folder.ts";
@@ -37,6 +38,21 @@ describe("the advise tool", () => {
     expect((await call("advise", {})).text).toBe("{}");
     expect((await call("advise", { prompt: "" })).text).toBe("{}");
   });
+
+  it.each(ERAS)(
+    "[A-06, A-07] forgets a conversation when the handler that connect writes reports a summary, in %s",
+    async (era) => {
+      const { call } = await connectTo(await serve(), { era, name: "claude-code" });
+      const target = { server: "skillet", program: { command: "node", args: [] }, kind: "mcp_tool" } as const;
+      const { summary } = PROMPT_HOOKS["claude"] as JsonHook;
+      const input = { ...Object(summary?.handler(target)["input"]), session_id: "a" };
+      const ask = async () => (await call("advise", { prompt: PROMPT, session_id: "a" })).text;
+      expect(textIn(await ask())).toContain("Check signers.");
+      expect(await ask()).toBe("{}");
+      expect((await call("advise", input)).text).toBe("{}");
+      expect(textIn(await ask())).toContain("Check signers.");
+    },
+  );
 
   describe.each(ERAS)("in %s", (era) => {
     it.each([

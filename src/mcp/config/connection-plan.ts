@@ -87,13 +87,15 @@ export async function planConnection(options: ConnectionOptions, records: Record
         makes: () => [],
       });
     } else {
-      const place = hookPlace(options) as HookPlace;
-      const makes = [["hooks"], ["hooks", hook.event], ...(hook.version === undefined ? [] : [["version"]])];
-      steps.push({
-        file: files.hook,
-        edit: (text) => mergeHook(text, hook.handler(target), place),
-        makes: () => makes,
-      });
+      for (const place of hookPlaces(options)) {
+        const { event, version } = place.hook;
+        const makes = [["hooks"], ["hooks", event], ...(version === undefined ? [] : [["version"]])];
+        steps.push({
+          file: files.hook,
+          edit: (text) => mergeHook(text, place.hook.handler(target), place),
+          makes: () => makes,
+        });
+      }
     }
   }
   return changesOf(steps, { client, scope, records });
@@ -113,10 +115,12 @@ export function isOurEntry(entry: Entry, client: string, record: ConnectionRecor
   return isOurs(entry, {}) || (isCalling(entry) && record?.clients.includes(client) === true);
 }
 
-export function hookPlace({ client, name }: ConnectionPlace): HookPlace | undefined {
+/** Returns the events of a client's JSON file that have a handler of skillet, the prompt first; none for a plugin. */
+export function hookPlaces({ client, name }: Pick<ConnectionPlace, "client" | "name">): HookPlace[] {
   const hook = PROMPT_HOOKS[client];
-  if (!hook || "plugin" in hook) return undefined;
-  return { hook, isOurs: (handler) => isOurHandler(handler, client, name) };
+  if (!hook || "plugin" in hook) return [];
+  const hooks = [hook, ...(hook.summary ? [{ ...hook, ...hook.summary }] : [])];
+  return hooks.map((one) => ({ hook: one, isOurs: (handler) => isOurHandler(handler, client, name) }));
 }
 
 /** One edit of a file. */

@@ -8,7 +8,7 @@ import {
   defaultMode,
   editedPlugin,
   type FileChange,
-  hookPlace,
+  hookPlaces,
   isOurEntry,
   isPluginAsWritten,
   quietly,
@@ -104,7 +104,8 @@ function removalsOf(options: ConnectionPlace, language: Language, records: Recor
   ];
   const hook = PROMPT_HOOKS[client];
   if (!hook || files.hook === undefined) return removals;
-  const place = hookPlace(options);
+  const places = hookPlaces(options);
+  const [place] = places;
   if (!place || "plugin" in hook) {
     const record = records[files.hook];
     const has = (text: string) => text.startsWith(PLUGIN_MARK);
@@ -114,8 +115,8 @@ function removalsOf(options: ConnectionPlace, language: Language, records: Recor
     };
     return [...removals, { file: files.hook, has, remove, hidden: () => [], language: undefined, isOwnFile: true }];
   }
-  const has = (text: string) => ourHandlers(text, place).length > 0;
-  const remove = (text: string) => removeHook(text, place);
+  const has = (text: string) => places.some((one) => ourHandlers(text, one).length > 0);
+  const remove = (text: string) => places.reduce(removeHook, text);
   const isOwnFile = place.hook.isOwnFile === true;
   return [...removals, { file: files.hook, has, remove, hidden: () => [], language: JSON_LANGUAGE, isOwnFile }];
 }

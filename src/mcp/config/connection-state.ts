@@ -3,7 +3,7 @@ import type { Entry } from "./clients.ts";
 import {
   type ConnectionPlace,
   connectionFiles,
-  hookPlace,
+  hookPlaces,
   isOurEntry,
   quietly,
   type Records,
@@ -33,7 +33,7 @@ export async function readConnection(options: ConnectionPlace, records: Records 
   });
   const state = { server: { file: files.server, entry: server.value, ...problemIn(server) } };
   if (files.hook === undefined) return { ...state, hook: undefined };
-  const place = hookPlace(options);
+  const [place] = hookPlaces(options);
   const hook = reading(files.hook, undefined as Entry | "plugin" | undefined, (text) => {
     if (!place) return text.startsWith(PLUGIN_MARK) ? "plugin" : undefined;
     return ourHandlers(text, place)[0]?.handler;

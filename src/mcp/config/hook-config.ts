@@ -34,6 +34,8 @@ export interface JsonHook {
   /** The client can call a tool of the server instead of starting a process. */
   callsTools?: true;
   handler(target: HookTarget): Entry;
+  /** The event before the client summarizes a conversation: then the hook forgets what the conversation received. */
+  summary?: { event: string; handler(target: HookTarget): Entry };
 }
 
 /** A plugin in its own file. */
@@ -61,6 +63,10 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHook>> = {
     isGrouped: true,
     callsTools: true,
     handler: (target) => ({ ...toolOrCommand("claude", target), timeout: TIMEOUT_SECONDS }),
+    summary: {
+      event: "PreCompact",
+      handler: (target) => ({ ...toolOrCommand("claude", target, "PreCompact"), timeout: TIMEOUT_SECONDS }),
+    },
   },
   codex: {
     file: (scope, place) => join(clientFolder("codex", scope, place), "hooks.json"),
@@ -78,12 +84,8 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHook>> = {
     file: (scope, place) => join(clientFolder("gemini", scope, place), "settings.json"),
     event: HOOK_FORMATS.gemini.event,
     isGrouped: true,
-    handler: (target) => ({
-      name: "skillet",
-      type: "command",
-      command: commandLine("gemini", target),
-      timeout: TIMEOUT_SECONDS * 1000,
-    }),
+    handler: geminiHandler,
+    summary: { event: "PreCompress", handler: geminiHandler },
   },
   copilot: {
     file: (scope, place) => join(clientFolder("copilot", scope, place), "hooks", "skillet.json"),
@@ -126,12 +128,23 @@ export function commandLine(client: string, target: Pick<HookTarget, "program">)
   return hookCommand(client, target).map(quoted).join(" ");
 }
 
-function toolOrCommand(client: string, target: HookTarget): Entry {
+/** `summary`: the event that is not about a prompt. A command reads it from its input. */
+function toolOrCommand(client: string, target: HookTarget, summary?: string): Entry {
   if (target.kind === "command") return { type: "command", command: commandLine(client, target) };
+  const about = summary === undefined ? { prompt: `\${prompt}` } : { hook_event_name: summary };
   return {
     type: "mcp_tool",
     server: target.server,
     tool: ADVISE_TOOL,
-    input: { prompt: `\${prompt}`, session_id: `\${session_id}` },
+    input: { ...about, session_id: `\${session_id}` },
+  };
+}
+
+function geminiHandler(target: HookTarget): Entry {
+  return {
+    name: "skillet",
+    type: "command",
+    command: commandLine("gemini", target),
+    timeout: TIMEOUT_SECONDS * 1000,
   };
 }

@@ -95,13 +95,17 @@ describe("connecting a client", () => {
         expect(await at.connect()).toEqual([]);
         const read = parseJsonc(connected.replace("\ufeff", "")) as {
           mcpServers: object;
-          hooks: { BeforeAgent: unknown[] };
+          hooks: { BeforeAgent: unknown[]; PreCompress: unknown[] };
         };
         const was = value as { mcpServers?: object; hooks?: { BeforeAgent?: unknown[] } };
         expect(read).toEqual({
           ...value,
           mcpServers: { ...was.mcpServers, skillet: server },
-          hooks: { ...was.hooks, BeforeAgent: [...(was.hooks?.BeforeAgent ?? []), read.hooks.BeforeAgent.at(-1)] },
+          hooks: {
+            ...was.hooks,
+            BeforeAgent: [...(was.hooks?.BeforeAgent ?? []), read.hooks.BeforeAgent.at(-1)],
+            PreCompress: [read.hooks.BeforeAgent.at(-1)],
+          },
         });
         await at.remove();
         expect(at.read(".gemini/settings.json")).toBe(text);
