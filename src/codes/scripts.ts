@@ -88,7 +88,7 @@ export const SCRIPTS = {
   ),
   "workspace-sockets": row(
     "The workspace has sockets or named pipes that cannot be masked.",
-    'remove them, or set workspace = "none"',
+    'remove them, or set workspace = "none"; where another command may move them, try again when it has ended',
   ),
   "held-conflict": row(
     "The workspace has changed since the change was held.",

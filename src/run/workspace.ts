@@ -7,14 +7,22 @@ import type { WorkspaceAccess } from "../host/sandbox-settings.ts";
 import { isRoot, NOBODY } from "../sandbox/places.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside, reason } from "../shared/inside.ts";
+import { oneLine } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { createFolderRights } from "./workspace/folder-rights.ts";
 import type { HeldChanges } from "./workspace/held-changes.ts";
 import { holdChanges } from "./workspace/hold-changes.ts";
 import { keepSnapshot, recoverKilled, takeBaseline } from "./workspace/running-snapshots.ts";
 import { sensitiveRow } from "./workspace/sensitive-paths.ts";
-import { takeSnapshot } from "./workspace/snapshot.ts";
-import { type ListingCache, rawPath, reachOf, textOf, walkWorkspace } from "./workspace/walk-workspace.ts";
+import { type Snapshot, takeSnapshot } from "./workspace/snapshot.ts";
+import {
+  type ListingCache,
+  rawPath,
+  reachOf,
+  textOf,
+  type WorkspaceWalk,
+  walkWorkspace,
+} from "./workspace/walk-workspace.ts";
 
 /** The workspace as a skill's code gets it. */
 export interface OpenWorkspace {
@@ -134,21 +142,24 @@ export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWo
   const { folder, own, ...user } = checked;
   const root = rawPath(folder);
   const recovered = recoverKilled(home, root);
-  const { masks, closed, snapshot } = takeBaseline(home, root, () => {
+  const { masks, closed, snapshot, hasMovableMasks, others } = takeBaseline(home, root, () => {
     const rights = createFolderRights(root);
     try {
       const walk = walkWorkspace(root, { cache: cacheFor(root), rights });
       const reach = reachOf(root, checked.user ?? (isRoot() ? NOBODY : (process.getuid?.() ?? 0)), rights);
       const canMount = (path: string) => sandbox.mapsPaths && reach(path) === "yes";
-      const hidden = masksFor(folder, walk.channels, { granted: options.sockets, reach });
-      if (access === "read") return { masks: hidden, closed: [] };
+      const { masks, masked } = masksFor(folder, walk, { granted: options.sockets, reach });
+      if (access === "read") return { masks, closed: [], hasMovableMasks: masked.some((path) => path.includes("/")) };
       const taken = takeSnapshot(root, walk, { canMount, own: own.map(rawPath) });
       const readOnly = [...taken.units.values()].filter(({ row, isMounted }) => isMounted || row.isClosed);
-      return { masks: hidden, closed: readOnly, snapshot: taken };
+      const hasMovableMasks = masked.some((path) => isMovable(path, taken));
+      return { masks, closed: readOnly, snapshot: { ...taken, hasMovableMasks }, hasMovableMasks };
     } finally {
       rights.restore();
     }
   });
+  // Masks are mounted by path: a command that renames a folder meanwhile would get the socket in it for this one.
+  if (others.length > 0 && (hasMovableMasks || others.some((other) => other.hasMovableMasks))) throw movingSockets();
   const whole: Mount = { from: folder, to: WORKSPACE_FOLDER, access };
   if (!snapshot) return { ...user, recovered, mounts: [whole, ...masks], close: () => ({}) };
   const compared = snapshot;
@@ -194,9 +205,16 @@ const MOST_MASKS = 250;
 /** Hides sockets and named pipes that were not granted: a read-only mount does not keep code from connecting. */
 function masksFor(
   folder: string,
-  channels: readonly string[],
+  { channels, unsearched }: Pick<WorkspaceWalk, "channels" | "unsearched">,
   { granted, reach }: { granted: readonly string[]; reach: ReturnType<typeof reachOf> },
-): Mount[] {
+): { masks: Mount[]; masked: readonly string[] } {
+  const unknown = unsearched.find((path) => reach(`${path}/.`) !== "no");
+  if (unknown !== undefined) {
+    throw new SkillError("workspace-sockets", {
+      message: `Sockets and named pipes in ${oneLine(textOf(unknown), 100)} cannot be masked: the folder cannot be listed, or its path is too long`,
+      fix: 'move the folder out of the workspace, or set workspace = "none" in config.toml',
+    });
+  }
   const open = new Set(granted.map((path) => resolve(folder, path)));
   const masked = channels.filter((path) => !open.has(join(folder, textOf(path))) && reach(path) !== "no");
   const unnamed = masked.find((path) => rawPath(textOf(path)) !== path || reach(path) === "own");
@@ -207,11 +225,27 @@ function masksFor(
       fix: 'remove them, or set workspace = "none" in config.toml',
     });
   }
-  return masked.map((path) => ({
-    from: "/dev/null", // As a socket is, it is no ordinary file, so that programs which read all files leave it out.
-    to: `${WORKSPACE_FOLDER}/${textOf(path)}`,
-    access: "read",
-  }));
+  const masks = masked.map(
+    (path): Mount => ({
+      from: "/dev/null", // As a socket is, it is no ordinary file, so that programs which read all files leave it out.
+      to: `${WORKSPACE_FOLDER}/${textOf(path)}`,
+      access: "read",
+    }),
+  );
+  return { masks, masked };
+}
+
+/** True where code that may write can rename a folder that the path is in: it cannot rename what is mounted. */
+function isMovable(path: string, { units }: Snapshot): boolean {
+  const [top = path] = path.split("/");
+  return top !== path && units.get(top)?.isMounted !== true;
+}
+
+function movingSockets(): SkillError {
+  return new SkillError("workspace-sockets", {
+    message: "Another command may write to the workspace, and could move its sockets or named pipes out of their masks",
+    fix: "try again when that command has ended",
+  });
 }
 
 function notCompared(error: unknown): Notice {

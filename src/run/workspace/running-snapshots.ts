@@ -69,16 +69,22 @@ export function recoverKilled(home: string, root: string): HeldChanges[] {
 
 /**
  * Takes a snapshot of a workspace in which other commands may run: what they have changed is not what was there before. Where one does, the state
- * before the first of them counts. Contract: `take` may be called again, where a command began or ended meanwhile.
+ * before the first of them counts. Contract: `take` may be called again, where a command began or ended meanwhile. `others`: the snapshots of those
+ * that may write to the workspace now.
  */
-export function takeBaseline<T extends { snapshot?: Snapshot }>(home: string, root: string, take: () => T): T {
+export function takeBaseline<T extends { snapshot?: Snapshot }>(
+  home: string,
+  root: string,
+  take: () => T,
+): T & { others: readonly Snapshot[] } {
   for (let tries = 1; ; tries++) {
     const print = runningPrint(home);
     const live = liveSnapshots(home, root);
     const taken = take();
     if (runningPrint(home) !== print && tries < MOST_TRIES) continue;
-    const [first] = [...live, ...liveSnapshots(home, root)].sort((a, b) => a.startedAt - b.startedAt);
-    return first && taken.snapshot ? { ...taken, snapshot: since(taken.snapshot, first) } : taken;
+    const others = [...live, ...liveSnapshots(home, root)].sort((a, b) => a.startedAt - b.startedAt);
+    const [first] = others;
+    return { ...taken, others, ...(first && taken.snapshot ? { snapshot: since(taken.snapshot, first) } : {}) };
   }
 }
 

@@ -48,6 +48,8 @@ export interface Snapshot {
   /** Parts of repositories that were there before. */
   parts: WorkspaceWalk["parts"];
   startedAt: number;
+  /** Some masked sockets or named pipes are in folders that code can rename. */
+  hasMovableMasks?: boolean;
 }
 
 export interface SnapshotOptions {

@@ -1,6 +1,6 @@
 import { type BigIntStats, type Dirent, lstatSync, readdirSync, readlinkSync, type Stats } from "node:fs";
 import { posix } from "node:path";
-import { isInside } from "../../shared/inside.ts";
+import { codeOf, isInside } from "../../shared/inside.ts";
 import type { FolderRights } from "./folder-rights.ts";
 import {
   isRepository,
@@ -24,6 +24,8 @@ export interface WorkspaceWalk {
   parts: Map<string, string[]>;
   /** Sockets and named pipes. */
   channels: string[];
+  /** Folders that were not looked into: their paths are too long, or another user's folder may be entered but not listed. */
+  unsearched: string[];
 }
 
 export function bytesOf(path: string): Buffer {
@@ -47,6 +49,7 @@ interface Listing {
   parts: string[];
   channels: string[];
   links: string[];
+  isClosed: boolean;
 }
 
 export type ListingCache = Map<string, Listing>;
@@ -76,7 +79,13 @@ export interface WalkOptions {
  * changes its ctime, which no code can set.
  */
 export function walkWorkspace(root: string, { cache, rights }: WalkOptions = {}): WorkspaceWalk {
-  const walk: WorkspaceWalk = { sensitive: new Map(), repositories: new Set(), parts: new Map(), channels: [] };
+  const walk: WorkspaceWalk = {
+    sensitive: new Map(),
+    repositories: new Set(),
+    parts: new Map(),
+    channels: [],
+    unsearched: [],
+  };
   const queue: Folder[] = [{ path: "", isCovered: false, isInModules: false }];
   const seen: ListingCache = new Map();
   const named = new Set<string>();
@@ -86,6 +95,7 @@ export function walkWorkspace(root: string, { cache, rights }: WalkOptions = {})
     const listing = listFolder(root, path, { cache, rights });
     if (cache) seen.set(path, listing);
     for (const name of isAgain ? [] : listing.channels) walk.channels.push(joinRaw(path, name));
+    if (listing.isClosed) walk.unsearched.push(path);
     const isBare = !isCovered && isRepository(new Set(listing.parts.map((name) => name.toLowerCase())));
     if (!isCovered && listing.parts.length > 0) walk.parts.set(path, listing.parts);
     if (isBare) walk.repositories.add(path);
@@ -98,6 +108,7 @@ export function walkWorkspace(root: string, { cache, rights }: WalkOptions = {})
     for (const name of listing.folders) {
       const child = joinRaw(path, name);
       if (child.length > LONGEST_PATH) {
+        walk.unsearched.push(child);
         if (!isCovered) walk.sensitive.set(child, TOO_DEEP);
         continue;
       }
@@ -150,9 +161,11 @@ function listFolder(root: string, path: string, { cache, rights }: WalkOptions):
   const print = cache ? printOf(place) : "";
   const cached = print === "" ? undefined : cache?.get(path);
   if (cached?.print === print) return cached;
-  const listing: Listing = { print, folders: [], sensitive: [], parts: [], channels: [], links: [] };
+  const listing: Listing = { print, folders: [], sensitive: [], parts: [], channels: [], links: [], isClosed: false };
   const parent = posix.basename(path);
-  for (const entry of entriesOf(place)) {
+  const entries = entriesOf(place);
+  if (entries === "closed") return { ...listing, print: "", isClosed: true };
+  for (const entry of entries) {
     const { name } = entry;
     const isFolder = entry.isDirectory();
     if (isFolder) listing.folders.push(name);
@@ -179,11 +192,12 @@ function printOf(place: Buffer): string {
   return `${stats.dev}:${stats.ino}:${stats.ctimeNs}:${stats.mtimeNs}`;
 }
 
-function entriesOf(place: Buffer): Dirent[] {
+/** Returns `closed` for another user's folder that cannot be listed. */
+function entriesOf(place: Buffer): Dirent[] | "closed" {
   try {
     return readdirSync(place, { withFileTypes: true, encoding: "latin1" as BufferEncoding });
-  } catch {
-    return []; // It is gone, or another user's.
+  } catch (error) {
+    return ["EACCES", "EPERM"].includes(codeOf(error)) ? "closed" : []; // Otherwise it is gone.
   }
 }
 
