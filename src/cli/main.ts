@@ -66,6 +66,8 @@ function failureOf(error: unknown, argv: readonly string[]): Failure {
   if (error instanceof CommanderError) {
     const [said = "", ...hint] = withoutControls(error.message, argv)
       .replace(/^error: |\.$/g, "")
+      .replace(/^command-argument value '(.*)' is invalid for argument '(.*)'/, 'unknown $2 "$1"')
+      .replace(/\. Allowed choices are ([^.]*)$/, "\nsupported: $1;")
       .split("\n");
     const message = isHelp(error)
       ? "This command does nothing by itself"

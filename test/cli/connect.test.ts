@@ -122,6 +122,29 @@ describe("skillet connect", () => {
     }
   });
 
+  it("names the supported clients when it does not know one", async () => {
+    const { code, stderr } = await place().connect(["foo"]);
+    expect([code, stderr.replace(/\s+/g, " ")]).toEqual([
+      2,
+      expect.stringMatching(
+        /^✗ Unknown client "foo" supported: claude, codex, gemini, opencode, copilot, vscode, cursor; /,
+      ),
+    ]);
+  });
+
+  it("[A-08] counts the text-only skills that the client reads itself, and names the way to list them again", async () => {
+    const skill = "---\nname: own\ndescription: Does it. Use when asked.\n---\n\nDo it.\n";
+    const at = place({ "home/.claude/skills/own/SKILL.md": skill });
+    const said = async (...args: string[]) =>
+      (await at.connect(["claude", "--yes", ...args])).stderr.replace(/\s+/g, " ");
+    expect(await said()).toContain(
+      "Claude Code reads 1 text-only skill from its own folders: the server does not list it again",
+    );
+    expect(await said("--", "--all")).not.toContain("text-only");
+    const { stdout } = await skillet(["explain", "x", "--as", "claude"], { cwd: at.project, env: { HOME: at.home } });
+    expect(stdout).toContain("skillet's server does not list 1 skill of these again: own");
+  });
+
   it("[A-07] writes the hooks that the clients read", async () => {
     const at = place();
     for (const client of CLIENT_NAMES) await at.connect([client, "--yes"]);
@@ -134,9 +157,10 @@ describe("skillet connect", () => {
       timeout: 10,
     };
     const { prompt: _, ...conversation } = tool.input;
+    const prompts = { ...tool, input: { ...tool.input, source: `$` + `{source}` } };
     const summary = { ...tool, input: { hook_event_name: "PreCompact", ...conversation } };
     expect(json(".claude/settings.json")).toEqual({
-      hooks: { UserPromptSubmit: [{ hooks: [tool] }], PreCompact: [{ hooks: [summary] }] },
+      hooks: { UserPromptSubmit: [{ hooks: [prompts] }], PreCompact: [{ hooks: [summary] }] },
     });
     const limited = { ...tool, additionalContextLimit: 10_000 };
     expect(json(".codex/hooks.json")).toEqual({ hooks: { UserPromptSubmit: [{ hooks: [limited] }] } });

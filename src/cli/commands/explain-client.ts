@@ -116,7 +116,7 @@ function printFacts(io: Io, facts: Facts): void {
   printText(out, "Its own list, the same for every query", listText(own.skills));
   const { instructions, loadSkill, leftOut } = server;
   if (leftOut.length > 0)
-    out.line`skillet's server leaves out ${count(leftOut.length, "skill")} of these, which it would list a second time: ${oneLine(leftOut.join(", "), 200)}`;
+    out.line`\nskillet's server does not list ${count(leftOut.length, "skill")} of these again: ${oneLine(leftOut.join(", "), 200)}`;
   if (instructions.limit === 0) out.line`\n${out.dim("It drops the instructions of MCP servers.")}`;
   else
     printText(

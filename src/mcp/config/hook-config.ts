@@ -62,10 +62,17 @@ export const PROMPT_HOOKS: Readonly<Record<string, PromptHook>> = {
     event: HOOK_FORMATS.claude.event,
     isGrouped: true,
     callsTools: true,
-    handler: (target) => ({ ...toolOrCommand("claude", target), timeout: TIMEOUT_SECONDS }),
+    // The source tells the user's prompts from texts that Claude Code adds; it leaves an unknown placeholder empty.
+    handler: (target) => ({
+      ...toolOrCommand("claude", target, { prompt: `\${prompt}`, source: `\${source}` }),
+      timeout: TIMEOUT_SECONDS,
+    }),
     summary: {
       event: "PreCompact",
-      handler: (target) => ({ ...toolOrCommand("claude", target, "PreCompact"), timeout: TIMEOUT_SECONDS }),
+      handler: (target) => ({
+        ...toolOrCommand("claude", target, { hook_event_name: "PreCompact" }),
+        timeout: TIMEOUT_SECONDS,
+      }),
     },
   },
   codex: {
@@ -128,15 +135,14 @@ export function commandLine(client: string, target: Pick<HookTarget, "program">)
   return hookCommand(client, target).map(quoted).join(" ");
 }
 
-/** `summary`: the event that is not about a prompt. A command reads it from its input. */
-function toolOrCommand(client: string, target: HookTarget, summary?: string): Entry {
+/** `input` is for the tool, besides the conversation. A command reads the client's own input. */
+function toolOrCommand(client: string, target: HookTarget, input: Entry = { prompt: `\${prompt}` }): Entry {
   if (target.kind === "command") return { type: "command", command: commandLine(client, target) };
-  const about = summary === undefined ? { prompt: `\${prompt}` } : { hook_event_name: summary };
   return {
     type: "mcp_tool",
     server: target.server,
     tool: ADVISE_TOOL,
-    input: { ...about, session_id: `\${session_id}` },
+    input: { ...input, session_id: `\${session_id}` },
   };
 }
 
