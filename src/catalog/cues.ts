@@ -14,8 +14,11 @@ export interface Cue {
   /** What the skill declares and the query holds. */
   text: string;
   /** A name among other words, and not one that asks for the skill. */
-  isPassing?: boolean;
+  isPassing: boolean;
 }
+
+/** Receives the parts of a `Cue`. */
+type VisitCue = (skill: number, kind: CueKind, text: string, isPassing: boolean) => void;
 
 /** For each entry of an index of phrases whose it is and what it says: by its number. */
 class Entries<Kind> {
@@ -56,23 +59,27 @@ export class CueIndex {
     for (const key of cues.exampleKeys) this.#examples.set(key, [...(this.#examples.get(key) ?? []), index]);
   }
 
-  *find(query: string, files: readonly string[]): Generator<Cue> {
+  /** Calls `visit` for each cue in the query. A long query has tens of thousands, so none of them is an object. */
+  find(query: string, files: readonly string[], visit: VisitCue): void {
     const folded = fold(query);
     const text = units(folded);
-    yield* namesIn(this.#names, text, { query, folded });
+    for (const { skill, kind, text: said, isPassing } of namesIn(this.#names, text, { query, folded }))
+      visit(skill, kind, said, isPassing);
+    const { skills, kinds, texts } = this.#phrases;
     const isLeftOut = (from: number) => isForbidden(text, from);
-    for (const { entries } of this.#phrases.index.find(text, { isLeftOut }))
-      for (const entry of entries) yield this.#phrases.cue(entry);
-    for (const skill of this.#examples.get(sayExample(text)) ?? [])
-      yield { skill, kind: "example", text: query.trim() };
+    for (const { entries } of this.#phrases.index.find(text, { isLeftOut })) {
+      for (const entry of entries)
+        visit(skills[entry] as number, kinds[entry] as CueKind, texts[entry] as string, false);
+    }
+    for (const skill of this.#examples.get(sayExample(text)) ?? []) visit(skill, "example", query.trim(), false);
     const isAllowed = allowedMatches(query, folded, text);
     for (const row of this.#patterns.find(query)) {
-      if (isAllowed(row)) for (const skill of row.values) yield { skill, kind: "pattern", text: row.pattern };
+      if (isAllowed(row)) for (const skill of row.values) visit(skill, "pattern", row.pattern, false);
     }
     const paths = [...pathsIn(query), ...files].join("\n");
     if (paths === "") return;
     for (const { values } of this.#globs.find(paths)) {
-      for (const { skill, glob } of values) yield { skill, kind: "path", text: glob };
+      for (const { skill, glob } of values) visit(skill, "path", glob, false);
     }
   }
 }
@@ -136,8 +143,8 @@ function* namesIn(
       if (!mention) continue;
       const said = mention.how.replace("NAME", () => name);
       const known = cues.get(skill);
-      if (mention.as === "refusal") cues.set(skill, { skill, kind: "negative", text: `not ${said}` });
-      else if (mention.as === "request") cues.set(skill, { skill, kind: "mention", text: said });
+      if (mention.as === "refusal") cues.set(skill, { skill, kind: "negative", text: `not ${said}`, isPassing: false });
+      else if (mention.as === "request") cues.set(skill, { skill, kind: "mention", text: said, isPassing: false });
       else if (!known || (known.isPassing && mention.as === "name"))
         cues.set(skill, { skill, kind: "name", text: said, isPassing: mention.as === "passing" });
     }

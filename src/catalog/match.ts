@@ -1,7 +1,7 @@
 import { byText } from "../shared/text.ts";
 import { isCommonWord } from "../skill/common-words.ts";
 import type { Skill } from "../skill/skill.ts";
-import { type Cue, CueIndex, type CueKind } from "./cues.ts";
+import { CueIndex, type CueKind } from "./cues.ts";
 import { countIn, FIELD_NAMES } from "./postings.ts";
 import { boundedQuery, LONGEST_QUERY, readQuery } from "./query.ts";
 import { type Field, RankIndex } from "./rank.ts";
@@ -97,7 +97,7 @@ const WITH_BODY: readonly Field[] = [
   ...OWN.slice(2, 4),
   { weight: 0.25, shortness: 0.75 },
 ];
-const [EXPLICIT, PHRASE, TRIGGER] = [0, 1, 2];
+const [EXPLICIT, PHRASE, TRIGGER, WEAK] = [0, 1, 2, 3];
 const LEVEL_OF: Record<Exclude<CueKind, "negative">, number> = {
   mention: EXPLICIT,
   name: PHRASE,
@@ -128,12 +128,13 @@ export function openMatcher(skills: readonly Skill[]): Matcher {
   const search = once(() => new Search(rank(), nameOf, false));
   const wideSearch = once(() => new Search(wideRank(), nameOf, true));
   const selectivity = new Selectivity(skills.length, (at) => textsOf(at, false).join("\n"), rank);
+  const reasonFor = reasonsBy(selectivity);
   const places = once(() => new Map(skills.map((skill, at) => [skill, at])));
   return {
     get triggered() {
       return triggered();
     },
-    match: (query, matchOptions = {}) => match({ skills, cues, search, wideSearch, selectivity }, query, matchOptions),
+    match: (query, matchOptions = {}) => match({ skills, cues, search, wideSearch, reasonFor }, query, matchOptions),
     wordsIn(skill, query, { bodies: withBodies = false } = {}) {
       const wanted = readQuery(query).words;
       const place = places().get(skill);
@@ -156,7 +157,7 @@ interface Indexes {
   cues: CueIndex;
   search(): Search;
   wideSearch(): Search;
-  selectivity: Selectivity;
+  reasonFor: ReasonFor;
 }
 
 function match(indexes: Indexes, written: string, options: MatchOptions): Matches {
@@ -173,15 +174,20 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
   const own = reading && (!isWide || found.size > 0) ? indexes.search().search(reading, asking) : NOTHING_FOUND;
   const widest = reading && isWide ? indexes.wideSearch().search(reading, { ...asking, limit }) : own;
   const [selected, ranked]: [Match[], Match[]] = [[], []];
-  for (const [index, cues] of found) {
-    const reasons = cues.map(({ kind, text, weight }) => ({ kind, text, ...weight })).sort(bySelectivity);
+  for (const [index, reasons] of found) {
+    if (reasons.length > 1) reasons.sort(bySelectivity);
+    const skill = skills[index] as Skill;
     const level = levelOf(reasons);
     const isWeak = level === "weak";
-    const { score = 0, words = 0, fit = 0 } = (isWeak ? widest : own).asked.get(index) ?? {};
-    (isWeak ? ranked : selected).push({
-      ...{ skill: skills[index] as Skill, level, weight: Math.max(...reasons.map(({ weight }) => weight)), reasons },
-      ...{ score: isWeak ? score + bonusOf(reasons, skills.length) : score, words, fit },
-    });
+    const hit = (isWeak ? widest : own).hitOf(index);
+    const score = hit ? hit.score : 0;
+    const [words, fit] = hit ? [hit.words, hit.fit] : [0, 0];
+    const weight = mostWeight(reasons);
+    if (!isWeak) selected.push({ skill, level, weight, reasons, score, words, fit });
+    else {
+      const total = score + bonusOf(reasons, skills.length);
+      ranked.push({ skill, level, weight, reasons, score: total, words, fit });
+    }
   }
   for (const { document, score, words, fit } of widest.best) {
     const reasons = [{ kind: "words" as const, text: widest.wordsIn(document).join(", ") }];
@@ -194,24 +200,25 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
   };
 }
 
-const NOTHING_FOUND: SearchResult = { best: [], asked: new Map(), wordsIn: () => [] };
+const NOTHING_FOUND: SearchResult = { best: [], hitOf: () => undefined, wordsIn: () => [] };
 
-type WeighedCue = Cue & { weight: TriggerWeight };
-
-/** The cues for each skill with their weights, and those against one, which leave it only its mentions. */
-function weighCues({ skills, cues, selectivity }: Indexes, query: string, options: MatchOptions) {
+/** The reasons for each skill, and the cues against one, which leave it only its mentions. */
+function weighCues({ skills, cues, reasonFor }: Indexes, query: string, options: MatchOptions) {
   const { files = [], isVisible = () => true, isCallable = () => true } = options;
-  const found = new Map<number, WeighedCue[]>();
+  const found = new Map<number, Reason[]>();
   const against = new Map<number, string>();
-  for (const cue of cues.find(query, files)) {
-    const skill = skills[cue.skill] as Skill;
-    if (cue.kind === "mention" ? !isCallable(skill) : !isVisible(skill)) continue;
-    if (cue.kind === "negative") against.set(cue.skill, cue.text);
-    else {
-      const weighed = { ...cue, weight: selectivity.weigh(cue) };
-      if (found.get(cue.skill)?.push(weighed) === undefined) found.set(cue.skill, [weighed]);
+  cues.find(query, files, (index, kind, text, isPassing) => {
+    const skill = skills[index] as Skill;
+    if (kind === "mention" ? !isCallable(skill) : !isVisible(skill)) return;
+    if (kind === "negative") {
+      against.set(index, text);
+      return;
     }
-  }
+    const reason = reasonFor(kind, text, isPassing);
+    const others = found.get(index);
+    if (others) others.push(reason);
+    else found.set(index, [reason]);
+  });
   for (const index of against.keys()) {
     const mentions = found.get(index)?.filter(({ kind }) => kind === "mention") ?? [];
     if (mentions.length > 0) found.set(index, mentions);
@@ -220,11 +227,44 @@ function weighCues({ skills, cues, selectivity }: Indexes, query: string, option
   return { found, against };
 }
 
+type ReasonFor = (kind: CueKind, text: string, isPassing: boolean) => WeighedReason;
+type WeighedReason = Reason & TriggerWeight;
+
+/** Weighs cues. Skills that match by the same trigger share its reason, which is made once. */
+function reasonsBy(selectivity: Selectivity): ReasonFor {
+  const known = new Map<CueKind, Map<string, WeighedReason>>();
+  const reasonFor: ReasonFor = (kind, text, isPassing) => {
+    // The text of these is a part of the query, so that keeping them would keep the queries.
+    if (kind === "mention" || kind === "name" || kind === "example")
+      return { kind, text, ...selectivity.weigh(kind, text, isPassing) };
+    let ofKind = known.get(kind);
+    if (!ofKind) {
+      ofKind = new Map();
+      known.set(kind, ofKind);
+    }
+    let reason = ofKind.get(text);
+    if (!reason) {
+      reason = Object.freeze({ kind, text, ...selectivity.weigh(kind, text, isPassing) });
+      ofKind.set(text, reason);
+    }
+    return reason;
+  };
+  return reasonFor;
+}
+
+function mostWeight(reasons: readonly Reason[]): number {
+  let most = 0;
+  for (const { weight = 0 } of reasons) if (weight > most) most = weight;
+  return most;
+}
+
 /** The level of the strongest trigger that is selective; weak triggers do not add up to one. */
 function levelOf(reasons: readonly Reason[]): Level {
-  let strongest = LEVELS.indexOf("weak");
-  for (const { kind, weak } of reasons)
-    if (!weak) strongest = Math.min(strongest, LEVEL_OF[kind as keyof typeof LEVEL_OF]);
+  let strongest = WEAK;
+  for (const { kind, weak } of reasons) {
+    const own = weak ? WEAK : LEVEL_OF[kind as keyof typeof LEVEL_OF];
+    if (own < strongest) strongest = own;
+  }
   return LEVELS[strongest] ?? "words";
 }
 
@@ -239,7 +279,8 @@ function bonusOf(reasons: readonly Reason[], size: number): number {
 /** The stronger level, then what was used more recently, then more words of the query, then the more selective trigger, then the name. */
 function byStrength(recent: readonly string[]): (a: Match, b: Match) => number {
   const places = new Map(recent.map((name, place) => [name, place]));
-  const place = ({ skill }: Match) => places.get(skill.name) ?? Number.MAX_SAFE_INTEGER;
+  const place = ({ skill }: Match) =>
+    (places.size === 0 ? undefined : places.get(skill.name)) ?? Number.MAX_SAFE_INTEGER;
   return (a, b) =>
     LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) ||
     place(a) - place(b) ||

@@ -2,7 +2,7 @@ import { fold, type Unit, units } from "./units.ts";
 
 export interface Found {
   /** What was added under the phrase. */
-  entries: Iterable<number>;
+  entries: readonly number[];
   /** The units from `from` up to, not including, `to`. */
   from: number;
   to: number;
@@ -84,8 +84,10 @@ export class PhraseIndex {
     return this.#last.push(NONE) - 1;
   }
 
-  *#chain(last: number): Generator<number> {
-    for (let entry = last; entry !== NONE; entry = this.#before[entry] ?? NONE) yield entry;
+  #chain(last: number): number[] {
+    const entries: number[] = [];
+    for (let entry = last; entry !== NONE; entry = this.#before[entry] ?? NONE) entries.push(entry);
+    return entries;
   }
 }
 

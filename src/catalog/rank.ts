@@ -24,12 +24,17 @@ export interface RankOptions {
   limit?: number;
   /** Documents whose scores are wanted wherever they are in the order; they are not among the best. */
   always?: ReadonlyMap<number, unknown>;
+  /** How many of these are ranked; of the others only the score is known. 0 when left out. */
+  closest?: number;
   accepts?: (document: number) => boolean;
 }
 
 export interface Ranking {
   best: Scored[];
-  asked: ReadonlyMap<number, Scored>;
+  /** The best of `always`. */
+  closest: Scored[];
+  /** The score of any document; without a word of the query, 0. */
+  scoreOf(document: number): Scored;
 }
 
 /**
@@ -67,10 +72,10 @@ export class RankIndex {
     return known === UNKNOWN ? this.#weigh(id) : known;
   }
 
-  /** The best documents that have a term of the query, best first, and the scores of `always`; equal ones in their own order. */
+  /** The best documents that have a term of the query, best first, and the scores of all; equal ones in their own order. */
   rank(
     query: Iterable<WeightedTerm>,
-    { limit = Number.POSITIVE_INFINITY, always, accepts }: RankOptions = {},
+    { limit = Number.POSITIVE_INFINITY, always, closest: most = 0, accepts }: RankOptions = {},
   ): Ranking {
     const { starts, documents } = this.postings;
     const scores = new Float64Array(this.size);
@@ -90,13 +95,15 @@ export class RankIndex {
       }
     }
     const best = new Best(limit, accepts);
-    const asked = new Map<number, Scored>();
+    const closest = new Best(most);
+    const scoreOf = (document: number): Scored => {
+      return { document, score: scores[document] as number, words: words[document] as number };
+    };
     for (const document of touched) {
-      const score = scores[document] as number;
-      if (always?.has(document)) asked.set(document, { document, score, words: words[document] as number });
-      else if (best.isWanted(score)) best.add({ document, score, words: words[document] as number });
+      const list = always?.has(document) ? closest : best;
+      if (list.isWanted(scores[document] as number)) list.add(scoreOf(document));
     }
-    return { best: best.sorted(), asked };
+    return { best: best.sorted(), closest: closest.sorted(), scoreOf };
   }
 
   /** The documents that have a word, in their order. */

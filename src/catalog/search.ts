@@ -12,7 +12,8 @@ export interface Hit extends Scored {
 
 export interface SearchResult {
   best: readonly Hit[];
-  asked: ReadonlyMap<number, Hit>;
+  /** The hit of a document that was asked for by `always`, when it has a word of the query. */
+  hitOf(document: number): Hit | undefined;
   /** The words of the query that a document has, as they are written in the query. */
   wordsIn(document: number): string[];
 }
@@ -59,6 +60,7 @@ export class Search {
     const wide = limit === 0 ? 0 : Math.max(limit, COMPARED);
     const ranking = this.#index.rank(terms, {
       limit: wide,
+      closest: COMPARED,
       ...(always ? { always } : {}),
       ...(accepts ? { accepts } : {}),
     });
@@ -71,11 +73,13 @@ export class Search {
       return { document, score, words, fit: this.#fitOf(document, score, terms) };
     };
     const best = ranking.best.map(compare).sort((a, b) => b.score - a.score || a.document - b.document);
-    const closest = [...ranking.asked.values()].sort((a, b) => b.score - a.score || a.document - b.document);
-    const asked = closest.map((scored, place) => (place < COMPARED ? compare(scored) : { ...scored, fit: 0 }));
+    const compared = new Map(ranking.closest.map((scored) => [scored.document, compare(scored)]));
     return {
       best: best.slice(0, limit),
-      asked: new Map(asked.map((hit) => [hit.document, hit])),
+      hitOf: (document) => {
+        const { score, words } = ranking.scoreOf(document);
+        return compared.get(document) ?? (words === 0 ? undefined : { document, score, words, fit: 0 });
+      },
       wordsIn: (document) => this.#wordsIn(document, query, terms),
     };
   }

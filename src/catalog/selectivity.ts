@@ -1,6 +1,6 @@
 import { isBroadGlob, isCommonPattern, isCommonPhrase } from "../skill/broad.ts";
 import { judgePattern } from "../skill/pattern.ts";
-import type { Cue, CueKind } from "./cues.ts";
+import type { CueKind } from "./cues.ts";
 import type { RankIndex } from "./rank.ts";
 import { eachWord, termOf } from "./terms.ts";
 import { fold } from "./units.ts";
@@ -36,7 +36,11 @@ export class Selectivity {
   readonly #textOf: (skill: number) => string;
   readonly #rank: () => RankIndex;
   readonly #texts: string[] = [];
-  readonly #known = new Map<string, TriggerWeight>();
+  readonly #known: Record<Group, Map<string, TriggerWeight>> = {
+    phrase: new Map(),
+    pattern: new Map(),
+    glob: new Map(),
+  };
 
   /** Contract: `rank` is the index of the same texts, made when it is first asked for. */
   constructor(size: number, textOf: (skill: number) => string, rank: () => RankIndex) {
@@ -45,15 +49,15 @@ export class Selectivity {
     this.#rank = rank;
   }
 
-  weigh({ kind, text, isPassing }: Omit<Cue, "skill">): TriggerWeight {
+  weigh(kind: CueKind, text: string, isPassing: boolean): TriggerWeight {
     if (isPassing) return IN_PASSING;
     const group = GROUPS[kind];
     if (group === undefined) return CERTAIN;
-    const key = `${group} ${text}`;
-    let weight = this.#known.get(key);
+    const known = this.#known[group];
+    let weight = known.get(text);
     if (!weight) {
       weight = this.#weighNew(group, text);
-      this.#known.set(key, weight);
+      known.set(text, weight);
     }
     return weight;
   }
