@@ -18,6 +18,8 @@ interface Plan {
   needs: readonly NeedSet[];
   gaps: readonly number[];
   isAtStart: boolean;
+  /** For each need the most characters of a match before it. */
+  leads: readonly number[];
 }
 
 /** A set of texts that patterns need one of, numbered, so that each is looked for once in a query. */
@@ -67,7 +69,8 @@ export class PatternIndex<T> {
     const judged = judgePattern(pattern);
     if ("problem" in judged) return undefined;
     const needs = judged.needs.map((texts) => this.#needSet(texts));
-    return { engine, breaks: breaksIn(pattern), needs, gaps: judged.gaps, isAtStart: judged.isAtStart };
+    const { gaps, isAtStart } = judged;
+    return { engine, breaks: breaksIn(pattern), needs, gaps, isAtStart, leads: leadsOf(needs, gaps) };
   }
 
   #needSet(texts: readonly string[]): NeedSet {
@@ -80,6 +83,15 @@ export class PatternIndex<T> {
     }
     return set;
   }
+}
+
+function leadsOf(needs: readonly NeedSet[], gaps: readonly number[]): number[] {
+  let lead = 0;
+  return needs.map(({ longest }, at) => {
+    const own = lead + (gaps[at] as number);
+    lead = own + longest;
+    return own;
+  });
 }
 
 /** A pattern that a text has a match of. */
@@ -141,7 +153,7 @@ class Places {
   readonly #known: (readonly number[] | undefined)[] = [];
   /** The most units of the folded text that a character has: where none is outside the basic plane or grows in lower case, 1. */
   readonly #units: number;
-  #triples: Triples | undefined;
+  readonly #grams = new Map<number, Grams>();
 
   constructor(text: string, folded: string) {
     this.#units = /[\ud800-\udfff\u0130]/.test(text) ? 2 : 1;
@@ -165,7 +177,8 @@ class Places {
       if (!this.#hasNeeds(plan, rarest, place, breaks === 0 ? line : undefined)) continue;
       // Parts of several lines overlap, so there may be only so many of them.
       if (!isInParts || (breaks > 0 && ++parts > MOST_PARTS)) return engine.test(this.#text);
-      if (engine.test(this.#partAround(line, breaks))) return true;
+      const lead = this.#units * (plan.leads[rarest] as number);
+      if (engine.test(breaks === 0 ? this.#restOf(line, place - lead) : this.#partAround(line, breaks))) return true;
       tried = line;
     }
     return false;
@@ -224,18 +237,33 @@ class Places {
   #findPlaces({ texts }: NeedSet): readonly number[] {
     const places: number[] = [];
     for (const text of texts) {
-      if (text.length >= TRIPLE) {
-        this.#triples ??= new Triples(this.#folded);
-        this.#triples.find(text, places);
-      } else
+      const size = GRAMS.find((least) => text.length >= least);
+      if (size !== undefined) this.#gramsOf(size).find(text, places);
+      else
         for (let at = this.#folded.indexOf(text); at !== -1; at = this.#folded.indexOf(text, at + 1)) places.push(at);
     }
     return texts.length === 1 || places.length < 2 ? places : places.sort((a, b) => a - b);
   }
 
+  #gramsOf(size: number): Grams {
+    let grams = this.#grams.get(size);
+    if (!grams) {
+      grams = new Grams(this.#folded, size);
+      this.#grams.set(size, grams);
+    }
+    return grams;
+  }
+
+  /** The line from a place on, or from the blank before it: to `\\b`, what follows a blank is what begins a text. */
+  #restOf(line: number, place: number): string {
+    const [own, start] = [this.#lines[line] as string, this.#starts[line] as number];
+    if (place <= start || this.#text.length !== this.#folded.length) return own;
+    const blank = own.lastIndexOf(" ", place - start - 1);
+    return blank === -1 ? own : own.slice(blank + 1);
+  }
+
   /** The line with so many more before and after it, blank ones not counted. */
   #partAround(line: number, breaks: number): string {
-    if (breaks === 0) return this.#lines[line] as string;
     return this.#lines.slice(this.#near(line, -breaks), this.#near(line, breaks) + 1).join("\n");
   }
 
@@ -266,35 +294,39 @@ function firstFrom(numbers: readonly number[], least: number): number {
   return low;
 }
 
-/** The places of a text by the three characters that begin there: thousands of texts are looked for in one query. */
-class Triples {
+/** The places of a text by the characters that begin there: thousands of texts are looked for in one query. */
+class Grams {
   readonly #text: string;
+  readonly #size: number;
   readonly #first = new Int32Array(SLOTS).fill(-1);
   readonly #next: Int32Array;
 
-  constructor(text: string) {
+  constructor(text: string, size: number) {
     this.#text = text;
+    this.#size = size;
     this.#next = new Int32Array(text.length);
-    for (let at = text.length - TRIPLE; at >= 0; at--) {
-      const slot = tripleHash(text, at);
+    for (let at = text.length - size; at >= 0; at--) {
+      const slot = this.#slotOf(text, at);
       this.#next[at] = this.#first[slot] as number;
       this.#first[slot] = at;
     }
   }
 
-  /** Adds the places of a text of at least three characters, ascending. */
+  /** Adds the places of a text that is at least so long, ascending. */
   find(text: string, places: number[]): void {
-    for (let at = this.#first[tripleHash(text, 0)] as number; at !== -1; at = this.#next[at] as number)
+    for (let at = this.#first[this.#slotOf(text, 0)] as number; at !== -1; at = this.#next[at] as number)
       if (this.#text.startsWith(text, at)) places.push(at);
+  }
+
+  #slotOf(text: string, from: number): number {
+    let hash = 0;
+    for (let at = from; at < from + this.#size; at++) hash = (hash * 31 + text.charCodeAt(at)) | 0;
+    return (hash ^ (hash >>> 14)) & (SLOTS - 1);
   }
 }
 
-function tripleHash(text: string, at: number): number {
-  const [a, b, c] = [text.charCodeAt(at), text.charCodeAt(at + 1), text.charCodeAt(at + 2)];
-  return (a * 961 + b * 31 + c) & (SLOTS - 1);
-}
-
-const TRIPLE = 3;
+/** How many characters texts are filed under: the most that a text has. */
+const GRAMS = [5, 3];
 const SLOTS = 1 << 14;
 const LONG_TEXT = 1000;
 /** How many places of its rarest need a pattern is compared at. */

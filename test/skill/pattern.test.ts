@@ -291,6 +291,19 @@ describe("PatternIndex", () => {
     expect(Math.min(found, missed)).toBeGreaterThan(500);
   });
 
+  it.each([
+    ["(foo|zed) .{0,3}bar\\d", "with foo x bar1"],
+    ["(foo|zed) .{0,3}bar\\d .{0,2}qux", "with foo x bar1 y qux"],
+    ["\\bone two .{0,2}three", "one two x three"],
+  ])("[T-02] tries %s from where a match of it can begin", (pattern, match) => {
+    const index = new PatternIndex<number>();
+    const { usable } = sortPatterns([pattern]);
+    for (const { needs } of usable) index.add(pattern, needs, 1);
+    const line = `${"foo zed one two ".repeat(80)}\n`;
+    expect([...index.find(`${line}${line}and ${match} here\n`)]).toHaveLength(1);
+    expect([...index.find(`${line}${line}and ${match.replaceAll(" ", "    ")} here\n`)]).toHaveLength(0);
+  });
+
   it("[T-02] gives every value of a pattern that several have", () => {
     const index = new PatternIndex<number>();
     for (const value of [1, 2, 3]) index.add("v\\d+", [["v"]], value);
