@@ -102,6 +102,6 @@ describe("what is mistyped", () => {
     const { stderr } = await skillet(["check", "--profile", evil], { isTTY: true, columns: 60, env });
     expect(stderr).toMatch(/^✗ Option '-p, --profile <name>' argument\n {2}'a\\u\{1b\}\[31m\\u\{202e\}b' is invalid/);
     expect(stderr.split("\n").filter((line) => line.length > 60)).toEqual([]);
-    expect(stderr.replace(/\s+/g, " ")).toMatch(/ supported: agentskills, .*; see `skillet check --help` $/);
+    expect(stderr.replace(/\s+/g, " ")).toMatch(/ supported: load, agentskills, .*; see `skillet check --help` $/);
   });
 });
