@@ -1,33 +1,13 @@
 import { RE2JS } from "re2js";
 import { judgePattern } from "../skill/pattern.ts";
+import { type NeedSet, PatternPlaces, type PatternPlan } from "./pattern-places.ts";
 
 interface Row<T> {
   pattern: string;
   values: T[];
   needs: readonly (readonly string[])[];
   /** What is found out when a text first has what the pattern needs. */
-  plan?: Plan | undefined;
-}
-
-/** How a pattern is tried on a text. */
-interface Plan {
-  engine: RE2JS;
-  /** How many line breaks a match can have, as far as that is known. */
-  breaks: number;
-  /** The sets of texts that a match has one of each, in this order, and the most characters before, between and after them. */
-  needs: readonly NeedSet[];
-  gaps: readonly number[];
-  isAtStart: boolean;
-  /** For each need the most characters of a match before it. */
-  leads: readonly number[];
-}
-
-/** A set of texts that patterns need one of, numbered, so that each is looked for once in a query. */
-interface NeedSet {
-  id: number;
-  texts: readonly string[];
-  shortest: number;
-  longest: number;
+  plan?: (PatternPlan & { engine: RE2JS }) | undefined;
 }
 
 /**
@@ -53,7 +33,7 @@ export class PatternIndex<T> {
   *find(text: string): Generator<PatternMatch & { values: readonly T[] }> {
     this.#literals ??= new Literals([...this.#rows.values()]);
     const folded = text.toLowerCase().replaceAll("ſ", "s");
-    const places = new Places(text, folded);
+    const places = new PatternPlaces(text, folded);
     for (const row of this.#literals.candidates(folded)) {
       if (!("plan" in row)) row.plan = this.#planFor(row);
       const { plan } = row;
@@ -63,7 +43,7 @@ export class PatternIndex<T> {
     }
   }
 
-  #planFor({ pattern }: Row<T>): Plan | undefined {
+  #planFor({ pattern }: Row<T>): Row<T>["plan"] {
     const engine = compile(pattern);
     if (!engine) return undefined;
     const judged = judgePattern(pattern);
@@ -139,200 +119,6 @@ function breaksIn(pattern: string): number {
   // What is repeated as a whole may have breaks as often.
   return isUnsure || (blanks > 0 && /\)[*+{]/.test(rest)) ? ANY_NUMBER : blanks;
 }
-
-/**
- * Where a text has what patterns need. Of a long text, a pattern is tried only on the lines that can have a match. The result is the same:
- * whatever is left out has no match.
- */
-class Places {
-  readonly #text: string;
-  readonly #folded: string;
-  readonly #lines: readonly string[];
-  /** Where lines begin in the folded text, which has the same lines as the text itself. */
-  readonly #starts: number[] = [0];
-  readonly #known: (readonly number[] | undefined)[] = [];
-  /** The most units of the folded text that a character has: where none is outside the basic plane or grows in lower case, 1. */
-  readonly #units: number;
-  readonly #grams = new Map<number, Grams>();
-
-  constructor(text: string, folded: string) {
-    this.#units = /[\ud800-\udfff\u0130]/.test(text) ? 2 : 1;
-    this.#text = text;
-    this.#folded = folded;
-    this.#lines = text.length < LONG_TEXT ? [] : text.split("\n");
-    for (let at = folded.indexOf("\n"); at !== -1; at = folded.indexOf("\n", at + 1)) this.#starts.push(at + 1);
-  }
-
-  hasMatch(plan: Plan): boolean {
-    const { engine, needs, breaks } = plan;
-    const rarest = this.#rarest(needs);
-    if (rarest === undefined) return false;
-    const places = rarest === -1 ? [] : this.#placesOf(needs[rarest] as NeedSet);
-    if (rarest === -1 || places.length > MOST_PLACES) return engine.test(this.#text);
-    const isInParts = breaks <= MOST_BREAKS && this.#lines.length > 1;
-    let [tried, parts] = [-1, 0];
-    for (const place of places) {
-      const line = this.#lineAt(place);
-      if (line === tried) continue;
-      if (!this.#hasNeeds(plan, rarest, place, breaks === 0 ? line : undefined)) continue;
-      // Parts of several lines overlap, so there may be only so many of them.
-      if (!isInParts || (breaks > 0 && ++parts > MOST_PARTS)) return engine.test(this.#text);
-      const lead = this.#units * (plan.leads[rarest] as number);
-      if (engine.test(breaks === 0 ? this.#restOf(line, place - lead) : this.#partAround(line, breaks))) return true;
-      tried = line;
-    }
-    return false;
-  }
-
-  /** The number of the need with the fewest places, -1 where there is no need; nothing when one is not in the text. */
-  #rarest(needs: readonly NeedSet[]): number | undefined {
-    let [rarest, fewest] = [-1, Number.POSITIVE_INFINITY];
-    for (let at = 0; at < needs.length; at++) {
-      const { length } = this.#placesOf(needs[at] as NeedSet);
-      if (length === 0) return undefined;
-      if (length < fewest) [rarest, fewest] = [at, length];
-    }
-    return rarest;
-  }
-
-  /**
-   * Whether the other needs may be before and after one that begins at a place. It follows the first and the last place that each can have,
-   * so what it finds need not be a match; where it finds nothing, there is none.
-   */
-  #hasNeeds({ needs, gaps, isAtStart }: Plan, from: number, place: number, line: number | undefined): boolean {
-    const start = line === undefined ? 0 : (this.#starts[line] as number);
-    const end = (line === undefined ? undefined : this.#starts[line + 1]) ?? this.#folded.length;
-    let [first, last] = [place, place];
-    for (let at = from + 1; at < needs.length; at++) {
-      const [before, set] = [needs[at - 1] as NeedSet, needs[at] as NeedSet];
-      const places = this.#placesOf(set);
-      const most = Math.min(last + before.longest + this.#units * (gaps[at] as number), end - set.shortest);
-      const lowest = firstFrom(places, first + before.shortest);
-      const highest = firstFrom(places, most + 1) - 1;
-      if (lowest > highest) return false;
-      [first, last] = [places[lowest] as number, places[highest] as number];
-    }
-    [first, last] = [place, place];
-    for (let at = from - 1; at >= 0; at--) {
-      const set = needs[at] as NeedSet;
-      const places = this.#placesOf(set);
-      const lowest = firstFrom(places, Math.max(first - this.#units * (gaps[at + 1] as number) - set.longest, start));
-      const highest = firstFrom(places, last - set.shortest + 1) - 1;
-      if (lowest > highest) return false;
-      [first, last] = [places[lowest] as number, places[highest] as number];
-    }
-    return !isAtStart || first <= this.#units * (gaps[0] as number);
-  }
-
-  /** Where a text of the set begins, ascending. */
-  #placesOf(set: NeedSet): readonly number[] {
-    let places = this.#known[set.id];
-    if (!places) {
-      places = this.#findPlaces(set);
-      this.#known[set.id] = places;
-    }
-    return places;
-  }
-
-  #findPlaces({ texts }: NeedSet): readonly number[] {
-    const places: number[] = [];
-    for (const text of texts) {
-      const size = GRAMS.find((least) => text.length >= least);
-      if (size !== undefined) this.#gramsOf(size).find(text, places);
-      else
-        for (let at = this.#folded.indexOf(text); at !== -1; at = this.#folded.indexOf(text, at + 1)) places.push(at);
-    }
-    return texts.length === 1 || places.length < 2 ? places : places.sort((a, b) => a - b);
-  }
-
-  #gramsOf(size: number): Grams {
-    let grams = this.#grams.get(size);
-    if (!grams) {
-      grams = new Grams(this.#folded, size);
-      this.#grams.set(size, grams);
-    }
-    return grams;
-  }
-
-  /** The line from a place on, or from the blank before it: to `\\b`, what follows a blank is what begins a text. */
-  #restOf(line: number, place: number): string {
-    const [own, start] = [this.#lines[line] as string, this.#starts[line] as number];
-    if (place <= start || this.#text.length !== this.#folded.length) return own;
-    const blank = own.lastIndexOf(" ", place - start - 1);
-    return blank === -1 ? own : own.slice(blank + 1);
-  }
-
-  /** The line with so many more before and after it, blank ones not counted. */
-  #partAround(line: number, breaks: number): string {
-    return this.#lines.slice(this.#near(line, -breaks), this.#near(line, breaks) + 1).join("\n");
-  }
-
-  /** The line that is so many lines before or after one, blank ones not counted. */
-  #near(line: number, distance: number): number {
-    const step = Math.sign(distance);
-    let [at, left] = [line, Math.abs(distance)];
-    while (left > 0 && at + step >= 0 && at + step < this.#lines.length) {
-      at += step;
-      if (this.#lines[at]?.trim() !== "") left--;
-    }
-    return at;
-  }
-
-  #lineAt(place: number): number {
-    return firstFrom(this.#starts, place + 1) - 1;
-  }
-}
-
-/** The index of the first number that is at least this large, in ascending ones. */
-function firstFrom(numbers: readonly number[], least: number): number {
-  let [low, high] = [0, numbers.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((numbers[middle] as number) < least) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/** The places of a text by the characters that begin there: thousands of texts are looked for in one query. */
-class Grams {
-  readonly #text: string;
-  readonly #size: number;
-  readonly #first = new Int32Array(SLOTS).fill(-1);
-  readonly #next: Int32Array;
-
-  constructor(text: string, size: number) {
-    this.#text = text;
-    this.#size = size;
-    this.#next = new Int32Array(text.length);
-    for (let at = text.length - size; at >= 0; at--) {
-      const slot = this.#slotOf(text, at);
-      this.#next[at] = this.#first[slot] as number;
-      this.#first[slot] = at;
-    }
-  }
-
-  /** Adds the places of a text that is at least so long, ascending. */
-  find(text: string, places: number[]): void {
-    for (let at = this.#first[this.#slotOf(text, 0)] as number; at !== -1; at = this.#next[at] as number)
-      if (this.#text.startsWith(text, at)) places.push(at);
-  }
-
-  #slotOf(text: string, from: number): number {
-    let hash = 0;
-    for (let at = from; at < from + this.#size; at++) hash = (hash * 31 + text.charCodeAt(at)) | 0;
-    return (hash ^ (hash >>> 14)) & (SLOTS - 1);
-  }
-}
-
-/** How many characters texts are filed under: the most that a text has. */
-const GRAMS = [5, 3];
-const SLOTS = 1 << 14;
-const LONG_TEXT = 1000;
-/** How many places of its rarest need a pattern is compared at. */
-const MOST_PLACES = 256;
-const MOST_PARTS = 16;
-const MOST_BREAKS = 4;
 
 const WINDOW = 8;
 
