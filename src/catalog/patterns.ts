@@ -7,7 +7,7 @@ interface Row<T> {
   values: T[];
   needs: readonly (readonly string[])[];
   /** What is found out when a text first has what the pattern needs. */
-  plan?: (PatternPlan & { engine: RE2JS }) | undefined;
+  plan?: (PatternPlan & { engine: LazyEngine }) | undefined;
 }
 
 /**
@@ -39,17 +39,16 @@ export class PatternIndex<T> {
       const { plan } = row;
       if (!plan || !places.hasMatch(plan)) continue;
       const { engine } = plan;
-      yield { pattern: row.pattern, values: row.values, startsIn: (whole) => startsOf(engine, whole) };
+      yield { pattern: row.pattern, values: row.values, startsIn: (whole) => engine.startsIn(whole) };
     }
   }
 
   #planFor({ pattern }: Row<T>): Row<T>["plan"] {
-    const engine = compile(pattern);
-    if (!engine) return undefined;
     const judged = judgePattern(pattern);
     if ("problem" in judged) return undefined;
     const needs = judged.needs.map((texts) => this.#needSet(texts));
     const { gaps, isAtStart } = judged;
+    const engine = new LazyEngine(pattern);
     return { engine, breaks: breaksIn(pattern), needs, gaps, isAtStart, leads: leadsOf(needs, gaps) };
   }
 
@@ -84,11 +83,27 @@ export interface PatternMatch {
 /** How many matches of a pattern are looked at. */
 const MOST_STARTS = 50;
 
-function startsOf(engine: RE2JS, text: string): number[] {
-  const matcher = engine.matcher(text);
-  const starts: number[] = [];
-  while (starts.length < MOST_STARTS && matcher.find()) starts.push(matcher.start());
-  return starts;
+/** A pattern that is compiled when it is first tried: most queries that have its texts do not have them near enough to each other. */
+class LazyEngine {
+  readonly #pattern: string;
+  #compiled: RE2JS | false | undefined;
+
+  constructor(pattern: string) {
+    this.#pattern = pattern;
+  }
+
+  test(text: string): boolean {
+    this.#compiled ??= compile(this.#pattern) ?? false;
+    return this.#compiled !== false && this.#compiled.test(text);
+  }
+
+  startsIn(text: string): number[] {
+    const starts: number[] = [];
+    if (!this.#compiled) return starts;
+    const matcher = this.#compiled.matcher(text);
+    while (starts.length < MOST_STARTS && matcher.find()) starts.push(matcher.start());
+    return starts;
+  }
 }
 
 /** One pattern that is tried in linear time. Throws for what that cannot be done with: looking around, references back. */
