@@ -141,6 +141,24 @@ describe("the search index", () => {
     expect(namesIn(await open(), "varnish")).toEqual(["beta"]);
   });
 
+  it("[A-09] notices queries that changed in a folder that the link `evals` leads to", async () => {
+    const { open, skills } = scene();
+    const write = (query: string, secondsAgo: number) => {
+      const queries = [{ query, should_trigger: true, split: "train" }];
+      writeFiles(skills, { "beta/questions/triggers.json": JSON.stringify(queries) });
+      const at = Date.now() / 1000 - secondsAgo;
+      utimesSync(join(skills, "beta/questions/triggers.json"), at, at);
+    };
+    write("varnish my door", 60);
+    symlinkSync("questions", join(skills, "beta/evals"));
+    expect(namesIn(await open(), "varnish")).toEqual(["beta"]);
+    write("lacquer my door", 30);
+    const changed = await open();
+    expect([namesIn(changed, "lacquer"), namesIn(changed, "varnish")]).toEqual([["beta"], []]);
+    rmSync(join(skills, "beta/evals"));
+    expect(namesIn(await open(), "lacquer")).toEqual([]);
+  });
+
   it("[A-09] keeps skills of a program too, by what they say", async () => {
     const { open } = scene();
     const inline = (body: string) => [sketch("inline", { description: "Sews.", body })];
