@@ -110,7 +110,9 @@ function printFacts(io: Io, facts: Facts): void {
     dropped > 0 && `${dropped} dropped`,
   ].filter((part) => part !== false);
   out.line`${out.bold(title)} ${version}`;
-  out.line`${count(own.skills.length, "skill")} in its folders: ${shown.join(", ")}; ${own.cues} with a "use when" part`;
+  if (own.skills.length === 0) out.line`No skills in its folders`;
+  else
+    out.line`${count(own.skills.length, "skill")} in its folders: ${shown.join(", ")}; ${own.cues} with a "use when" part`;
   for (const skill of own.skills.filter((one) => one.shown === "dropped"))
     out.line`${out.yellow("!")} ${skill.name} is not listed: its description is longer than 1,024 characters`;
   printText(out, "Its own list, the same for every query", listText(own.skills));

@@ -112,6 +112,7 @@ export const MCP_CONFIG: Entry = {
       .option("--name <name>", "what the client calls the server", "skillet")
       .option("--url <address>", "connect to a server that runs already: http://127.0.0.1:7400/mcp")
       .argument("[option...]", "options for `skillet serve`, after --")
+      .addHelpText("after", "\n`skillet connect` writes the prompt hook too, and can remove both again.")
       .addHelpText(
         "after",
         examples(
