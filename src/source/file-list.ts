@@ -138,6 +138,13 @@ export function sharedFileFinding(
   };
 }
 
+/** Returns why a file that was opened is not read: its name was given to another one meanwhile, so that the names of that one were counted. */
+export function replacedFileFinding(file: string, opened: Stats): Finding | undefined {
+  const now = lstatSync(file, { throwIfNoEntry: false });
+  if (now?.isSymbolicLink() || (now && isSameFile(now, opened))) return undefined;
+  return { code: "unreadable", message: "was replaced while it was read" };
+}
+
 /** Counts the names of a file in a folder, among as many files as are listed of a skill. */
 function countNames(folder: string, ino: number): number {
   let count = 0;
@@ -216,7 +223,8 @@ function openOwnFile({ at }: OpenedFolder, { scope, folder, folderId, file, file
   const fd = openSync(path, isLink ? OWN_FILE : OWN_FILE | (constants.O_NOFOLLOW ?? 0));
   const stats = fstatSync(fd);
   const isDoubtful = isLink || (scope === "workspace" && stats.isFile() && stats.nlink > 1);
-  if (!isDoubtful || fileIdOf(stampOf(stats)) === fileId) return fd;
+  const isThere = isLink || scope !== "workspace" || isSameFile(lstatSync(path), stats);
+  if (isThere && (!isDoubtful || fileIdOf(stampOf(stats)) === fileId)) return fd;
   closeSync(fd);
   return undefined;
 }
@@ -239,9 +247,31 @@ export function readSkillFile(origin: Origin, path: string): Bytes {
   const { scope, folder } = origin;
   if (folder === undefined) return { code: "not-found", message: `"${path}" does not exist` };
   const read = readInside(folder, path, LARGEST_RESOURCE, expectedFolder(origin));
-  if ("code" in read || scope !== "workspace" || read.stats.nlink < 2) return read;
-  if (listSkillFiles(origin).files.some((file) => file.path === path)) return read;
-  return { code: "outside", message: `"${path}" is a hard link to a file outside of the skill's folder` };
+  if ("code" in read || scope !== "workspace") return read;
+  if (read.stats.nlink > 1 && !listSkillFiles(origin).files.some((file) => file.path === path))
+    return { code: "outside", message: `"${path}" is a hard link to a file outside of the skill's folder` };
+  if (isStillAt(folder, path, { expected: expectedFolder(origin), stats: read.stats })) return read;
+  return { code: "changed", message: `"${path}" was replaced while it was read` };
+}
+
+/**
+ * True when a path of the skill leads to a file whose names were counted. A hard link that is removed after the file was opened is not counted
+ * any more: a file outside then has one name, as a file of the skill has.
+ */
+function isStillAt(
+  folder: string,
+  path: string,
+  { expected, stats }: { expected: ExpectedFolder; stats: Stats },
+): boolean {
+  const again = openInside(folder, path, expected);
+  if ("code" in again) return false;
+  closeSync(again.fd);
+  return isSameFile(again.stats, stats);
+}
+
+/** Each new or removed name of a file changes its ctime. */
+function isSameFile(a: Stats, b: Stats): boolean {
+  return a.ino === b.ino && a.dev === b.dev && a.nlink === b.nlink && a.ctimeMs === b.ctimeMs;
 }
 
 export const LARGEST_RESOURCE = 8 * 1024 * 1024;

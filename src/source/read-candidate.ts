@@ -1,4 +1,4 @@
-import { fstatSync, lstatSync, realpathSync } from "node:fs";
+import { fstatSync, lstatSync, realpathSync, type Stats } from "node:fs";
 import { CODES } from "../codes/findings.ts";
 import type { Data } from "../skill/data.ts";
 import { type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
@@ -6,7 +6,7 @@ import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/do
 import { findFrame, trimBody } from "../skill/frame.ts";
 import { readSkill } from "../skill/read.ts";
 import { encodingFinding, HEAD, readBytes, type Stamp, withFile } from "./file.ts";
-import { sharedFileFinding } from "./file-list.ts";
+import { replacedFileFinding, sharedFileFinding } from "./file-list.ts";
 import type { IndexedFile } from "./scan-index.ts";
 import type { Candidate } from "./walk.ts";
 
@@ -78,8 +78,8 @@ export function yamlBody(text: string): string {
  */
 function readHead(candidate: Candidate, isYaml: boolean): { document: Document; stamp: Stamp } | { finding: Finding } {
   return withFile(candidate.file, (fd, stamp) => {
-    const shared = candidate.refusesShared && sharedFileFinding(candidate.file, candidate.folder, fstatSync(fd));
-    if (shared) return { finding: shared };
+    const finding = candidate.refusesShared ? unreadFinding(candidate, fstatSync(fd)) : undefined;
+    if (finding) return { finding };
     if (isYaml) return parseBytes(readBytes(fd, stamp.size), stamp, parseYaml);
     const head = readBytes(fd, Math.min(HEAD, stamp.size));
     const closing = head.indexOf(CLOSING, 3);
@@ -91,6 +91,10 @@ function readHead(candidate: Candidate, isYaml: boolean): { document: Document; 
     if (!isEnough(frame) || frame.text.includes("\ufffd")) return parseBytes(head, stamp, parseMarkdown);
     return { document: parseFrame(frame), stamp };
   });
+}
+
+function unreadFinding({ file, folder }: Candidate, stats: Stats): Finding | undefined {
+  return sharedFileFinding(file, folder, stats) ?? replacedFileFinding(file, stats);
 }
 
 const ENOUGH_BODY = 64;

@@ -7,7 +7,7 @@ import { skillText, temporaryFolder } from "../support/folder.ts";
 import { codesOf } from "./fixture.ts";
 import { makePipe } from "./pipe.ts";
 import { onlySkill, read, SECRET, scene } from "./scene.ts";
-import { swapping } from "./swap.ts";
+import { swapping, swappingNames } from "./swap.ts";
 
 describe("what changes while it is loaded", () => {
   test("[Q-09] instructions that became a link to what is no skill are not quoted", async () => {
@@ -87,6 +87,38 @@ describe("while somebody swaps links", () => {
     expect([...seen].filter((text) => text.includes(SECRET))).toEqual([]);
   });
 });
+
+describe("while somebody swaps hard links in a workspace", () => {
+  test.for(["SKILL.md", "notes.md"])("[Q-31] no byte of another file comes back as %s", async (name) => {
+    const root = temporaryFolder({
+      "skills/x/SKILL.md": skillText("x", { body: "Inside." }),
+      "skills/x/notes.md": "Inside.",
+      "good-SKILL.md": skillText("x", { body: "Inside." }),
+      "good-notes.md": "Inside.",
+      secret: skillText("x", { body: SECRET }),
+    });
+    const source = directorySource({ path: `${root}/skills`, scope: "workspace" });
+    const [skill] = (await source.load()).skills;
+    const swap = await swappingNames(`${root}/skills/x/${name}`, `${root}/good-${name}`, `${root}/secret`);
+    const seen = { inside: 0, refused: 0, secret: 0 };
+    while (swap.goesOn(seen.refused > 0)) {
+      for (let tries = 0; tries < 50; tries++) {
+        const text = name === "SKILL.md" ? bodyOrError(skill as Skill) : textOrError(skill as Skill, name);
+        seen[text.includes(SECRET) ? "secret" : text.includes("Inside.") ? "inside" : "refused"]++;
+      }
+    }
+    expect(seen.secret).toBe(0);
+    expect(seen.refused).toBeGreaterThan(0);
+  });
+});
+
+function textOrError(skill: Skill, path: string): string {
+  try {
+    return Buffer.from(skill.read(path)).toString();
+  } catch (error) {
+    return String(error);
+  }
+}
 
 function bodyOrError(skill: Skill): string {
   try {

@@ -11,16 +11,29 @@ const LOOKS = 100;
 const DEADLINE_MS = 45_000;
 
 /** Another process points a link now here, now there, as fast as it can. Contract: resolves when it has begun. */
-export async function swapping(link: string, one: string, other: string): Promise<Swap> {
+export function swapping(link: string, one: string, other: string): Promise<Swap> {
+  return swappingBy(["symlinkSync", "symlinkSync"], link, [one, other]);
+}
+
+/** The same for a file that is now a copy of one, now a hard link to another. */
+export function swappingNames(path: string, one: string, other: string): Promise<Swap> {
+  return swappingBy(["copyFileSync", "linkSync"], path, [one, other]);
+}
+
+async function swappingBy(
+  [makeOne, makeOther]: readonly [string, string],
+  link: string,
+  [one, other]: readonly [string, string],
+): Promise<Swap> {
   const program = `
-    const { symlinkSync, renameSync } = require("node:fs");
+    const { ${[...new Set([makeOne, makeOther])].join(", ")}, renameSync } = require("node:fs");
     const [link, one, other] = process.argv.slice(1);
     process.stdout.write("begun");
     for (const end = Date.now() + ${DEADLINE_MS}; Date.now() < end; ) {
-      for (const target of [other, one]) {
-        symlinkSync(target, link + ".next");
-        renameSync(link + ".next", link);
-      }
+      ${makeOther}(other, link + ".next");
+      renameSync(link + ".next", link);
+      ${makeOne}(one, link + ".next");
+      renameSync(link + ".next", link);
     }`;
   const child = spawn(process.execPath, ["-e", program, link, one, other], { stdio: ["ignore", "pipe", "inherit"] });
   const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
