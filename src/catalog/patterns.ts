@@ -142,7 +142,7 @@ class Literals<R extends { needs: readonly (readonly string[])[] }> {
   readonly #rows = new Map<string, R[]>();
   /** Patterns that need no text in particular. */
   readonly #always: R[] = [];
-  /** For the hash of a text's first two characters, which lengths to look up. */
+  /** For the hash of a text's first three characters, or of fewer where it has no more, which lengths to look up. */
   readonly #lengths = new Uint16Array(1 << 14);
 
   constructor(rows: readonly R[]) {
@@ -157,7 +157,7 @@ class Literals<R extends { needs: readonly (readonly string[])[] }> {
         const others = this.#rows.get(window);
         if (others) others.push(row);
         else this.#rows.set(window, [row]);
-        const slot = hash(window, 0);
+        const slot = hash(window, 0, Math.min(window.length, PREFIX));
         this.#lengths[slot] = (this.#lengths[slot] ?? 0) | (1 << window.length);
       }
     }
@@ -166,9 +166,12 @@ class Literals<R extends { needs: readonly (readonly string[])[] }> {
   candidates(text: string): Set<R> {
     const found = new Set(this.#always);
     for (let at = 0; at < text.length; at++) {
-      // A text of one character is filed under it alone, longer ones under their first two.
-      this.#collect(text, at, (this.#lengths[hash(text[at] ?? "", 0)] ?? 0) & 2, found);
-      if (at + 1 < text.length) this.#collect(text, at, (this.#lengths[hash(text, at)] ?? 0) & ~2, found);
+      for (let size = 1; size <= PREFIX && at + size <= text.length; size++) {
+        const lengths = this.#lengths[hash(text, at, size)] ?? 0;
+        // Other texts may have the same hash: what is as long as the prefix, or longer than the longest prefix, is meant.
+        const meant = size === PREFIX ? lengths & -(1 << PREFIX) : lengths & (1 << size);
+        if (meant !== 0) this.#collect(text, at, meant, found);
+      }
     }
     return found;
   }
@@ -181,9 +184,12 @@ class Literals<R extends { needs: readonly (readonly string[])[] }> {
   }
 }
 
-function hash(text: string, at: number): number {
-  const next = at + 1 < text.length ? text.charCodeAt(at + 1) : 0;
-  return (text.charCodeAt(at) * 131 + next * 7) & 0x3fff;
+const PREFIX = 3;
+
+function hash(text: string, from: number, size: number): number {
+  let sum = 0;
+  for (let at = from; at < from + size; at++) sum = sum * 131 + text.charCodeAt(at);
+  return (sum ^ (sum >>> 14)) & 0x3fff;
 }
 
 function windows(text: string): string[] {
