@@ -293,6 +293,19 @@ describe("skillet connect", () => {
     expect(at.all()).toEqual(before);
   });
 
+  it.each(["dotfiles/own.json", "dotfiles/absent.json"])(
+    "[A-07] writes nothing through a project's symlink to %s of the user",
+    async (target) => {
+      const at = place({ "home/dotfiles/own.json": "{}\n" });
+      symlinkSync(join(at.home, target), join(at.project, ".mcp.json"));
+      const before = at.all();
+      const { code, stderr } = await at.connect(["claude", "--project", "--yes"]);
+      expect(code).not.toBe(0);
+      expect(stderr).toContain(".mcp.json is a symlink that leaves the project");
+      expect(at.all()).toEqual(before);
+    },
+  );
+
   it("[A-07] writes nothing at all when one of the files cannot be changed, and names it", async () => {
     const settings = "home/.claude/settings.json";
     for (const [text, says] of [

@@ -1,6 +1,7 @@
-import { existsSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { dirname } from "node:path";
 import { SkillError } from "../../shared/error.ts";
+import { isInside, realPlace } from "../../shared/inside.ts";
 import { CLIENTS, type Client, type Entry, type Place, type Scope, type Server } from "./clients.ts";
 import { type ConnectionRecord, digestOf } from "./connection-record.ts";
 import { isCalling, isOurs, isTable } from "./entry.ts";
@@ -57,6 +58,7 @@ export function connectionFiles({ client, scope, place }: Omit<ConnectionPlace, 
 export async function planConnection(options: ConnectionOptions, records: Records): Promise<FileChange[]> {
   const { client, scope, hook: kind, name, program } = options;
   const files = connectionFiles(options);
+  if (scope === "project") for (const file of Object.values(files)) checkInProject(file, options.place);
   const row = rowOf(client);
   const language = await languageOf(row.format);
   const steps: Step[] = [
@@ -99,6 +101,18 @@ export async function planConnection(options: ConnectionOptions, records: Record
     }
   }
   return changesOf(steps, { client, scope, records });
+}
+
+/** The author of a project may have made its file a symlink to one of the user's own. A link without a target leads nowhere that can be checked. */
+function checkInProject(file: string | undefined, { workspace }: Place): void {
+  if (file === undefined) return;
+  const real = realPlace(file);
+  const isDangling = lstatSync(real, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  if (!isDangling && isInside(realPlace(workspace), real)) return;
+  throw new SkillError("unwritable", {
+    message: `${file} is a symlink that leaves the project`,
+    fix: "put a file in its place, or connect without --project",
+  });
 }
 
 export function rowOf(client: string): Client {
