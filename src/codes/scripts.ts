@@ -63,7 +63,7 @@ export const SCRIPTS = {
   // The workspace
   "workspace-missing": row("The workspace is not there.", "name another with --workspace"),
   "workspace-too-wide": row(
-    "The workspace holds your home folder or skillet's own, so code is not let into it.",
+    "The workspace holds your home folder or skillet's own, so code is not let into it, and its text is not approved as a whole.",
     "work in a folder of its own",
   ),
   "workspace-closed": row(

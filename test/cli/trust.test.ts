@@ -378,6 +378,15 @@ describe("the code of a workspace", () => {
     expect((await run(["trust", "--text", "nowhere", "--yes"])).stderr).toContain("There is no folder");
   });
 
+  it("[Q-04] is not approved for a folder that holds the home folder, and so for all workspaces", async () => {
+    const { run, home } = scene();
+    for (const folder of ["/", home]) {
+      const refused = await run(["trust", "--text", folder, "--yes"]);
+      expect(refused.stderr).toContain("holds your home folder");
+    }
+    expect(existsSync(join(home, ".skillet/text-approvals.json"))).toBe(false);
+  });
+
   it("[Q-04] is not trusted by anything that the workspace itself holds", async () => {
     const { run, cwd, root, record } = scene();
     await run(["trust", "--yes"]);

@@ -1,9 +1,10 @@
 import { existsSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Discovered } from "../../host/discover.ts";
+import { userHome } from "../../host/home.ts";
 import { placeOf } from "../../host/trust.ts";
 import { SkillError } from "../../shared/error.ts";
-import { isInside } from "../../shared/inside.ts";
+import { isInside, realPlace } from "../../shared/inside.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath, projectRoot } from "../../source/locations.ts";
@@ -35,7 +36,13 @@ function workspaceFolder(io: Io, { around }: Discovered, given: string | undefin
     });
   }
   const real = realpathSync(path);
-  return real === realpathSync(around.workspace) ? projectRoot(real) : real;
+  if (real !== realpathSync(around.workspace)) return real;
+  const root = projectRoot(real);
+  return holdsHome(io, root) ? real : root; // A home folder can be a repository itself.
+}
+
+function holdsHome(io: Io, folder: string): boolean {
+  return isInside(folder, realPlace(userHome(io.env)));
 }
 
 async function approveText(io: Io, found: Discovered, folder: string, options: TrustTextOptions): Promise<number> {
@@ -44,6 +51,12 @@ async function approveText(io: Io, found: Discovered, folder: string, options: T
     (skill) => skill.origin.scope === "workspace" && isInside(folder, placeOf(skill)),
   );
   const where = displayPath(folder, around);
+  if (holdsHome(io, folder)) {
+    throw new SkillError("workspace-too-wide", {
+      message: `${where} holds your home folder, so this would approve every workspace in it`,
+      fix: "name the folder of one workspace",
+    });
+  }
   if (skills.length === 0) {
     throw new SkillError("not-found", {
       message: `There is no workspace skill in ${where}`,
