@@ -302,6 +302,8 @@ describe("skillet connect", () => {
       const { code, stderr } = await at.connect(["claude", "--project", "--yes"]);
       expect(code).not.toBe(0);
       expect(stderr).toContain(".mcp.json is a symlink that leaves the project");
+      const removed = await at.connect(["claude", "--project", "--remove", "--yes"]);
+      expect(removed.stderr).toContain(".mcp.json is a symlink that leaves the project");
       expect(at.all()).toEqual(before);
     },
   );

@@ -58,7 +58,7 @@ export function connectionFiles({ client, scope, place }: Omit<ConnectionPlace, 
 export async function planConnection(options: ConnectionOptions, records: Records): Promise<FileChange[]> {
   const { client, scope, hook: kind, name, program } = options;
   const files = connectionFiles(options);
-  if (scope === "project") for (const file of Object.values(files)) checkInProject(file, options.place);
+  checkProjectFiles(options);
   const row = rowOf(client);
   const language = await languageOf(row.format);
   const steps: Step[] = [
@@ -101,6 +101,12 @@ export async function planConnection(options: ConnectionOptions, records: Record
     }
   }
   return changesOf(steps, { client, scope, records });
+}
+
+/** Throws a SkillError when a file of the project leads out of it. */
+export function checkProjectFiles(options: Omit<ConnectionPlace, "name">): void {
+  if (options.scope !== "project") return;
+  for (const file of Object.values(connectionFiles(options))) checkInProject(file, options.place);
 }
 
 /** The author of a project may have made its file a symlink to one of the user's own. A link without a target leads nowhere that can be checked. */

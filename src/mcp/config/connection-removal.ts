@@ -4,6 +4,7 @@ import { stringsIn } from "../../skill/data.ts";
 import type { Entry } from "./clients.ts";
 import {
   type ConnectionPlace,
+  checkProjectFiles,
   connectionFiles,
   defaultMode,
   editedPlugin,
@@ -31,6 +32,7 @@ import { about, readClientFile } from "./write.ts";
  */
 export async function planRemoval(options: ConnectionPlace, records: Records): Promise<FileChange[]> {
   const { client, scope } = options;
+  checkProjectFiles(options);
   const language = await languageOf(rowOf(client).format);
   const removals = removalsOf(options, language, records);
   const files = [...new Set(removals.map(({ file }) => file))];
