@@ -103,21 +103,37 @@ function readReport(file) {
 }
 
 /**
- * Runs files with failed tests a second time, with nothing next to them: a test that passes then failed because of other work on the
- * machine. Its name is printed, since it is a defect all the same. Returns true when every test of these files passed.
+ * Runs files with failed tests a second time, with nothing next to them. A test that fails in one of both runs failed because of other
+ * work on the machine, or by chance: its name is printed, since it is a defect all the same. Returns how many tests failed in both, or
+ * undefined where a second run cannot tell.
  */
-function runFailedAgain(env) {
-  const results = readReport(report)?.testResults ?? [];
-  const failedFiles = results.filter(({ status }) => status === "failed");
-  if (failedFiles.length === 0 || failedFiles.length > MOST_FILES_AGAIN) return false;
+function countFailedTwice(env) {
+  const failedFiles = (readReport(report)?.testResults ?? []).filter(({ status }) => status === "failed");
+  if (failedFiles.length === 0 || failedFiles.length > MOST_FILES_AGAIN) return undefined;
   const bound = join(tmpdir(), "t", "skillet");
   const paths = failedFiles.map(({ name }) => relative(name.startsWith(`${root}/`) ? root : bound, name));
   const args = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${secondReport}`, "--maxWorkers=1"];
-  const status = runStep("failed files again, alone", testCommand("vitest", [...args, ...paths]), env);
-  for (const { assertionResults } of failedFiles)
-    for (const test of assertionResults)
-      if (test.status === "failed") console.log(`${status === 0 ? "! flaky" : "✗ failed"}: ${test.fullName}`);
-  return status === 0;
+  runStep("failed files again, alone", testCommand("vitest", [...args, ...paths]), env);
+  const second = readReport(secondReport)?.testResults;
+  const failedOnce = failedTests(failedFiles);
+  // A file that failed without a failed test could not be loaded, or its hooks failed.
+  const isTold = second && [failedFiles, second].every((results) => results.every(hasFailedTest));
+  if (!isTold) return undefined;
+  const failedAgain = failedTests(second);
+  const both = failedOnce.filter((name) => failedAgain.includes(name));
+  for (const name of new Set([...failedOnce, ...failedAgain]))
+    console.log(`${both.includes(name) ? "✗ failed twice" : "! flaky"}: ${name}`);
+  return both.length;
+}
+
+function failedTests(results) {
+  return results.flatMap(({ assertionResults }) =>
+    assertionResults.flatMap(({ status, fullName }) => (status === "failed" ? fullName : [])),
+  );
+}
+
+function hasFailedTest({ status, assertionResults }) {
+  return status !== "failed" || assertionResults.some((test) => test.status === "failed");
 }
 
 let passed = 0;
@@ -147,10 +163,11 @@ for (const [name, command, args] of STEPS) {
     const first = readReport(report);
     passed += first?.numPassedTests ?? 0;
     skipped += first?.numPendingTests ?? 0;
-    if (status !== 0 && runFailedAgain(env)) {
-      status = 0;
-      passed += first.numFailedTests;
-    } else failed += first?.numFailedTests ?? 0;
+    const failedFirst = first?.numFailedTests ?? 0;
+    const failedTwice = status === 0 ? 0 : (countFailedTwice(env) ?? failedFirst);
+    if (status !== 0 && failedFirst > 0 && failedTwice === 0) status = 0;
+    failed += failedTwice;
+    passed += failedFirst - failedTwice;
   }
   if (name === "build") isBuilt = status === 0;
   if (status === 0) passed++;

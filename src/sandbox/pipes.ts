@@ -98,7 +98,7 @@ interface Names {
 
 function newNames(count: number): Names | undefined {
   try {
-    const folder = mkdtempSync(join(tmpdir(), "skillet-pipes-"));
+    const folder = mkdtempSync(join(tmpdir(), `skillet-pipes-${process.pid}-`));
     return { folder, paths: Array.from({ length: count }, (_, index) => join(folder, String(index))) };
   } catch {
     return undefined; // TMPDIR is not there, or full.

@@ -189,7 +189,7 @@ export const ENDINGS: Check[] = [
         return { ...now, descriptors: Math.max(Number(now["descriptors"]), Number(before["descriptors"])) }; // Other tests of this process close theirs.
       };
       await waitFor(() => assert.deepEqual(left(), before, `after ${sandbox.by}`));
-      // Other tests have theirs, and make more of them: those that are here now are gone soon, whoever's they are.
+      // Those of this process: other tests have theirs, and some of these kill the process that would remove them.
       const made = temporaryFiles().filter((name) => !files.includes(name));
       await waitFor(() => !temporaryFiles().some((name) => made.includes(name)));
     },
@@ -245,7 +245,8 @@ function leftovers(): Record<string, unknown> {
 }
 
 function temporaryFiles(): string[] {
-  return readdirSync(tmpdir()).filter((name) => /^(?:bwrap|skillet-pipes)/.test(name));
+  const own = new RegExp(`^skillet-pipes-${process.pid}-`);
+  return readdirSync(tmpdir()).filter((name) => own.test(name));
 }
 
 function linkOf(fd: string): string {
