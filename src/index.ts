@@ -157,7 +157,7 @@ export {
 } from "./prompt/skills-section.ts";
 export type { Params, Value as ParamValue } from "./prompt/template.ts";
 export { type Check, planUse, type UsePlan } from "./run/plan-use.ts";
-export { type RunResult, wrapResult } from "./run/result.ts";
+export { type RunResult, skillResult, wrapResult } from "./run/result.ts";
 export { type ResumeOptions, resumeRun } from "./run/resume.ts";
 export { runScript, type ScriptEvent, type ScriptRequest, type ScriptResult } from "./run/script.ts";
 export type { Run } from "./run/start-run.ts";
@@ -193,6 +193,7 @@ export {
 export type { Script, Triggers } from "./skill/fields.ts";
 export type { Form } from "./skill/frame.ts";
 export type { Manifest } from "./skill/manifest.ts";
+export { type ParsedSkillMd, parseSkillMd } from "./skill/parse-skill-md.ts";
 export { toSkillMd } from "./skill/render.ts";
 export { findScript, type SkillScript, sandboxPathOf, scriptsOf } from "./skill/script.ts";
 export { type FileList, type Origin, SCOPES, type Scope, type Skill, type SkillFile } from "./skill/skill.ts";

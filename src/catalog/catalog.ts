@@ -5,7 +5,7 @@ import { byText, nearest } from "../shared/text.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import type { Form } from "../skill/frame.ts";
 import { SCOPES, type Scope, type Skill } from "../skill/skill.ts";
-import type { Loaded, Source } from "../source/source.ts";
+import { type Loaded, type Source, withOrigin } from "../source/source.ts";
 import { remoteMark } from "./describe-skill.ts";
 
 export interface SourceSummary {
@@ -105,12 +105,25 @@ export async function openCatalog(sources: readonly Source[]): Promise<Catalog> 
 async function loadSafely(source: Source): Promise<Loaded> {
   try {
     const { skills, diagnostics } = await source.load();
-    return { skills: [...skills], diagnostics: [...diagnostics] };
+    return { skills: skills.map((skill) => placedIn(source, skill)), diagnostics: [...diagnostics] };
   } catch (error) {
     const message = `the source "${source.name}" failed: ${error instanceof Error ? error.message : String(error)}`;
     return { skills: [], diagnostics: diagnose([{ code: "source-failed", message }], source.path ?? source.name) };
   }
 }
+
+/** Returns a skill defined in code with the name and scope of the source that provides it. The same object each time: caches are by identity. */
+function placedIn({ name, scope }: Source, skill: Skill): Skill {
+  const { origin } = skill;
+  if (origin.form !== "code" || (origin.source === name && origin.scope === scope)) return skill;
+  const known = PLACED.get(skill);
+  if (known?.origin.source === name && known.origin.scope === scope) return known;
+  const placed = withOrigin(skill, { ...origin, scope, source: name });
+  PLACED.set(skill, placed);
+  return placed;
+}
+
+const PLACED = new WeakMap<Skill, Skill>();
 
 const FORMS: readonly Form[] = ["folder", "markdown", "yaml", "code"];
 

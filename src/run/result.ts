@@ -1,7 +1,7 @@
 import type { Effect } from "../host/approvals.ts";
 import type { Caller } from "../host/caller.ts";
 import type { Stop } from "../host/events.ts";
-import type { Usage } from "../host/models.ts";
+import { NO_USAGE, type Usage } from "../host/models.ts";
 import type { Isolation, Notice } from "../host/sandbox.ts";
 import { defined } from "../shared/defined.ts";
 import { spellHidden } from "../shared/hidden.ts";
@@ -38,6 +38,14 @@ export interface RunResult {
   isolation?: Isolation;
   caller?: Caller;
 }
+
+/** Creates results in a program, for example in one that follows a skill itself. */
+export const skillResult = {
+  success: (content: string, iterations = 0): RunResult => ({ ...NO_RUN, content, isError: false, iterations }),
+  error: (message: string): RunResult => ({ ...NO_RUN, content: message, isError: true, iterations: 0, stop: "error" }),
+};
+
+const NO_RUN = { run: "", skill: "", stop: "answer", refusals: [], warnings: [], usage: NO_USAGE, ms: 0 } as const;
 
 /** A result as the agent that asked for it reads it. Nothing that the skill said can close these tags, or open others like them. */
 export function wrapResult({ skill, content }: Pick<RunResult, "skill" | "content">): string {

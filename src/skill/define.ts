@@ -2,7 +2,7 @@ import { PromptValidationError, SkillError } from "../shared/error.ts";
 import { findHidden, spell } from "../shared/hidden.ts";
 import { type Data, stringsIn } from "./data.ts";
 import { trimBody } from "./frame.ts";
-import { type Report, readManifest } from "./manifest.ts";
+import { type FieldName, type Report, ROWS, readManifest } from "./manifest.ts";
 import { unusableName } from "./name.ts";
 import type { Skill } from "./skill.ts";
 import { judgeTriggers } from "./triggers.ts";
@@ -13,13 +13,35 @@ export interface SkillDefinition {
   instructions: string;
   /** A heading for people; not empty when given. */
   title?: string;
+  authors?: readonly string[];
+  /** Why the skill exists. */
+  rationale?: string;
+  /** An alias of the configuration, or `provider/model`. */
+  model?: string;
+  /** Defaults to that of the configuration, which is 10. */
+  maxIterations?: number;
+  /** JSON Schema of the input. */
+  inputSchema?: Readonly<Record<string, unknown>>;
+  /** Tools that must exist before a run. */
+  requiredTools?: readonly string[];
+  /** The only tools that a run may call. Defaults to all. */
+  allowedTools?: readonly string[];
+  /** Names of environment variables, whose values the configuration has. */
+  env?: readonly string[];
+  /** System packages of the sandbox. */
+  packages?: readonly string[];
+  /** Namespaced capabilities, such as `gog.email`. */
+  capabilities?: readonly string[];
+  /** Private chats only, unless `access` names others. Defaults to false. */
+  sensitive?: boolean;
+  access?: { chatTypes?: readonly string[] };
   /** Any other key of the frontmatter, in its written form: `{ allowed_tools: ["bash"] }`. */
   frontmatter?: Record<string, unknown>;
 }
 
 /** A skill written in code. Throws a PromptValidationError at once when it cannot be one. */
 export function defineSkill(definition: SkillDefinition): Skill {
-  const { name, instructions, title, frontmatter } = definition;
+  const { name, instructions, title } = definition;
   const description = typeof definition.description === "string" ? definition.description.trim() : "";
   const wrong = (what: string, fix: string) =>
     new PromptValidationError("definition-invalid", { message: `Skill "${name}": ${what}`, fix });
@@ -38,7 +60,12 @@ export function defineSkill(definition: SkillDefinition): Skill {
   if (typeof instructions !== "string" || instructions.trim() === "") {
     throw wrong("the instructions are empty", "write what the agent is to do");
   }
-  const data: Data = { ...frontmatter, ...(title === undefined ? {} : { title }), name, description };
+  const twice = FIELD_ROWS.find(({ field, keys }) => {
+    const { frontmatter = {} } = definition;
+    return definition[field] !== undefined && keys.some((key) => frontmatter[key] !== undefined);
+  });
+  if (twice) throw wrong(`"${twice.field}" is also under frontmatter`, "give it once");
+  const data: Data = { ...frontmatterOf(definition), name, description };
   for (const text of stringsIn(data)) {
     const [hidden] = findHidden(text);
     if (hidden) throw wrong(`holds the hidden character ${spell(hidden.codePoint)}`, "remove it");
@@ -67,7 +94,45 @@ export function defineSkill(definition: SkillDefinition): Skill {
   };
 }
 
-const DEFINITION_KEYS: ReadonlySet<string> = new Set(["name", "description", "instructions", "title", "frontmatter"]);
+type TypedField = Exclude<keyof SkillDefinition, "name" | "description" | "instructions" | "frontmatter">;
+
+/** The row of the manifest that each typed field is written as. */
+const TYPED_FIELDS: Readonly<Record<TypedField, FieldName>> = {
+  title: "title",
+  authors: "authors",
+  rationale: "rationale",
+  model: "model",
+  maxIterations: "maxSteps",
+  inputSchema: "inputSchema",
+  requiredTools: "requiredTools",
+  allowedTools: "allowedTools",
+  env: "env",
+  packages: "packages",
+  capabilities: "capabilities",
+  sensitive: "sensitive",
+  access: "access",
+};
+const FIELD_ROWS = Object.entries(TYPED_FIELDS).map(([field, name]) => ({
+  field: field as TypedField,
+  keys: ROWS.find((row) => row.name === name)?.keys ?? [],
+}));
+
+/** Returns the frontmatter as a file would have it. Keys that are undefined are left out. */
+function frontmatterOf({ frontmatter = {}, ...definition }: SkillDefinition): Data {
+  const typed = FIELD_ROWS.map(({ field, keys: [key = field] }) => [key, written(field, definition[field])] as const);
+  return Object.fromEntries([...Object.entries(frontmatter), ...typed].filter(([, value]) => value !== undefined));
+}
+
+function written(field: TypedField, value: unknown): unknown {
+  if (field !== "access" || value === null || typeof value !== "object") return value;
+  const { chatTypes, ...rest } = value as NonNullable<SkillDefinition["access"]>;
+  return { ...rest, ...(chatTypes === undefined ? {} : { chat_types: chatTypes }) };
+}
+
+const DEFINITION_KEYS: ReadonlySet<string> = new Set([
+  ...["name", "description", "instructions", "frontmatter"],
+  ...Object.keys(TYPED_FIELDS),
+]);
 const DEFINED_NAME = /^[a-z0-9][a-z0-9-]{0,63}$/;
 const WRONG_IN_CODE: ReadonlySet<string> = new Set([
   "field-type",

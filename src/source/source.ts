@@ -24,7 +24,7 @@ export function inlineSource(skills: readonly Skill[], options: { name?: string;
 }
 
 /** The same skill from another place. What it does stays its own: a skill need not be a plain object. */
-function withOrigin(skill: Skill, origin: Origin): Skill {
+export function withOrigin(skill: Skill, origin: Origin): Skill {
   return {
     name: skill.name,
     description: skill.description,

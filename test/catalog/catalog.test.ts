@@ -114,6 +114,22 @@ describe("openCatalog", () => {
     ]);
   });
 
+  it("[S-33] gives skills defined in code the name and scope of their source", async () => {
+    const skill = defineSkill({ name: "mail", description: "Mail.", instructions: "Do mail." });
+    const integration = {
+      name: "desk",
+      scope: "integration",
+      load: () => ({ skills: [skill], diagnostics: [] }),
+    } as const;
+    const root = temporaryFolder({ "s/mail/SKILL.md": skillText("mail", { description: "Nearer" }) });
+    const catalog = await openCatalog([integration, source(root, "s", "user")]);
+    expect(catalog.get("mail").description).toBe("Nearer");
+    for (const name of ["mail@desk", "mail@integration"])
+      expect(catalog.get(name).origin).toEqual({ scope: "integration", source: "desk", form: "code" });
+    expect(catalog.has("mail@inline")).toBe(false);
+    expect((await catalog.reload()).get("mail@desk")).toBe(catalog.get("mail@desk"));
+  });
+
   it("takes skills of any kind into a source in code, and says when a source gives none", async () => {
     const root = temporaryFolder({ "s/a/SKILL.md": skillText("a") });
     const first = await openCatalog([source(root, "s", "user")]);

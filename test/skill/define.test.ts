@@ -33,6 +33,50 @@ describe("defineSkill", () => {
     expect(skill.manifest.title).toBe("T");
   });
 
+  it("[W-32] takes every field of a definition with its type, and reads it as a file's", () => {
+    const skill = defineSkill({
+      ...valid,
+      authors: ["alice", "bob"],
+      rationale: "Keeps reviews out of the main conversation.",
+      model: "haiku",
+      maxIterations: 3,
+      inputSchema: { type: "object", properties: { path: { type: "string" } }, required: ["path"] },
+      requiredTools: ["bash"],
+      allowedTools: ["bash", "read_file"],
+      env: ["REVIEW_KEY"],
+      packages: ["jq"],
+      capabilities: ["gog.email"],
+      sensitive: true,
+      access: { chatTypes: ["private"] },
+    });
+    const { data } = parseMarkdown(toSkillMd(skill));
+    expect(data).toEqual({
+      name: "code-review",
+      description: "Reviews code.",
+      authors: ["alice", "bob"],
+      rationale: "Keeps reviews out of the main conversation.",
+      model: "haiku",
+      max_iterations: 3,
+      input_schema: { type: "object", properties: { path: { type: "string" } }, required: ["path"] },
+      required_tools: ["bash"],
+      allowed_tools: ["bash", "read_file"],
+      env: ["REVIEW_KEY"],
+      packages: ["jq"],
+      capabilities: ["gog.email"],
+      sensitive: true,
+      access: { chat_types: ["private"] },
+    });
+    expect(skill.manifest).toMatchObject({ maxSteps: 3, env: ["REVIEW_KEY"], access: { chatTypes: ["private"] } });
+  });
+
+  it("[W-32] refuses a typed field of the wrong type, or one that frontmatter has too, and ignores undefined", () => {
+    const define = (more: object) => () => defineSkill({ ...valid, ...more });
+    expect(define({ maxIterations: "many" })).toThrow(/"max_iterations"/);
+    expect(define({ capabilities: ["email"] })).toThrow(/"email"/);
+    expect(define({ model: "a", frontmatter: { preferred_model: "b" } })).toThrow(/"model" is also under frontmatter/);
+    expect(define({ model: undefined, frontmatter: { triggers: undefined } })).not.toThrow();
+  });
+
   it("says what is wrong and what to do", () => {
     expect(() => defineSkill({ ...valid, name: "No" })).toThrow(
       expect.objectContaining({
