@@ -36,6 +36,10 @@ export const MCP = {
     "The skill works on its own, so it cannot be loaded when the server starts.",
     "leave it out: clients call it with `use_skill`",
   ),
+  "server-connected": row(
+    "Skills cannot be mounted on a server that is connected and declares no tools.",
+    "call mountSkills before connect",
+  ),
   "another-server": row(
     "The client's configuration has another server of this name.",
     "choose another with --name, or take it out first",

@@ -14,3 +14,8 @@ export function quietly(listen: () => unknown): void {
     if (answer instanceof Promise) answer.catch(() => {});
   } catch {}
 }
+
+/** Calls each listener. What one throws breaks nothing here. */
+export function notifyAll(listeners: Iterable<() => void>): void {
+  for (const listener of listeners) quietly(listener);
+}

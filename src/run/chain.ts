@@ -5,7 +5,7 @@ import { defined } from "../shared/defined.ts";
 import { count } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Gate } from "./gate.ts";
-import type { Budget } from "./loop-options.ts";
+import type { Budget, Within } from "./loop-options.ts";
 import type { Taint } from "./taint.ts";
 
 /** The runs that a run was started by, outermost first, and what they leave to it. */
@@ -32,6 +32,11 @@ export interface Chain {
 
 /** Nobody's but the user's. */
 export const TOP: Chain = { depth: 0, skills: [], gates: [] };
+
+/** Returns the chain for a use that a tool of a conversation starts. */
+export function chainWithin({ parent, budget, asked, taint }: Within): Chain {
+  return { ...TOP, parent, budget, taint, ...defined({ asked, model: asked }) };
+}
 
 interface Link {
   id: string;

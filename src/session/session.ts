@@ -3,6 +3,7 @@ import type { DiscloseOptions, Disclosure } from "../catalog/disclose.ts";
 import type { Approve } from "../host/approvals.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
+import { notifyAll } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
 import { isDisabled } from "../policy/tools.ts";
@@ -129,6 +130,8 @@ export interface Session {
   call(tool: string, input: unknown, options?: SessionCallOptions): Promise<ToolResult>;
   /** Reads the sources again. */
   reload(): Promise<Catalog>;
+  /** Calls `listener` after a skill was loaded or unloaded, by the model or by the program. Returns a function that ends this. */
+  onToolsChanged(listener: () => void): () => void;
   /** Resolves when the toolsets that are being imported are there; undefined if none is. */
   readonly arriving: Promise<void> | undefined;
   /** The loaded skills whose toolsets are being imported, and whose tools are not known. */
@@ -197,8 +200,16 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     activate: (topic, loadOptions) => activate(state, topic, loadOptions),
     use: (request) => useSkill(state.catalog, state.host, request),
     reload: () => state.reload(),
-    unload: (name) => state.unload(name),
+    unload(name) {
+      const wasLoaded = state.unload(name);
+      notifyAll(state.listeners);
+      return wasLoaded;
+    },
     revocationOf: (tool) => state.revocationOf(tool),
+    onToolsChanged(listener) {
+      state.listeners.add(listener);
+      return () => void state.listeners.delete(listener);
+    },
     close: () => state.mounts.close(),
     get arriving() {
       return state.arriving;
@@ -218,6 +229,7 @@ export function openSession(opened: Catalog, given: Partial<Host> = {}, options:
     async bring(skills) {
       const bringing = skills.filter(({ manifest }) => manifest.toolsets.length > 0);
       const all = await Promise.all(bringing.map(async (skill) => ({ skill, ...(await state.mounts.mount(skill)) })));
+      if (all.length > 0) notifyAll(state.listeners);
       const lines = all.map((one) => [`${one.skill.name}:`, ...toolLines(one)].join(" "));
       return { text: lines.join("\n"), problems: all.flatMap(({ problems }) => problems) };
     },

@@ -2,12 +2,12 @@ import { type Catalog, replacedCopy, sayReplaced } from "../catalog/catalog.ts";
 import { skillContent } from "../catalog/content.ts";
 import type { Disclosure } from "../catalog/disclose.ts";
 import type { Host } from "../host/host.ts";
-import { notify } from "../host/notify.ts";
+import { notify, notifyAll } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { denials, firstDenial } from "../policy/policy.ts";
 import { toolRevocation } from "../policy/tools.ts";
 import { isTrusted } from "../policy/trust.ts";
-import { type Chain, TOP } from "../run/chain.ts";
+import { chainWithin } from "../run/chain.ts";
 import { commandsOf, type Dynamic, printedForLoading } from "../run/dynamic.ts";
 import { invocationDenial, notFound } from "../run/judge-use.ts";
 import type { Within } from "../run/loop-options.ts";
@@ -68,6 +68,8 @@ export class State {
   /** By skill, the tools that were known when it was loaded and its toolsets were still to be imported. */
   readonly #awaited = new Map<string, string>();
 
+  /** Called after each change of what is loaded. */
+  readonly listeners = new Set<() => void>();
   readonly #options: SessionOptions;
   /** What a skill is besides its toolsets, as long as it is the same one. */
   readonly #own = new WeakMap<Skill, readonly Tool[]>();
@@ -151,8 +153,10 @@ export class State {
       const replaced = replacedCopy(this.catalog, skill.name);
       const notes = replaced ? [sayReplaced(replaced)] : [];
       const isUntrusted = skill.origin.remote !== undefined && isTrusted(skill, this.host) !== undefined;
+      const lines = [content, ...toolLines(await this.#bringing(skill)), ...notes];
+      notifyAll(this.listeners);
       return {
-        content: [content, ...toolLines(await this.#bringing(skill)), ...notes].join("\n"),
+        content: lines.join("\n"),
         isError: false,
         ...(isUntrusted ? { isUntrusted } : {}),
       };
@@ -274,7 +278,7 @@ export class State {
     const host = { ...this.host, ...defined({ approve }) };
     const { signal = new AbortController().signal } = request;
     const result = await (within
-      ? useWithin({ catalog, host, request, chain: chainIn(within), port: within.port, id: within.id, signal })
+      ? useWithin({ catalog, host, request, chain: chainWithin(within), port: within.port, id: within.id, signal })
       : withProgress(useSkill(catalog, host, request), onProgress));
     return asToolResult(result, host.settings.limits.toolOutput);
   }
@@ -368,10 +372,6 @@ async function once(name: string, within: Within | undefined, tell: () => void):
 async function printedIn(dynamic: Dynamic, within: Within | undefined): Promise<string[] | undefined> {
   const run = async () => (await printedForLoading(dynamic)) ?? null;
   return (await (within ? within.port.step("commands", run) : run())) ?? undefined;
-}
-
-function chainIn({ parent, budget, asked, taint }: Within): Chain {
-  return { ...TOP, parent, budget, taint, ...defined({ asked, model: asked }) };
 }
 
 function stampOf(skill: Skill): string {

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { createResultEnvelope, formatWireName, normalizeSchema } from "../../src/mcp/index.ts";
 import { CATEGORY_KEY, envelope, listedTool, metaOf, objectSchema } from "../../src/mcp/transform.ts";
 import type { Data } from "../../src/skill/data.ts";
 import type { Tool, ToolResult } from "../../src/skill/tool.ts";
@@ -26,6 +27,27 @@ const names = fc.uniqueArray(
   ),
   { maxLength: 30 },
 );
+
+describe("the transforms that are exported", () => {
+  it("[P-28] map names, normalize schemas and create envelopes without a server", () => {
+    expect(formatWireName("skillmaker.run")).toBe("skillmaker__run");
+    expect(formatWireName("use_skill")).toBe("use_skill");
+    expect(normalizeSchema({ $schema: "x", properties: { a: { type: "string" } }, required: ["a"] })).toEqual({
+      type: "object",
+      properties: { a: { type: "string" } },
+      required: ["a"],
+    });
+    expect(normalizeSchema({})).toEqual({ type: "object", properties: {} });
+    expect(createResultEnvelope({ content: "done", isError: false })).toEqual({
+      content: [{ type: "text", text: "done" }],
+    });
+    expect(createResultEnvelope({ content: "no", isError: true, code: "tool-unknown" })).toEqual({
+      content: [{ type: "text", text: "no" }],
+      isError: true,
+      _meta: { "skillet/code": "tool-unknown" },
+    });
+  });
+});
 
 describe("the names of a list of tools", () => {
   it("[P-20] are ones that every client takes, and no two are the same", () => {

@@ -11,7 +11,10 @@ import * as supply from "../../src/supply/index.ts";
 
 describe("what others depend on", () => {
   it("is what skillet/mcp exports", () => {
-    expect(Object.keys(mcp).sort()).toEqual(["createMcpServer", "openServing", "serveHttp", "serveStreams"]);
+    expect(Object.keys(mcp).sort()).toEqual([
+      ...["createMcpServer", "createResultEnvelope", "formatWireName", "mountSkills"],
+      ...["normalizeSchema", "openServing", "serveHttp", "serveStreams"],
+    ]);
   });
 
   it("is what skillet/install and skillet/claude export", () => {
@@ -107,6 +110,7 @@ describe("what others depend on", () => {
       "openSystem",
       "openTrust",
       "openVault",
+      "parseSkillMd",
       "planUse",
       "promptListing",
       "promptSection",
@@ -121,6 +125,7 @@ describe("what others depend on", () => {
       "skill",
       "skillContent",
       "skillRef",
+      "skillResult",
       "skillsSection",
       "toSkillMd",
       "unavailability",

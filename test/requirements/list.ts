@@ -270,6 +270,13 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "Q-29": "No request goes to a private address because a remote source named it",
   "Q-30": "`serve --http` answers no request without a token unless `--no-token` was given",
   "Q-31": "Everything read from a skill after it was judged comes from the judged copy",
+  "W-32":
+    "Results can be created by programs (`skillResult.success(content, iterations)`, `.error(message)`); the definition type carries all fields of W and S.",
+  "P-26":
+    "`parseSkillMd(text)` is public: frontmatter and body; without frontmatter an empty mapping and the whole text.",
+  "P-27":
+    "Loading, unloading or activating a skill in the embedding program changes the tools of connected MCP clients at once, with a notification.",
+  "P-28": "Name mapping, schema normalization and result envelope are exported pure functions.",
   "A-02": 'While a description is listed, its "use when" part is listed.',
   "A-03":
     "Full descriptions while they fit the budget; then the most relevant whole, the others shortened; names last; the listing states what was shortened.",
