@@ -49,7 +49,7 @@ class LongestFirst extends BaseSequencer {
 
 /** Where the gate has just built the program, tests import what was built and not the sources. */
 function built(): Plugin {
-  const [sources, place] = ["src", "dist"].map((folder) => join(import.meta.dirname, folder, "/")) as [string, string];
+  const [sources, place] = ["src", "build"].map((folder) => join(import.meta.dirname, folder, "/")) as [string, string];
   return {
     name: "built",
     enforce: "pre",
@@ -64,7 +64,7 @@ function built(): Plugin {
 export default defineConfig({
   plugins: process.env["SKILLET_TEST_BUILT"] ? [built()] : [],
   test: {
-    server: { deps: { external: [/\/dist\//] } },
+    server: { deps: { external: [/\/(?:build|dist)\//] } },
     setupFiles: ["test/support/machine.ts"],
     sequence: { sequencer: LongestFirst },
     // Files of one worker share what they import: a third of the time went into importing it anew.

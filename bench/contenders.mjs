@@ -47,7 +47,7 @@ export async function ownContenders({ place, skills, floor, size }) {
 
 async function skilletLists({ place, skills, cwd, env, size }) {
   if (!existsSync(join(import.meta.dirname, "..", "dist", "cli.cjs"))) {
-    throw new Error("skillet is not built\n  run: npm run prepare");
+    throw new Error("skillet is not built\n  run: npm run build");
   }
   const none = join(place, "none");
   mkdirSync(none, { recursive: true });

@@ -1,15 +1,48 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
-
-// Both `dist/package.js` and the bundled command in `dist/` stand one level below the package's root, as this file does.
-export const packageRoot: string = join(import.meta.dirname, "..");
+import { dirname, join } from "node:path";
 
 declare const SKILLET_VERSION: string | undefined;
+declare const SKILLET_IS_PROGRAM: boolean | undefined;
 
+/** Returns the version of this package. The build writes it into the code, where no bundler can lose it. */
 export function packageVersion(): string {
-  if (typeof SKILLET_VERSION === "string") return SKILLET_VERSION; // The build writes it into the command.
-  version ??= JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8")).version as string;
+  if (typeof SKILLET_VERSION === "string") return SKILLET_VERSION;
+  version ??= String(readPackage(join(import.meta.dirname, ".."))?.version);
   return version;
 }
 
 let version: string | undefined;
+
+/**
+ * Returns the folder of this package, with its skills and its program; undefined where a bundler made this code part of another program.
+ * Folders of that program are never taken for it: what they hold is not shipped by skillet.
+ */
+export function packageRoot(): string | undefined {
+  found ??= { root: findRoot() };
+  return found.root;
+}
+
+let found: { root: string | undefined } | undefined;
+
+/** Files of the library are at most this many folders below the package's: `dist/lib/NAME.js`. */
+const DEPTH = 2;
+
+function findRoot(): string | undefined {
+  // Bundlers that write CommonJS leave it undefined.
+  const here: string | undefined = import.meta.dirname;
+  if (typeof SKILLET_IS_PROGRAM === "boolean" && here !== undefined) return dirname(here);
+  let folder = here;
+  for (let depth = 0; folder !== undefined && depth < DEPTH; depth++) {
+    folder = dirname(folder);
+    if (readPackage(folder)?.name === "skillet") return folder;
+  }
+  return undefined;
+}
+
+function readPackage(folder: string): { name?: unknown; version?: unknown } | undefined {
+  try {
+    return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,15 +1,16 @@
-// Builds dist/: the library with its types (tsc), and the command (esbuild): a small file that loads the others, three with the
+// Builds dist/: the library (esbuild) with its types (tsc), and the command (esbuild): a small file that loads the others, three with the
 // command's own code, because reading one file instead of sixty is most of what its start costs, and packages that only some commands
-// need.
+// need. `npm ci` runs it as `postprepare`: npm warns about a `prepare` script wherever a packed package is installed, and would run it again
+// for the first `npx skillet` of a clone. Also builds build/, the library module by module, which the tests import and nobody publishes.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, transform } from "esbuild";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+const { version, exports: published, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const shell = process.platform === "win32";
 
 /** Packages that most starts do without: each a file of its own beside the command's. `takes`: what of it, where the sources do not import it by name. */
@@ -49,6 +50,22 @@ const PACKS = [
 /** What of Node takes milliseconds to load, and most starts never call. */
 const LATE_OF_NODE = ["node:crypto"];
 
+/** The code of a toolset's thread, as a file for the command. */
+const WORKER = "toolset-worker.cjs";
+
+/** What a toolset can import in a build, where nothing has a file; src/run/toolset/own-modules.ts has those of the sources. */
+const OWN_MODULES = {
+  "@agent/tools": "./src/run/toolset/tools.ts",
+  skillet: "./src/index.ts",
+  "skillet/sandbox": "./src/sandbox/index.ts",
+  zod: "./node_modules/zod/index.js",
+  "zod/v4": "./node_modules/zod/v4/index.js",
+  "zod/v4/core": "./node_modules/zod/v4/core/index.js",
+  "zod/mini": "./node_modules/zod/mini/index.js",
+  "zod/v4-mini": "./node_modules/zod/v4-mini/index.js",
+  "zod/v3": "./node_modules/zod/v3/index.js",
+};
+
 const COMMANDER = /[\\/]commander[\\/]/;
 
 /** Parts of packages that nothing here uses, and what stands in for them. */
@@ -84,15 +101,13 @@ const shared = {
 // As `require`: it goes through the loader, and Node does not search the file for what it exports.
 const plain = { format: "cjs", supported: { "dynamic-import": false } };
 
-// The first `npx skillet` of a clone prepares it once more, which would take the command away while others use it.
-const { npm_command, npm_lifecycle_event } = process.env;
-if (npm_command === "exec" && npm_lifecycle_event === "prepare" && existsSync(join(root, "dist", "cli.cjs")))
-  process.exit();
-
-rmSync(join(root, "dist"), { recursive: true, force: true });
+for (const folder of ["dist", "build"]) rmSync(join(root, folder), { recursive: true, force: true });
 const tsc = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit", shell });
-if (tsc.error) console.error(`tsc could not be started: ${tsc.error.message} (run it as \`npm run prepare\`)`);
+if (tsc.error) console.error(`tsc could not be started: ${tsc.error.message} (run it as \`npm run build\`)`);
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
+keepPublicTypes();
+const inlined = await inlineModules();
+await buildLibrary();
 await buildApart();
 await buildServer();
 await buildCommand();
@@ -146,8 +161,12 @@ async function buildCommand() {
     chunkNames: "part-[hash]",
     entryNames: "part-[name]",
     entryPoints: ["src/cli/bin.ts"],
-    define: { "import.meta.dirname": "__dirname", SKILLET_VERSION: JSON.stringify(version) },
-    plugins: [late(), apart(), without()],
+    define: {
+      "import.meta.dirname": "__dirname",
+      SKILLET_IS_PROGRAM: "true",
+      SKILLET_VERSION: JSON.stringify(version),
+    },
+    plugins: [inline(inlined.command), late(), apart(), without()],
   });
   const sourcesOf = (commands) => ["src/cli/bin.ts", ...commands.map((name) => `src/cli/commands/${name}.ts`)];
   const packs = PACKS.map(({ file, commands }) => {
@@ -189,6 +208,128 @@ function reached(outputs, sources) {
   };
   for (const [path, { entryPoint }] of Object.entries(outputs)) if (sources.includes(entryPoint)) follow(path);
   return found;
+}
+
+/**
+ * The library: an entry point for each export of package.json, and files that they share. It holds the packages that it needs, so that
+ * nothing is installed with it; those that are optional are imported from the program that uses it.
+ */
+async function buildLibrary() {
+  const entries = Object.values(published).flatMap(({ types, default: file }) =>
+    types === undefined
+      ? []
+      : { in: types.replace("dist/types", "src").replace(/\.d\.ts$/, ".ts"), out: basename(file, ".js") },
+  );
+  const { metafile } = await build({
+    ...shared,
+    format: "esm",
+    splitting: true,
+    metafile: true,
+    outdir: "dist",
+    chunkNames: "lib/[name]-[hash]",
+    entryPoints: entries,
+    external: Object.keys(peerDependencies).flatMap((name) => [name, `${name}/*`]),
+    define: { SKILLET_VERSION: JSON.stringify(version) },
+    plugins: [inline(inlined.library), late(), named(), without()],
+  });
+  return metafile;
+}
+
+/** Modules that cannot be files of a bundle, by their paths, as what each kind of build has in their place. */
+async function inlineModules() {
+  const { PROGRAM, SPELLING, TELLING } = await evaluated("src/capability/sandbox-text.ts");
+  const texts = Object.entries({ PROGRAM, SPELLING, TELLING }).map(
+    ([name, text]) => `export const ${name} = ${JSON.stringify(text)};`,
+  );
+  const everywhere = { "src/capability/sandbox-text.ts": texts.join("\n") };
+  const entry = "src/run/toolset/worker-entry.ts";
+  const { outputFiles } = await build({
+    ...shared,
+    format: "cjs",
+    write: false,
+    entryPoints: ["src/run/toolset/worker.ts"],
+    external: Object.keys(peerDependencies),
+    define: {
+      SKILLET_VERSION: JSON.stringify(version),
+      "import.meta.dirname": "undefined",
+      "import.meta.url": "undefined",
+    },
+    plugins: [
+      inline({
+        ...everywhere,
+        [entry]: `import { workerData } from "node:worker_threads";
+          export const workerEntry = async () => workerData.entry;`,
+        "src/run/toolset/own-modules.ts": ownModules(),
+      }),
+      late(),
+      named(),
+    ],
+  });
+  const worker = escaped(outputFiles[0].text);
+  writeFileSync(join(root, "dist", WORKER), worker);
+  // Tests of toolsets run the thread that is published.
+  const forTests = join("build", dirname(relative("src", entry)));
+  const file = `join(import.meta.dirname, ${JSON.stringify(join(relative(forTests, "dist"), WORKER))})`;
+  writeFileSync(
+    join(root, forTests, "worker-entry.js"),
+    `import { join } from "node:path";\nexport const workerEntry = async () => ({ file: ${file} });\n`,
+  );
+  return {
+    library: {
+      ...everywhere,
+      [entry]: `export const workerEntry = async () => ({ code: (await import("inlined:worker")).default });`,
+      "inlined:worker": `export default ${JSON.stringify(worker)};`,
+    },
+    command: {
+      ...everywhere,
+      [entry]: `import { join } from "node:path";
+        export const workerEntry = async () => ({ file: join(import.meta.dirname, "${WORKER}") });`,
+    },
+  };
+}
+
+/** The modules that a toolset can import, in the code of its thread: each is run when it is first imported. */
+function ownModules() {
+  const rows = Object.entries(OWN_MODULES).map(([name, path]) => `${JSON.stringify(name)}: () => require("${path}")`);
+  return `const MODULES = { ${rows.join(", ")} }, SCHEME = "skillet-own:", KEY = "skillet.own-modules";
+    const loaded = new Map();
+    const load = (name) => loaded.get(name) ?? (loaded.set(name, MODULES[name]()), loaded.get(name));
+    globalThis[Symbol.for(KEY)] = load;
+    export const ownModuleUrl = (name) => (Object.hasOwn(MODULES, name) ? SCHEME + name : undefined);
+    export function ownModuleSource(url, isRequired) {
+      const name = url.startsWith(SCHEME) ? url.slice(SCHEME.length) : undefined;
+      if (name === undefined) return undefined;
+      const module = "globalThis[Symbol.for(" + JSON.stringify(KEY) + ")](" + JSON.stringify(name) + ")";
+      if (isRequired) return "module.exports = " + module;
+      const names = Object.keys(load(name)).map((key) => JSON.stringify(key));
+      const taken = names.map((key, index) => "const _" + index + " = module[" + key + "];");
+      return "const module = " + module + ";" + taken.join("") + "export {" + names.map((key, index) => "_" + index + " as " + key) + "}";
+    }
+    export const ownParent = () => undefined;
+    export const isOwnCode = () => false;`;
+}
+
+/** What a module of texts exports, as it is once it was built. */
+async function evaluated(path) {
+  const { outputFiles } = await build({ ...shared, format: "cjs", write: false, entryPoints: [path] });
+  const module = { exports: {} };
+  new Function("module", "exports", "require", outputFiles[0].text)(module, module.exports, process.getBuiltinModule);
+  return module.exports;
+}
+
+/** Declarations that no export of the package leads to are of no use to anybody. */
+function keepPublicTypes() {
+  const types = join(root, "dist", "types");
+  const reached = new Set();
+  const follow = (file) => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const [, path] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.[^"]+)\.[jt]s"/g))
+      follow(join(dirname(file), `${path}.d.ts`));
+  };
+  for (const { types: file } of Object.values(published)) if (file !== undefined) follow(join(root, file));
+  for (const path of readdirSync(types, { recursive: true, withFileTypes: true }))
+    if (path.isFile() && !reached.has(join(path.parentPath, path.name))) rmSync(join(path.parentPath, path.name));
 }
 
 async function buildServer() {
@@ -246,6 +387,23 @@ function entries() {
   };
 }
 
+/** Packages of the older kind have no named exports where they are imported when they are needed: here they have those that are taken. */
+function named() {
+  const older = ["ajv/dist/2020.js", "ajv-formats"];
+  return {
+    name: "named",
+    setup(build) {
+      build.onResolve({ filter: /^ajv/ }, ({ path, namespace }) =>
+        older.includes(path) && namespace !== "named" ? { path, namespace: "named" } : undefined,
+      );
+      build.onLoad({ filter: /.*/, namespace: "named" }, ({ path }) => ({
+        contents: `export ${APART[path].takes} from "${path}";`,
+        resolveDir: root,
+      }));
+    },
+  };
+}
+
 function apart() {
   const files = new Map(Object.entries(APART).map(([name, { file }]) => [name, file]));
   for (const name of SERVER.packages) files.set(name, SERVER.file);
@@ -259,8 +417,25 @@ function apart() {
   };
 }
 
+/** Puts other contents in the place of modules. */
+function inline(modules) {
+  return {
+    name: "inline",
+    setup(build) {
+      build.onResolve({ filter: /^inlined:/ }, ({ path }) => ({ path, namespace: "inlined" }));
+      build.onLoad({ filter: /.*/, namespace: "inlined" }, ({ path }) => ({ contents: modules[path] }));
+      build.onLoad({ filter: /[\\/](?:sandbox-text|worker-entry|own-modules)\.ts$/ }, ({ path }) => {
+        const contents = modules[relative(root, path).replaceAll("\\", "/")];
+        return contents === undefined ? undefined : { contents, resolveDir: root };
+      });
+    },
+  };
+}
+
 /** Loads what is late when something of it is first asked for, not with the module that imports it. */
 function late() {
+  // In the library Node's own modules have no other loader than this one, which no bundler follows.
+  const asked = (path) => (path.startsWith("node:") ? `process.getBuiltinModule("${path}")` : `require("${path}")`);
   const isLate = (path) => APART[path]?.isLate === true || LATE_OF_NODE.includes(path);
   return {
     name: "late",
@@ -271,8 +446,8 @@ function late() {
       build.onLoad({ filter: /.*/, namespace: "late" }, async ({ path }) => {
         const names = Object.keys(await import(path)).filter((name) => name !== "default");
         return {
-          contents: `for (const name of ${JSON.stringify(names)})
-            Object.defineProperty(exports, name, { enumerable: true, get: () => require("${path}")[name] });`,
+          contents: `let loaded; for (const name of ${JSON.stringify(names)})
+            Object.defineProperty(exports, name, { enumerable: true, get: () => (loaded ??= ${asked(path)})[name] });`,
           resolveDir: root,
         };
       });

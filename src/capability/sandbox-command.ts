@@ -6,9 +6,8 @@ import { makeFolder } from "../sandbox/store.ts";
 import { shortHash } from "../shared/hash.ts";
 import { readRegularText } from "../shared/regular-file.ts";
 import { CAPABILITY_SOCKET, LARGEST_FRAME, PROTOCOL, SOCKET_VARIABLE, TOKEN_VARIABLE } from "./protocol.ts";
-import { type Given, program } from "./sandbox-program.ts";
-import { spelling } from "./sandbox-spelling.ts";
-import { telling } from "./sandbox-telling.ts";
+import type { Given } from "./sandbox-program.ts";
+import { PROGRAM, SPELLING, TELLING } from "./sandbox-text.ts";
 
 /** What the command is called in a sandbox. */
 const COMMAND_NAMES = ["skillet-sb", "ash-sb"] as const;
@@ -53,11 +52,11 @@ export function sandboxCommand({ node = `${PROGRAMS}/node`, patience = 900 }: Sa
   };
   const quoted = `'${node.replaceAll("'", "'\\''")}'`;
   const start = `for node in ${quoted} node; do command -v "$node" >/dev/null && exec "$node" --v8-pool-size=0 "$0" "$@"; done`;
-  const parts = [JSON.stringify(given), LOAD, "process", spelling, telling];
+  const parts = [JSON.stringify(given), LOAD, "process", SPELLING, TELLING];
   return `#!/bin/sh
 ':' //; ${start}; echo "${NO_NODE}" >&2; exit 1
 "use strict";
-(${program})(${parts.join(", ")});
+(${PROGRAM})(${parts.join(", ")});
 `;
 }
 

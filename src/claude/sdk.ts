@@ -50,7 +50,8 @@ const PACKAGE = "@anthropic-ai/claude-agent-sdk";
 
 /** Loads it from beside skillet, or else from beside the working folder. Throws a SkillError that says how to install it. */
 export async function loadClaudeSdk(cwd: string): Promise<ClaudeSdk> {
-  const found = [import.meta.url, join(cwd, "package.json")].map(resolveFrom).find((path) => path !== undefined);
+  const from = [import.meta.url, join(cwd, "package.json")];
+  const found = from.map(resolveFrom).find((path) => path !== undefined);
   if (found === undefined) {
     throw new SkillError("claude-sdk-missing", {
       message: `${PACKAGE} is not installed`,
@@ -58,7 +59,7 @@ export async function loadClaudeSdk(cwd: string): Promise<ClaudeSdk> {
     });
   }
   try {
-    return (await import(pathToFileURL(found).href)) as ClaudeSdk;
+    return (await import(/* webpackIgnore: true */ /* @vite-ignore */ pathToFileURL(found).href)) as ClaudeSdk;
   } catch (cause) {
     throw new SkillError("claude-sdk-broken", {
       message: `${PACKAGE} in ${found} cannot be loaded`,
@@ -68,7 +69,9 @@ export async function loadClaudeSdk(cwd: string): Promise<ClaudeSdk> {
   }
 }
 
-function resolveFrom(file: string): string | undefined {
+// Bundlers that write CommonJS leave `import.meta.url` undefined.
+function resolveFrom(file: string | undefined): string | undefined {
+  if (file === undefined) return undefined;
   try {
     return createRequire(file).resolve(PACKAGE);
   } catch {

@@ -28,6 +28,10 @@ export const USE = {
     "A program that the skill needs is not installed.",
     "install it, or add its package to `packages` in the skill",
   ),
+  "package-missing": row(
+    "An optional package that skillet needs for this is not installed next to your program.",
+    "run the `npm install` command of the message",
+  ),
   "other-system": row("The skill is for another operating system.", "use it there"),
   "secret-other-source": row(
     "What the configuration has for this name was given to the skill from another source.",

@@ -37,6 +37,11 @@ export interface DiscoverOptions {
   sources?: readonly Source[];
   /** Keep an index under `~/.skillet/cache`, so that the next start reads only what changed. True when left out. */
   index?: boolean;
+  /**
+   * The folder of skills with scope `bundled`. Defaults to those of this package; none where a bundler made skillet part of another
+   * program.
+   */
+  shippedSkills?: string;
   /** On whose behalf; nobody's in particular when left out. */
   caller?: Caller;
   /** Follow the configuration files: a change is in effect within a second, also for sessions and runs that began before. Defaults to true. */
@@ -139,7 +144,8 @@ async function openSettings(around: Surroundings, follows: boolean): Promise<Liv
 export function surroundings(options: DiscoverOptions): Surroundings {
   const { env = process.env, home = userHome(env) } = options;
   const workspace = resolve(options.workspace ?? (env["AGENT_WORKSPACE_ROOT"] || "."));
-  return { workspace, home, skilletHome: resolve(skilletHome(env, home)), env };
+  const { shippedSkills } = options;
+  return { workspace, home, skilletHome: resolve(skilletHome(env, home)), env, ...defined({ shippedSkills }) };
 }
 
 function unreadable(installs: Installs): Diagnostic[] {

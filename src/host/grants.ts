@@ -1,9 +1,8 @@
 import { join } from "node:path";
-import { packageRoot } from "../package.ts";
 import { defined } from "../shared/defined.ts";
-import { isInside } from "../shared/inside.ts";
 import { isData } from "../skill/data.ts";
 import type { Skill } from "../skill/skill.ts";
+import { isShipped } from "../source/shipped.ts";
 import { openLedger } from "./ledger.ts";
 import { type Locks, openLocks } from "./lock/locks.ts";
 import { placeOf } from "./trust.ts";
@@ -72,7 +71,7 @@ export function openGrants(skilletHome: string, locks: Locks = openLocks(skillet
  * reads the configuration itself.
  */
 export function needsGrant({ origin: { scope, folder, file = "" } }: Skill): boolean {
-  if (scope === "bundled") return !isInside(packageRoot, folder ?? file);
+  if (scope === "bundled") return !isShipped(folder ?? file);
   return scope !== "integration" && scope !== "inline";
 }
 
@@ -81,7 +80,7 @@ function ownerOf(skill: Skill, locks: Locks): Owner {
   const { scope, source } = skill.origin;
   const place = placeOf(skill);
   const from = locks.sourceOf(skill);
-  return { source, place: scope === "bundled" && isInside(packageRoot, place) ? "" : place, ...defined({ from }) };
+  return { source, place: scope === "bundled" && isShipped(place) ? "" : place, ...defined({ from }) };
 }
 
 interface Grant extends Owner {

@@ -2,13 +2,13 @@ import { dirname, join } from "node:path";
 import { hasOriginal, type InstalledCopy, type Installs } from "../host/installs.ts";
 import { whileLocked } from "../host/locked-file.ts";
 import { placeOf } from "../host/trust.ts";
-import { packageRoot } from "../package.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
 import type { Skill } from "../skill/skill.ts";
 import { statOf } from "../source/file.ts";
 import { expectedFolder } from "../source/file-list.ts";
+import { isShipped } from "../source/shipped.ts";
 import { apply, type Item, mend, removeEmpty } from "./apply.ts";
 import type { NativeClient } from "./clients.ts";
 import { type Conformed, conform } from "./conform.ts";
@@ -190,7 +190,7 @@ function entryFor(skill: Skill, digest: string, there: Standing | undefined, { i
 
 /** Nothing for what comes with this package: that is there as long as the package is, wherever it is put. */
 function originalOf({ origin: { scope, file } }: Skill): string | undefined {
-  return scope === "bundled" && file !== undefined && isInside(packageRoot, file) ? undefined : file;
+  return scope === "bundled" && file !== undefined && isShipped(file) ? undefined : file;
 }
 
 function planOptions({ target, force }: Request): PlanOptions {

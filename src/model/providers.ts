@@ -1,4 +1,5 @@
 import type { Provider, SdkModel } from "../host/models.ts";
+import { loadPeer } from "../host/peers.ts";
 import { SkillError } from "../shared/error.ts";
 import { OLLAMA, ollamaUrl } from "./ollama.ts";
 
@@ -42,7 +43,7 @@ export const PROVIDER_ROWS: Readonly<Record<Provider, ProviderRow>> = {
       fable: "claude-fable-5-2",
     },
     async open({ model, baseUrl, apiKey = "" }) {
-      const { createAnthropic } = await import("@ai-sdk/anthropic");
+      const { createAnthropic } = await loadPeer.anthropic();
       return createAnthropic({ baseURL: baseUrl, apiKey, fetch: fetchHere })(model);
     },
   },
@@ -63,7 +64,7 @@ export const PROVIDER_ROWS: Readonly<Record<Provider, ProviderRow>> = {
       nano: "gpt-5.4-nano",
     },
     async open({ model, baseUrl, apiKey = "" }) {
-      const { createOpenAI } = await import("@ai-sdk/openai");
+      const { createOpenAI } = await loadPeer.openai();
       return createOpenAI({ baseURL: baseUrl, apiKey, fetch: fetchHere }).responses(model);
     },
   },
@@ -86,7 +87,7 @@ export const PROVIDER_ROWS: Readonly<Record<Provider, ProviderRow>> = {
 };
 
 async function openCompatible({ model, baseUrl, apiKey }: Access): Promise<SdkModel> {
-  const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+  const { createOpenAICompatible } = await loadPeer.openaiCompatible();
   return createOpenAICompatible({
     name: "openai-compatible",
     baseURL: baseUrl,

@@ -1,5 +1,6 @@
 import type { AssistantModelMessage, ModelMessage, TextStreamPart, ToolSet } from "ai";
 import type { CallResult, Message, Model, ModelReply, ModelRequest, SdkModel, ToolCall } from "../host/models.ts";
+import { loadPeer } from "../host/peers.ts";
 import { defined } from "../shared/defined.ts";
 import { type WireNames, wireName, wireNames } from "../skill/wire-name.ts";
 import { type AnswerPart, boundAnswer } from "./bound-answer.ts";
@@ -25,7 +26,7 @@ export function sdkModel(model: SdkModel, options: SdkOptions): Model {
     ...defined({ contextWindow: options.contextWindow ?? contextWindowOf(options.name) }),
     async respond(request) {
       // Loaded when a model is first asked: most of what a start costs would be this.
-      const { streamText, wrapLanguageModel, jsonSchema } = await import("ai");
+      const { streamText, wrapLanguageModel, jsonSchema } = await loadPeer.ai();
       const clock = openClock(options.seconds, request.signal);
       const names = wireNames(request.tools.map(({ name }) => name));
       const tools: ToolSet = Object.fromEntries(

@@ -15,6 +15,8 @@ export interface Surroundings {
   /** Where skillet keeps what is its own: `~/.skillet`, or what SKILLET_HOME says. */
   skilletHome: string;
   env: Readonly<Record<string, string | undefined>>;
+  /** The folder of skills with scope `bundled`. Defaults to those of this package, if it is there as files. */
+  shippedSkills?: string;
 }
 
 export interface Location {
@@ -78,7 +80,10 @@ const LOCATIONS: readonly Row[] = [
 /** The standard locations, expanded for these surroundings. Those of packages in a monorepo exist, the others need not. */
 export function locations(around: Surroundings): Location[] {
   const project = projectFolders(around.workspace);
-  const expanded = LOCATIONS.flatMap((row) =>
+  const rows = LOCATIONS.filter(
+    (row) => row.base !== "package" || (givenPath(row, around) ?? packageRoot()) !== undefined,
+  );
+  const expanded = rows.flatMap((row) =>
     row.base === "project"
       ? project.map((folder, index) => ({ row, folder, nearness: index + 1 }))
       : [{ row, folder: baseOf(row, around), nearness: row.base === "workspace" ? Number.POSITIVE_INFINITY : 0 }],
@@ -132,7 +137,7 @@ export function shortPath(path: string, home: string): string {
 }
 
 function place(row: Row, base: string, around: Surroundings): Location {
-  const given = row.env === undefined ? undefined : around.env[row.env];
+  const given = givenPath(row, around);
   const path = given ? resolve(around.workspace, given) : join(base, row.path);
   const isAbove = row.base === "project" && !isInside(around.workspace, path);
   const shown = isAbove ? relative(around.workspace, path) : displayPath(path, around);
@@ -141,9 +146,14 @@ function place(row: Row, base: string, around: Surroundings): Location {
   return { scope: row.scope, name: row.name ?? shown, path, asks, ...(row.client ? { client: row.client } : {}) };
 }
 
+/** Returns the folder that a variable or the embedding program puts in place of the row's. */
+function givenPath(row: Row, { env, shippedSkills }: Surroundings): string | undefined {
+  return (row.base === "package" && shippedSkills) || (row.env && env[row.env]) || undefined;
+}
+
 function baseOf(row: Row, around: Surroundings): string {
   const bases = {
-    package: packageRoot,
+    package: packageRoot() ?? "",
     skillet: around.skilletHome,
     home: around.home,
     project: around.workspace,

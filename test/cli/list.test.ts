@@ -406,7 +406,7 @@ describe("skillet doctor", () => {
   it("fits into 80 columns, with the home folder as ~", async () => {
     const home = temporaryFolder({ ".claude/skills/y/SKILL.md": skillText("y") });
     const { stdout } = await skillet(["doctor"], { env: { HOME: home }, cwd: join(home, ".claude") });
-    const rest = stdout.split("\n").filter((line) => !line.includes(packageRoot));
+    const rest = stdout.split("\n").filter((line) => !line.includes(packageRoot() ?? ""));
     expect(rest.filter((line) => line.length > 80)).toEqual([]);
     expect(stdout).not.toContain(home);
     expect(stdout).toContain("  1 skill waits for `skillet trust`\n");

@@ -219,7 +219,7 @@ describe("skillet call", () => {
       'console.log("noise");',
     );
     const home = homeWith(ownSkill({ "toolsets/index.ts": noisy }));
-    const command = join(packageRoot, "bin/skillet.cjs");
+    const command = join(packageRoot() ?? "", "bin/skillet.cjs");
     const printed = execFileSync(process.execPath, [command, "call", "x.one"], {
       env: { HOME: home },
       cwd: home,

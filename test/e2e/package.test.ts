@@ -66,7 +66,7 @@ describe("the package", () => {
       status: 0,
       stdout: "code-review,github,gog,host-report,mine,research,skillmaker,summarize\n",
     });
-    expect(existsSync(join(folder, "node_modules/skillet/dist/index.d.ts"))).toBe(true);
+    expect(existsSync(join(folder, "node_modules/skillet/dist/types/index.d.ts"))).toBe(true);
   });
 
   it("loses nothing of a long list through a pipe, and ends quietly when the reader has enough", () => {

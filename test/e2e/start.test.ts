@@ -92,7 +92,7 @@ describe("npm start with arguments", () => {
 });
 
 it("npx does not build the project anew before its first command", () => {
-  const scripts = { prepare: "node tools/build.mjs" };
+  const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const folder = temporaryFolder({
     "package.json": JSON.stringify({ name: "skillet", version: "0.0.0", bin: { skillet: "run.cjs" }, scripts }),
     "run.cjs": "#!/usr/bin/env node\nconsole.log('started');\n",

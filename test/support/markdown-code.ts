@@ -52,15 +52,15 @@ export function moduleOf(blocks: readonly CodeBlock[]): string {
   return `${Array.from(lines, (line) => line ?? "").join("\n")}\nexport {};\n`;
 }
 
-/** A folder that this package, as it is built, and all that it depends on are installed in. */
+/** A folder that this package, as it is built, its optional packages and zod are installed in. */
 export function installedFolder(files: Record<string, string> = {}): string {
-  const { dependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  const { peerDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
   const folder = temporaryFolder({ "package.json": '{ "type": "module" }', ...files });
   const link = (name: string, to: string) => {
     mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
     symlinkSync(to, join(folder, "node_modules", name));
   };
-  for (const name of [...Object.keys(dependencies), "@types"]) link(name, join(ROOT, "node_modules", name));
+  for (const name of [...Object.keys(peerDependencies), "zod", "@types"]) link(name, join(ROOT, "node_modules", name));
   link("skillet", ROOT);
   link("@agent/tools", ROOT); // What toolsets call it.
   return folder;

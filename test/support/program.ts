@@ -16,7 +16,7 @@ export const RUN = `run(${JSON.stringify(KEPT)});`;
 
 /** A module, by its path in the sources without an ending, that a process of a test's own imports. */
 export function moduleOf(path: string): string {
-  return KEPT === undefined ? join(root, "src", `${path}.ts`) : join(root, "dist", `${path}.js`);
+  return KEPT === undefined ? join(root, "src", `${path}.ts`) : join(root, "build", `${path}.js`);
 }
 
 /** For Node, where a process of a test's own is itself written in TypeScript: what was built stands in for the sources that it imports. */

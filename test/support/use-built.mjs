@@ -3,7 +3,7 @@ import { registerHooks } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [sources, built] = ["src", "dist"].map(
+const [sources, built] = ["src", "build"].map(
   (folder) => pathToFileURL(join(import.meta.dirname, "../..", folder, "/")).href,
 );
 

@@ -108,7 +108,7 @@ export function serverOf(io: Io, { url, args, workspace, project, client, around
 
 /** Returns the command that starts this program: Node and its path. */
 export function ownProgram(): { command: string; args: string[] } {
-  return { command: process.execPath, args: [join(packageRoot, "bin", "skillet.cjs")] };
+  return { command: process.execPath, args: [join(packageRoot() ?? "", "bin", "skillet.cjs")] };
 }
 
 /** The file with the token of this user's own server, for a client that can refer to it. */

@@ -1,6 +1,7 @@
 import type { Client, Transport } from "@modelcontextprotocol/client";
 import { packageVersion } from "../../package.ts";
 import { openHiding } from "../../shared/redact.ts";
+import { loadPeer } from "../peers.ts";
 import { endNow, endsWithUs } from "./end.ts";
 import { type Launch, secretsOf } from "./launch.ts";
 
@@ -45,7 +46,7 @@ export async function connect(launch: Launch, options: ConnectOptions): Promise<
 
 async function attempt(launch: Launch, mode: "auto" | "legacy", options: ConnectOptions): Promise<Connection> {
   // Loaded when a server is first needed.
-  const { Client: ClientClass } = await import("@modelcontextprotocol/client");
+  const { Client: ClientClass } = await loadPeer.mcpClient();
   const client = new ClientClass(
     { name: "skillet", version: packageVersion() },
     { versionNegotiation: { mode }, capabilities: {} },
@@ -93,7 +94,7 @@ async function openTransport(launch: Launch): Promise<Opened> {
 const LARGEST = 16 * 1024 * 1024;
 
 async function openAddress({ url, token }: Extract<Launch, { url: string }>): Promise<Opened> {
-  const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+  const { StreamableHTTPClientTransport } = await loadPeer.mcpClient();
   const transport = new StreamableHTTPClientTransport(new URL(url), {
     fetch: boundedFetch,
     ...(token === undefined ? {} : { requestInit: { headers: { authorization: `Bearer ${token}` } } }),
@@ -142,7 +143,7 @@ async function fetchWithoutDetours(url: string | URL, init?: RequestInit): Promi
 const KEPT = 2000;
 
 async function openProgram(launch: Extract<Launch, { command: readonly string[] }>): Promise<Opened> {
-  const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+  const { StdioClientTransport } = await loadPeer.mcpStdio();
   const [command = "", ...args] = launch.command;
   // Hidden before it is cut: half a secret would be none that anybody knows.
   const hiding = openHiding(secretsOf(launch)).stream();

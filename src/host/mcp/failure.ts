@@ -1,4 +1,4 @@
-import type { SkillError } from "../../shared/error.ts";
+import { SkillError } from "../../shared/error.ts";
 import { codeOf, reason } from "../../shared/inside.ts";
 import { inLine } from "../../shared/prompt.ts";
 import { openHiding } from "../../shared/redact.ts";
@@ -25,6 +25,7 @@ export function openFailures(launch: Launch): Failures {
 
   function ofStart(error: unknown, last = ""): SkillError {
     if (error instanceof Unconnected) return ofStart(error.cause, error.last);
+    if (error instanceof SkillError && error.code === "package-missing") return error;
     if (isLate(error)) {
       const fix =
         "url" in launch

@@ -4,6 +4,7 @@ import { SkillError } from "../../shared/error.ts";
 import { timerMs } from "../../shared/patience.ts";
 import { inLine } from "../../shared/prompt.ts";
 import type { RemoteEntry } from "../../source/remote-skill.ts";
+import { loadPeer } from "../peers.ts";
 import { type Connection, connect } from "./connect.ts";
 import { onClosing } from "./end.ts";
 import { openFailures } from "./failure.ts";
@@ -69,7 +70,7 @@ function openSkillsServer(launch: Launch): OpenedServer {
   let current: Promise<Connected> | undefined;
   const open = async (ms: number): Promise<Connected> => {
     const [{ SkillsClient: SkillsClientClass }, connection] = await Promise.all([
-      import("@modelcontextprotocol/client/ext/skills"),
+      loadPeer.mcpSkills(),
       connect(launch, { ms, signal: until(ms), onChanged: () => {} }),
     ]);
     boundListing(connection.client);

@@ -7,16 +7,7 @@ import { SkillError } from "../../shared/error.ts";
 import { codeOf, isInside } from "../../shared/inside.ts";
 import { ENDINGS } from "../../skill/toolset-ref.ts";
 import type { Start } from "./messages.ts";
-
-const OWN_ENDING = extname(import.meta.filename); // `.ts` from source, `.js` as it is built.
-
-/** What is there for every toolset, without installing anything. */
-const OURS: Readonly<Record<string, string>> = {
-  "@agent/tools": "tools",
-  skillet: "../../index",
-  "skillet/ai": "../../ai/toolset",
-  "skillet/sandbox": "../../sandbox/index",
-};
+import { isOwnCode, ownModuleSource, ownModuleUrl, ownParent } from "./own-modules.ts";
 
 type Judged = Pick<Start, "root" | "digests" | "folder" | "hasPackages">;
 
@@ -37,17 +28,16 @@ export function hookImports({ root, digests, folder, hasPackages }: Judged): voi
           throw refused(specifier, shownParent(context.parentURL), root);
         return found;
       }
-      const ours = Object.hasOwn(OURS, specifier) ? OURS[specifier] : undefined;
-      if (ours !== undefined) {
-        return { url: new URL(`${ours}${OWN_ENDING}`, import.meta.url).href, shortCircuit: true };
-      }
+      const own = ownModuleUrl(specifier);
+      if (own !== undefined) return { url: own, shortCircuit: true };
       const from = (parentURL: string) =>
         outside.note(
           context.conditions.includes("require") // There `next` knows no other parent.
             ? { url: pathToFileURL(createRequire(parentURL).resolve(specifier)).href, shortCircuit: true }
             : next(specifier, { ...context, parentURL }),
         );
-      if (/^zod(?:\/|$)/.test(specifier)) return from(import.meta.url);
+      const parent = ownParent();
+      if (parent !== undefined && /^zod(?:\/|$)/.test(specifier)) return from(parent);
       if (/^(?:\.{0,2}\/|file:)/.test(specifier)) {
         return { url: pathToFileURL(ownFile(specifier, importer, copy)).href, shortCircuit: true };
       }
@@ -63,6 +53,9 @@ export function hookImports({ root, digests, folder, hasPackages }: Judged): voi
     load(url, context, next) {
       const path = copy.fileAt(url);
       if (path === undefined) {
+        const isRequired = context.conditions.includes("require");
+        const source = ownModuleSource(url, isRequired);
+        if (source !== undefined) return { format: isRequired ? "commonjs" : "module", source, shortCircuit: true };
         if (!outside.has(url)) throw refused(url, undefined, root);
         return next(url, context);
       }
@@ -107,13 +100,10 @@ function openCopy({ root, digests }: Pick<Start, "root" | "digests">): Copy {
   };
 }
 
-const OUR_CODE = join(import.meta.dirname, "../..");
-
 /** What may be loaded from outside of the copy: all where packages may be had, else our own code and the packages that it imports. */
 function openOutside(hasPackages: boolean) {
   const known = new Set<string>();
-  const isOurs = (url: string) => url.startsWith("file:") && isInside(OUR_CODE, fileURLToPath(url));
-  const has = (url: string) => hasPackages || !url.startsWith("file:") || isOurs(url) || known.has(url);
+  const has = (url: string) => hasPackages || !url.startsWith("file:") || isOwnCode(url) || known.has(url);
   const note = <Found extends { url: string }>(found: Found): Found => {
     known.add(found.url);
     return found;

@@ -1,8 +1,5 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import type { Notice } from "../../host/sandbox.ts";
-import { packageRoot } from "../../package.ts";
 import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
@@ -10,6 +7,7 @@ import { oneLine } from "../../shared/text.ts";
 import type { CallOptions, ToolEffect, ToolResult } from "../../skill/tool.ts";
 import type { FromThread, Offer, Start, ToThread } from "./messages.ts";
 import { awaitCall, stopAwaiting } from "./uncalled.ts";
+import { type WorkerEntry, workerEntry } from "./worker-entry.ts";
 
 export interface ThreadOptions {
   /** Variables of the host that the thread has too. */
@@ -42,8 +40,9 @@ const CLOSED = "they were closed";
 
 /** Imports toolsets in a thread of their own. Gives what is wrong with them, where something is. */
 export async function startThread(start: Start, options: ThreadOptions): Promise<Thread | { problem: Notice }> {
-  const { Worker } = await import("node:worker_threads"); // Only who has toolsets loads what keeps them apart.
-  const begin = () => new Live(newWorker(Worker, start, options), options);
+  // Only who has toolsets loads what keeps them apart.
+  const [{ Worker }, entry] = await Promise.all([import("node:worker_threads"), workerEntry()]);
+  const begin = () => new Live(newWorker(Worker, { ...start, entry }, options), options);
   let live = begin();
   let isClosed = false;
   let isResting = false;
@@ -79,14 +78,11 @@ export async function startThread(start: Start, options: ThreadOptions): Promise
   };
 }
 
-// From source it stands beside this file; built it does not, where the command is one file.
-function workerFile(): string {
-  const source = join(import.meta.dirname, "worker.ts");
-  return existsSync(source) ? source : join(packageRoot, "dist", "run", "toolset", "worker.js");
-}
-
-function newWorker(Thread: typeof Worker, start: Start, { env, name }: ThreadOptions): Worker {
-  return new Thread(workerFile(), {
+function newWorker(Thread: typeof Worker, start: Start & { entry: WorkerEntry }, options: ThreadOptions): Worker {
+  const { entry } = start;
+  const { env, name } = options;
+  return new Thread("file" in entry ? entry.file : entry.code, {
+    eval: !("file" in entry),
     workerData: start,
     env: { ...env },
     argv: [],

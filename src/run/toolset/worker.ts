@@ -202,4 +202,4 @@ function shown(text: string): string {
   );
 }
 
-await begin(); // Last, since all of the above has to be there for the code that is imported now.
+void begin(); // Last, since all of the above has to be there for the code that is imported now.
