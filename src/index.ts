@@ -56,6 +56,8 @@ export type {
   Vault,
   VaultEntry,
 } from "./host/capabilities.ts";
+export type { HostOptions, SettingsParts } from "./host/complete-host.ts";
+export { createSettings, type SettingsInput, type SkillInput } from "./host/create-settings.ts";
 export { type Discovered, type DiscoverOptions, discover } from "./host/discover.ts";
 export {
   type RunEvent,

@@ -2,8 +2,7 @@ import { type JSONSchema7, jsonSchema, type ModelMessage, type Tool, tool } from
 import { type Catalog, openCatalog } from "../catalog/catalog.ts";
 import { promptListing } from "../catalog/listing.ts";
 import { isInReach } from "../catalog/reach.ts";
-import type { Host } from "../host/host.ts";
-import { NO_SETTINGS } from "../host/settings.ts";
+import { completeHost, type HostOptions } from "../host/complete-host.ts";
 import { defaultContextWindow } from "../model/context-windows.ts";
 import { openSession, type Session } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
@@ -48,10 +47,10 @@ export interface SkillToolset {
 }
 
 /** Skills for an agent of the AI SDK: one call for the tools and the instructions. Of two skills of one name the later folder's wins. */
-export async function skillToolset(folders: readonly string[], host?: Partial<Host>): Promise<SkillToolset>;
+export async function skillToolset(folders: readonly string[], host?: HostOptions): Promise<SkillToolset>;
 /** The same for a session of your own, with its host. */
 export async function skillToolset(session: Session): Promise<SkillToolset>;
-export async function skillToolset(from: readonly string[] | Session, host: Partial<Host> = {}): Promise<SkillToolset> {
+export async function skillToolset(from: readonly string[] | Session, host: HostOptions = {}): Promise<SkillToolset> {
   const session = "call" in from ? from : await openFolders(from, host);
   return {
     get tools() {
@@ -81,9 +80,9 @@ export async function skillToolset(from: readonly string[] | Session, host: Part
 const HEADING =
   "Skills hold instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.";
 
-async function openFolders(folders: readonly string[], host: Partial<Host>): Promise<Session> {
+async function openFolders(folders: readonly string[], host: HostOptions): Promise<Session> {
   const sources = folders.map((path) => directorySource({ path, scope: "user" }));
-  const contextWindow = defaultContextWindow({ settings: NO_SETTINGS, ...host });
+  const contextWindow = defaultContextWindow(completeHost(host));
   return openSession(await openCatalog(sources), host, defined({ contextWindow }));
 }
 

@@ -1,6 +1,6 @@
 import type { Catalog } from "../catalog/catalog.ts";
+import type { HostOptions } from "../host/complete-host.ts";
 import { discover } from "../host/discover.ts";
-import type { Host } from "../host/host.ts";
 import { type AdviceMemory, createAdviceMemory } from "../session/advice-memory.ts";
 import { adviseClient, HOOK_FORMATS, type HookAdvice, readHookInput } from "../session/prompt-hooks.ts";
 import { openSharedCatalog } from "../session/shared-catalog.ts";
@@ -11,7 +11,7 @@ export interface PromptHookOptions {
   /** The skills. Defaults to those that `discover` finds in the folder that the agent works in. */
   catalog?: Catalog;
   /** Its policies and trust decide which skills are considered. Defaults to what `discover` returns, or to no settings with a catalog. */
-  host?: Partial<Host>;
+  host?: HostOptions;
   /** What conversations received. Defaults to a memory of this hook. */
   memory?: AdviceMemory;
   /** How the model loads a skill of a shortlist, as the end of a sentence. Defaults to the `load_skill` tool of skillet's MCP server. */
@@ -64,7 +64,7 @@ export function createPromptHook(options: PromptHookOptions = {}): PromptHook {
 
 interface Skills {
   catalog: Catalog;
-  host: Partial<Host>;
+  host: HostOptions;
 }
 
 /** Returns the skills as they are now: those of the options, or those of a folder. */

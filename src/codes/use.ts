@@ -2,6 +2,14 @@ import { type CodeRow, row } from "./row.ts";
 
 /** Why a skill may not be loaded, used or have its code run, here and by whoever asks. */
 export const USE = {
+  "host-invalid": row(
+    "A part of the host that the program gives is not what it must be.",
+    "correct the part that the message names, or leave it out",
+  ),
+  "settings-invalid": row(
+    "A key of the settings that a program creates is not known, or has a value of the wrong type.",
+    "correct the keys that the message names",
+  ),
   disabled: row("The skill is switched off.", "`skillet enable NAME`"),
   untrusted: row("Nobody has said yet that the skill's code may run.", "look at it, then run `skillet trust`"),
   changed: row("The skill is not what was trusted or added.", "look at the difference, then run `skillet trust`"),

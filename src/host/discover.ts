@@ -44,6 +44,8 @@ export interface DiscoverOptions {
   shippedSkills?: string;
   /** On whose behalf; nobody's in particular when left out. */
   caller?: Caller;
+  /** Settings in place of the configuration files, as `createSettings` makes them. No file is read then. */
+  settings?: Settings;
   /** Follow the configuration files: a change is in effect within a second, also for sessions and runs that began before. Defaults to true. */
   follow?: boolean;
   /** When the skills of MCP servers are listed again. Defaults to `background` if `follow` is true, otherwise to `soon`. */
@@ -75,7 +77,7 @@ export interface Discovered {
 /** Finds every skill in the standard places, those the configuration adds, and the embedding program's own. */
 export async function discover(options: DiscoverOptions = {}): Promise<Discovered> {
   const around = surroundings(options);
-  const { settings, current } = await openSettings(around, options.follow !== false);
+  const { settings, current } = await openSettings(around, options);
   const configuration = current();
   const places = locations(around);
   const indexFolder = options.index === false ? undefined : indexFolderOf(around);
@@ -135,11 +137,23 @@ async function remoteSourcesFor(
   return remoteSources({ settings, around, refresh: remote ?? (follow === false ? "soon" : "background") });
 }
 
-async function openSettings(around: Surroundings, follows: boolean): Promise<LiveSettings> {
-  if (follows) return (await import("./live-settings.ts")).followSettings(around); // Only long-running programs need it.
+async function openSettings(around: Surroundings, options: DiscoverOptions): Promise<LiveSettings> {
+  if (options.settings) {
+    const loaded = { ...NO_FILES, settings: options.settings };
+    return { settings: options.settings, current: () => loaded };
+  }
+  if (options.follow !== false) return (await import("./live-settings.ts")).followSettings(around); // Only long-running programs need it.
   const loaded = await loadSettings(around);
   return { settings: loaded.settings, current: () => loaded };
 }
+
+const NO_FILES: Omit<LoadedSettings, "settings"> = {
+  diagnostics: [],
+  files: [],
+  isBroken: false,
+  entries: [],
+  overruled: [],
+};
 
 export function surroundings(options: DiscoverOptions): Surroundings {
   const { env = process.env, home = userHome(env) } = options;

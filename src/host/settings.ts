@@ -217,7 +217,8 @@ function idOf({ parts }: Entry): string {
   return JSON.stringify(parts);
 }
 
-function settingsFrom(entries: readonly Entry[], around: Surroundings): Settings {
+/** Creates settings from judged entries. */
+export function settingsFrom(entries: readonly Entry[], around: Surroundings): Settings {
   const values = noValues();
   for (const { row, value, parts } of entries) row.set(values, value, parts);
   for (const { parts, owner } of entries) {

@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../codes/codes.ts";
+import { completeHost, type HostOptions } from "../host/complete-host.ts";
 import type { Host } from "../host/host.ts";
 import type { Skill } from "../skill/skill.ts";
 import { seesCapabilities } from "./capabilities.ts";
@@ -84,12 +85,13 @@ export function firstDenial(skill: Skill, host: Host): Denial | undefined {
 }
 
 /** Why a skill is not there for anybody here. What only waits for a word or a value of the user's is there. */
-export function unavailability(skill: Skill, host: Host): Denial | undefined {
-  return firstOf(LEAVES_OUT, skill, host);
+export function unavailability(skill: Skill, host: HostOptions): Denial | undefined {
+  return firstOf(LEAVES_OUT, skill, completeHost(host));
 }
 
 /** Everything that speaks against using the skill, at once. */
-export function denials(skill: Skill, host: Host, purpose: Purpose = "load"): Denial[] {
+export function denials(skill: Skill, given: HostOptions, purpose: Purpose = "load"): Denial[] {
+  const host = completeHost(given);
   return rowsFor(STOPPING.get(purpose) ?? [], skill).flatMap(({ denies }) => denies(skill, host) ?? []);
 }
 

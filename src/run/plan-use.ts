@@ -1,7 +1,7 @@
 import type { Catalog } from "../catalog/catalog.ts";
+import { type HostOptions, readHost } from "../host/complete-host.ts";
 import type { Host } from "../host/host.ts";
 import type { Notice } from "../host/sandbox.ts";
-import { NO_SETTINGS } from "../host/settings.ts";
 import { commandsIn } from "../model/commands.ts";
 import { RUNBOOK } from "../model/runbook.ts";
 import { firstDenial } from "../policy/policy.ts";
@@ -37,8 +37,12 @@ export interface UsePlan {
 }
 
 /** Every check of a use at once, with what it would be given. Nothing of the skill is run, and no model is asked; who serves a capability is asked whether it is ready. */
-export async function planUse(catalog: Catalog, given: Partial<Host>, request: UseRequest): Promise<UsePlan> {
-  const host: Host = { settings: NO_SETTINGS, ...given };
+export async function planUse(catalog: Catalog, given: HostOptions, request: UseRequest): Promise<UsePlan> {
+  const { host, problem } = readHost(given);
+  if (problem) {
+    const check = { name: "host", detail: "", refusals: [problem] };
+    return { skill: inLine(String(request.skill), 64), checks: [check], warnings: [] };
+  }
   const judged = await judgeUse({ catalog, host, request, chain: TOP }).catch((error) => ({
     refusals: [asNotice(error)],
   }));

@@ -1,10 +1,11 @@
 import type { Catalog } from "../catalog/catalog.ts";
+import { type HostOptions, readHost } from "../host/complete-host.ts";
 import type { RunEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import type { Journal } from "../host/journal.ts";
 import type { JournalLine } from "../host/journal-lines.ts";
 import type { Message } from "../host/models.ts";
-import { NO_SETTINGS } from "../host/settings.ts";
+import type { Notice } from "../host/sandbox.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { asNotice } from "./notice.ts";
@@ -23,7 +24,7 @@ export interface ResumeOptions {
 /** Goes on with a use that was interrupted or waits: what was done is not done again. Contract: the run resolves, also when it cannot be. */
 export function resumeRun(
   catalog: Catalog,
-  given: Partial<Host>,
+  given: HostOptions,
   id: string,
   options: ResumeOptions = {},
 ): Run<RunEvent, RunResult> {
@@ -46,7 +47,7 @@ export interface TakenUp<Request> {
 
 interface Resumption extends ResumeOptions {
   kind: "use" | "chat";
-  given: Partial<Host>;
+  given: HostOptions;
   id: string;
 }
 
@@ -56,7 +57,9 @@ export function goOn<Request extends object>(
   work: (taken: TakenUp<Request>) => Promise<RunResult>,
 ): Run<RunEvent, RunResult> {
   return startRun<RunEvent, RunResult>(async (pass, signal) => {
-    const taken = takeUp({ settings: NO_SETTINGS, ...given }, id, kind);
+    const { host: complete, problem } = readHost(given);
+    if (problem) return refusedResume(complete, id, problem);
+    const taken = takeUp(complete, id, kind);
     if ("refused" in taken) return taken.refused;
     const { journal, host, asked } = taken;
     const request = { ...(asked.request as Request), ...(model === undefined ? {} : { model }) };
@@ -85,9 +88,13 @@ function takeUp(
     journal.close();
     throw isHere ? notOfKind(id, kind) : elsewhere(id, workspace);
   } catch (error) {
-    const port = livePort(host, () => {});
-    return { refused: refusedRun({ run: id, skill: "", host, port, start: performance.now() }, [asNotice(error)]) };
+    return { refused: refusedResume(host, id, asNotice(error)) };
   }
+}
+
+function refusedResume(host: Host, id: string, why: Notice): Promise<RunResult> {
+  const port = livePort(host, () => {});
+  return refusedRun({ run: id, skill: "", host, port, start: performance.now() }, [why]);
 }
 
 function opened({ runs }: Host, id: string): Journal {

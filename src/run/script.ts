@@ -1,8 +1,8 @@
 import type { Broker } from "../capability/broker.ts";
+import { type HostOptions, readHost } from "../host/complete-host.ts";
 import type { Host } from "../host/host.ts";
 import { notify } from "../host/notify.ts";
 import type { Isolation, Notice, Outcome, OutputStream } from "../host/sandbox.ts";
-import { NO_SETTINGS } from "../host/settings.ts";
 import { denials } from "../policy/policy.ts";
 import { requireSecrets } from "../policy/secrets.ts";
 import { SkillError } from "../shared/error.ts";
@@ -63,15 +63,12 @@ export interface Around {
 }
 
 /** Runs a script of a skill in a sandbox of its own. Awaited it gives the result, iterated what is printed as it comes. */
-export function runScript(
-  given: Partial<Host>,
-  request: ScriptRequest,
-  around?: Around,
-): Run<ScriptEvent, ScriptResult> {
-  const host: Host = { settings: NO_SETTINGS, ...given };
+export function runScript(given: HostOptions, request: ScriptRequest, around?: Around): Run<ScriptEvent, ScriptResult> {
+  const { host, problem } = readHost(given);
   const { skill, script } = request;
   const nothing = { ...NOTHING, skill: skill.name, script, limits: limitsOf(host) };
   return startRun<ScriptEvent, ScriptResult>(async (emit, signal) => {
+    if (problem) return { ...nothing, refusals: [problem] };
     const own = ownSecrets(skill, host); // First, so that no refusal names one of them.
     const { secrets } = own;
     const hiding = openHiding(allSecrets(secrets, host));

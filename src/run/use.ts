@@ -1,11 +1,11 @@
 import type { Catalog } from "../catalog/catalog.ts";
+import { type HostOptions, readHost } from "../host/complete-host.ts";
 import type { RunEvent, Stop } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import type { Journal } from "../host/journal.ts";
 import { notify } from "../host/notify.ts";
 import type { NewRun } from "../host/runs.ts";
 import type { Notice } from "../host/sandbox.ts";
-import { NO_SETTINGS } from "../host/settings.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
@@ -43,13 +43,21 @@ export interface UseRequest {
 }
 
 /** Uses a skill: a sub-agent follows it on its own, and only its answer comes back. Awaited it gives the result, iterated what happens. */
-export function useSkill(catalog: Catalog, given: Partial<Host>, request: UseRequest): Run<RunEvent, RunResult> {
-  const host: Host = { settings: NO_SETTINGS, ...given };
-  return startRun<RunEvent, RunResult>(
-    (pass, signal) => driveUse({ catalog, host, request, id: runId(), pass, signal }),
-    request.signal,
-  );
+export function useSkill(catalog: Catalog, given: HostOptions, request: UseRequest): Run<RunEvent, RunResult> {
+  const { host, problem } = readHost(given);
+  return startRun<RunEvent, RunResult>(async (pass, signal) => {
+    const id = runId();
+    const refuse = (why: Notice) => {
+      const unbegun = { run: id, skill: inLine(String(request.skill), 64), start: performance.now() };
+      return refusedRun({ ...unbegun, host: SAFE_HOST, port: livePort(SAFE_HOST, pass) }, [why]);
+    };
+    if (problem) return refuse(problem);
+    // A part of the host that is not what its type says fails somewhere below: the run resolves all the same.
+    return driveUse({ catalog, host, request, id, pass, signal }).catch((error) => refuse(asNotice(error)));
+  }, request.signal);
 }
+
+const SAFE_HOST: Host = readHost({}).host;
 
 interface DrivenUse extends Pick<Use, "catalog" | "host" | "request" | "signal"> {
   id: string;

@@ -7,8 +7,8 @@ import { isSelected, LEVELS, type Level, type Match } from "../catalog/match.ts"
 import { narrowCatalog } from "../catalog/narrow.ts";
 import { isInReach } from "../catalog/reach.ts";
 import { selectShortlist } from "../catalog/shortlist.ts";
+import { type HostOptions, readHost } from "../host/complete-host.ts";
 import type { Host } from "../host/host.ts";
-import { NO_SETTINGS } from "../host/settings.ts";
 import { firstDenial, unavailability } from "../policy/policy.ts";
 import { isTrusted } from "../policy/trust.ts";
 import { shortHash } from "../shared/hash.ts";
@@ -24,7 +24,7 @@ const MOST_LISTED = 5;
 export interface AdviseContext {
   catalog: Catalog;
   /** Its policies and trust decide which skills are considered. Defaults to no settings, where all skills are trusted. */
-  host?: Partial<Host>;
+  host?: HostOptions;
   /** The conversation's id. What it received before, by the memory, is not repeated. */
   conversation?: string;
   /** Defaults to none: each call is then the first one. */
@@ -69,7 +69,8 @@ export interface Advice {
  */
 export async function advise(prompt: string, context: AdviseContext): Promise<Advice> {
   const { catalog, conversation, memory } = context;
-  const host: Host = { settings: NO_SETTINGS, ...context.host };
+  const { host, problem } = readHost(context.host);
+  if (problem) return nothing(`${problem.message}: ${problem.fix}`);
   if (context.isSummarized && conversation !== undefined) await memory?.forget(conversation);
   if (prompt.trim() === "") return nothing("the prompt is empty");
   const { selected, ranked } = findSkills(prompt, catalog, host, context.files ?? []);

@@ -1,6 +1,6 @@
 import type { Catalog } from "../catalog/catalog.ts";
+import type { HostOptions } from "../host/complete-host.ts";
 import type { RunEvent } from "../host/events.ts";
-import type { Host } from "../host/host.ts";
 import type { RunResult } from "../run/result.ts";
 import { goOn, type ResumeOptions } from "../run/resume.ts";
 import type { Run } from "../run/start-run.ts";
@@ -10,7 +10,7 @@ import { type ActiveSkill, openSession } from "./session.ts";
 /** Goes on with what was said to an agent and has no answer yet, with what it had loaded. Contract: as `resumeRun`. */
 export function resumeChat(
   catalog: Catalog,
-  given: Partial<Host>,
+  given: HostOptions,
   id: string,
   options: ResumeOptions = {},
 ): Run<RunEvent, RunResult> {

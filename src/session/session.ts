@@ -1,11 +1,10 @@
 import type { Catalog } from "../catalog/catalog.ts";
 import type { DiscloseOptions, Disclosure } from "../catalog/disclose.ts";
 import type { Approve } from "../host/approvals.ts";
+import { completeHost, type HostOptions } from "../host/complete-host.ts";
 import type { RunEvent } from "../host/events.ts";
-import type { Host } from "../host/host.ts";
 import { notifyAll } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
-import { NO_SETTINGS } from "../host/settings.ts";
 import { isDisabled } from "../policy/tools.ts";
 import { callInTime } from "../run/in-time.ts";
 import { type RunResult, refusedResult } from "../run/result.ts";
@@ -166,9 +165,9 @@ export interface Bringing {
 }
 
 /** Opens a conversation over these skills. What the host leaves out has its default. */
-export function openSession(opened: Catalog, given: Partial<Host> = {}, options: SessionOptions = {}): Session {
+export function openSession(opened: Catalog, given: HostOptions = {}, options: SessionOptions = {}): Session {
   const active = new Map((options.active ?? []).map((skill) => [skill.name, skill]));
-  const state = new State(opened, { settings: NO_SETTINGS, ...given }, active, options);
+  const state = new State(opened, completeHost(given), active, options);
   const ownTools = sessionTools(state);
   const taint = openTaint();
   const agree = openAgreement(state.host, taint);

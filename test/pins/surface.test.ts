@@ -84,6 +84,7 @@ describe("what others depend on", () => {
       "copySkill",
       "createAdviceMemory",
       "createEmbeddedMatcher",
+      "createSettings",
       "defineSkill",
       "denials",
       "digestOf",

@@ -272,6 +272,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "Q-31": "Everything read from a skill after it was judged comes from the judged copy",
   "W-32":
     "Results can be created by programs (`skillResult.success(content, iterations)`, `.error(message)`); the definition type carries all fields of W and S.",
+  "S-40":
+    "Configuration can be given as an object in a program; every part of `Host` is optional; a bad host gives a result with a problem, never an exception.",
   "P-26":
     "`parseSkillMd(text)` is public: frontmatter and body; without frontmatter an empty mapping and the whole text.",
   "P-27":
