@@ -1,7 +1,7 @@
 import { inLine, inTag } from "../shared/prompt.ts";
 import { count } from "../shared/text.ts";
 import { declaredVariables } from "../skill/needs.ts";
-import { SKILL_FOLDER, scriptsOf } from "../skill/script.ts";
+import { scriptsOf } from "../skill/script.ts";
 import { isPrivate, type Skill } from "../skill/skill.ts";
 import { substitute } from "../skill/substitute.ts";
 
@@ -14,8 +14,8 @@ export interface ContentOptions {
   printed?: readonly string[] | undefined;
   /** Whether the tools that it brings are there too, or come when it is loaded. They are not to be had when left out. */
   toolsets?: "there" | "on-load" | undefined;
-  /** False: nothing of it is run, so that nobody is told how. */
-  canRun?: boolean | undefined;
+  /** How its scripts are run, and what they see; a general line where that is not known. */
+  scripts?: string | undefined;
 }
 
 /**
@@ -97,21 +97,17 @@ function fileLines(skill: Skill): string[] {
   return ["<skill_files>", ...lines, "</skill_files>", "read_skill_resource reads one of them."];
 }
 
+const HOW_TO_RUN =
+  "run_skill_script runs one of them, with args, in the user's workspace where that is open to it; $SKILL_DIR is the skill's folder.";
+
 /** Their names and what they are for; never their text. */
-function scriptLines(skill: Skill, { canRun = true }: ContentOptions): string[] {
+function scriptLines(skill: Skill, { scripts: how = HOW_TO_RUN }: ContentOptions): string[] {
   const scripts = scriptsOf(skill);
   if (scripts.length === 0) return [];
   const lines = scripts.slice(0, MOST_FILES).map(({ path, name, description }) => {
     return `- ${inLine(path)} (${inLine(name, 64)})${description === undefined ? "" : `: ${inLine(description, 300)}`}`;
   });
-  return [
-    "<skill_scripts>",
-    ...lines,
-    "</skill_scripts>",
-    canRun
-      ? `run_skill_script runs one of them, with args, in the skill's folder, which is ${SKILL_FOLDER} there.`
-      : "They are not run here.",
-  ];
+  return ["<skill_scripts>", ...lines, "</skill_scripts>", how];
 }
 
 type Declared = (skill: Skill, options: ContentOptions) => readonly (string | undefined)[];

@@ -66,6 +66,18 @@ export const SCRIPTS = {
     "The workspace holds your home folder or skillet's own, so code is not let into it, and its text is not approved as a whole.",
     "work in a folder of its own",
   ),
+  "workspace-private": row(
+    "The workspace is in a hidden folder of your home, where programs keep keys and settings, so code does not see it by default.",
+    'work in another folder, or set workspace = "read" under [skills.NAME]',
+  ),
+  "workspace-read-only": row(
+    "A warning: the script could only read the workspace, and tried to change it or asked to.",
+    "`skillet script --write`, or `writes: true` in a call; or set `workspace` as the message says",
+  ),
+  "argument-outside": row(
+    "A warning: an argument names a file that the script cannot see.",
+    "copy it into the workspace, or choose its folder with `--workspace`",
+  ),
   "workspace-closed": row(
     "Code never runs as root, and nobody else may use the workspace.",
     "give the folder to an ordinary user, and run skillet as that user",

@@ -213,7 +213,7 @@ export const KEYS: readonly Key[] = [
   sandboxKey(
     "workspace",
     "access",
-    "whether every sandbox sees the workspace; `none`, and `read-write` for the tools of a run in your own",
+    "whether every sandbox sees the workspace; without it, scripts read it, and the tools of a run write to it when you approve",
   ),
   sandboxKey("memory_mib", "size", "how much memory a run may use", SANDBOX_DEFAULTS.memory / MIB, (mib: number) => ({
     memory: mib * MIB,

@@ -70,7 +70,7 @@ async function enclosureFor({ skill, host, signal }: Dynamic, copy: SkillCopy): 
   const hiding = openHiding(allSecrets(ownSecrets(skill, host).secrets, host));
   const rest = { onProgress: () => {}, signal: signal ?? new AbortController().signal };
   try {
-    return await openEnclosure(host, { skill, copy, secrets, hiding, workspace: "own", ...rest });
+    return await openEnclosure(host, { skill, copy, secrets, hiding, kind: "run", ...rest });
   } catch (error) {
     if (error instanceof SkillError) return undefined;
     throw error;

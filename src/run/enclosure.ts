@@ -1,6 +1,7 @@
+import { statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Broker } from "../capability/broker.ts";
-import { skilletHome, userHome } from "../host/home.ts";
+import { userHome } from "../host/home.ts";
 import type { Host } from "../host/host.ts";
 import {
   type Endpoint,
@@ -19,7 +20,7 @@ import {
 import type { SandboxSettings, WorkspaceAccess } from "../host/sandbox-settings.ts";
 import { openSandbox } from "../sandbox/open.ts";
 import { defaultPlaces, type Places } from "../sandbox/packages/place.ts";
-import { sandboxFolder, storeFolder } from "../sandbox/places.ts";
+import { isRoot, sandboxFolder, storeFolder } from "../sandbox/places.ts";
 import { storeSkill } from "../sandbox/store.ts";
 import { SkillError } from "../shared/error.ts";
 import { bothHiding, type Hiding, openHiding, type Secrets } from "../shared/redact.ts";
@@ -31,7 +32,8 @@ import { collectBytes, collectOutput, type Output } from "./output.ts";
 import { limitsOf } from "./script-limits.ts";
 import type { HeldChanges } from "./workspace/held-changes.ts";
 import { type ReviewChanges, settleHeld } from "./workspace/review-changes.ts";
-import { checkWorkspace, chooseAccess, type OpenWorkspace, openWorkspace } from "./workspace.ts";
+import { type OpenWorkspace, openWorkspace } from "./workspace.ts";
+import { type AccessRequest, checkWorkspace, chooseAccess, homeOf } from "./workspace-access.ts";
 
 export interface EnclosureRequest {
   skill?: Skill;
@@ -40,8 +42,10 @@ export interface EnclosureRequest {
   /** The variables that it declares, with their values. */
   secrets: Secrets;
   hiding: Hiding;
-  /** What the settings say, and where they say nothing: nothing, or the user's own workspace. */
-  workspace: "as-configured" | "own";
+  /** Whose code it is, which decides over the workspace where the settings say nothing. */
+  kind: AccessRequest["kind"];
+  /** The script asks to write to the workspace, and the user approved it. */
+  writes?: boolean | undefined;
   onProgress(text: string): void;
   signal: AbortSignal;
   /** Who stands between its code and capabilities, where it has any. */
@@ -62,6 +66,8 @@ export interface Enclosure {
   readonly folder: string;
   /** What of the user's there is, as code sees it. */
   readonly places: { readonly workspace?: string; readonly skill?: string };
+  /** The real path of the workspace, where code sees it. */
+  readonly workspace: string | undefined;
   readonly access: WorkspaceAccess;
   /** Whether somebody is to be asked before the workspace is changed. */
   readonly asksToWrite: boolean;
@@ -120,7 +126,9 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
   if (skill) checkLevel(skill, sandbox);
   const root = skill && (await rootFor(skill, host, { ...request, sandbox }));
   const files = copy && skill && hasFolder(skill.origin) ? skillMounts(copy, home) : [];
-  const { access, asksToWrite, notices } = chooseAccess(host, { skill, home, wanted: request.workspace });
+  const { access, asksToWrite, notices } = chooseAccess(host, {
+    ...{ skill, home, kind: request.kind, writes: request.writes },
+  });
   const workspaceFolder = checkWorkspace(host, { access, home })?.folder;
   const whole: Mount[] =
     workspaceFolder === undefined || access === "none" ? [] : [{ from: workspaceFolder, to: WORKSPACE_FOLDER, access }];
@@ -134,13 +142,14 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
   const env = {
     ...Object.fromEntries(secrets),
     ...(places.skill === undefined ? {} : { SKILL_DIR: places.skill }),
-    ...(places.workspace === undefined ? {} : gitTrusts(places.workspace)),
+    ...(workspaceFolder === undefined || isOwned(workspaceFolder) ? {} : gitTrusts(places.workspace ?? "")),
   };
   const planted: Notice[] = [];
   let isolation: Isolation | undefined;
   return {
     ...{ sandbox, root, mounts, places, access, asksToWrite, network, hiding, notices, review: request.review },
     folder: seen(start),
+    workspace: whole[0]?.from,
     isolation: () => isolation,
     close: () => planted,
     note(ran) {
@@ -215,6 +224,11 @@ async function openWay(broker: Pick<Broker, "door" | "halted">, sandbox: Sandbox
   return { door, mounts, env: { ...env, ...path }, secrets: new Map(Object.entries(env)), halted: broker.halted };
 }
 
+/** Returns true if the folder is the caller's, so that code, which runs as the caller, owns it too. */
+function isOwned(folder: string): boolean {
+  return !isRoot() && statSync(folder).uid === process.getuid?.();
+}
+
 /** Where the caller is root, code is somebody else, and git looks into nobody's folder but its own user's unless it is told. */
 function gitTrusts(folder: string): Record<string, string> {
   return { GIT_CONFIG_COUNT: "1", GIT_CONFIG_KEY_0: "safe.directory", GIT_CONFIG_VALUE_0: folder };
@@ -248,10 +262,6 @@ export function pythonFolder(host: Host): string {
 
 function placesOf(host: Host): Places {
   return defaultPlaces({ skilletHome: homeOf(host), env: host.env ?? {} });
-}
-
-export function homeOf({ home, env }: Host): string {
-  return home ?? skilletHome(env ?? process.env);
 }
 
 /** The sandbox that the host gives, or the one that its settings choose. */

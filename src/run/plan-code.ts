@@ -6,11 +6,11 @@ import { endpointText } from "../sandbox/endpoint.ts";
 import { scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { ourToolName } from "../skill/tool-names.ts";
-import { homeOf, sandboxOf } from "./enclosure.ts";
+import { sandboxOf } from "./enclosure.ts";
 import { endpointsIn, socketsIn } from "./endpoints.ts";
 import { asNotice } from "./notice.ts";
 import type { Check } from "./plan-use.ts";
-import { checkWorkspace, chooseAccess } from "./workspace.ts";
+import { checkWorkspace, chooseAccess, homeOf } from "./workspace-access.ts";
 
 /** What keeps the code of a run apart, and what it is let to: the workspace, the network. */
 export async function codeChecks(skill: Skill, host: Host): Promise<{ checks: Check[]; warnings: readonly Notice[] }> {
@@ -44,7 +44,7 @@ function sayAccess(skill: Skill, host: Host, sandbox: Sandbox | undefined): stri
   if (host.workspace === undefined) return "not seen: there is none";
   if (host.hasBuiltInTools === false) return "not seen: no tool that is built in is offered";
   const home = homeOf(host);
-  const { access, asksToWrite, notices } = chooseAccess(host, { skill, home, wanted: "own" });
+  const { access, asksToWrite, notices } = chooseAccess(host, { skill, home, kind: "run" });
   const checked = checkWorkspace(host, { access, home });
   const mounts = checked ? [{ from: checked.folder, to: WORKSPACE_FOLDER, access: "read" as const }] : [];
   const [less] = notices.map(({ message, fix }) => `: ${message.replace(/: the tools of this run .*$/s, "")}; ${fix}`);

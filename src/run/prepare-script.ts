@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Host } from "../host/host.ts";
 import { systemProgram } from "../host/programs.ts";
-import { type Mount, type Sandbox, seenPath } from "../host/sandbox.ts";
+import { type Mount, type Notice, type Sandbox, seenPath } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
 import { interpreterOf, SKILL_FOLDER, type SkillScript, STAND_INS } from "../skill/script.ts";
@@ -10,6 +10,7 @@ import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import { type Enclosure, type EnclosureRequest, openEnclosure, pythonFolder } from "./enclosure.ts";
 import { pythonCommand } from "./python.ts";
+import { outsideArguments, translateArguments } from "./script-arguments.ts";
 
 export interface Preparation {
   /** The variables that it declares, with their values. */
@@ -24,29 +25,37 @@ export interface Preparation {
   broker?: EnclosureRequest["broker"];
   waited?: EnclosureRequest["waited"];
   review?: EnclosureRequest["review"];
+  /** It may write to the workspace. */
+  writes?: boolean | undefined;
 }
 
 export interface PreparedScript {
   enclosure: Enclosure;
   argv: [string, ...string[]];
   /** What it gets beside what all code of its skill gets. */
-  more: { env?: Readonly<Record<string, string>>; mounts?: readonly Mount[]; folder: string };
+  more: { env?: Readonly<Record<string, string>>; mounts?: readonly Mount[] };
+  /** Arguments that name files which it cannot see, and why. */
+  warnings: readonly Notice[];
 }
 
 /** Everything that a script gets. Throws a SkillError when something of it cannot be had. */
 export async function prepareScript(host: Host, given: Preparation): Promise<PreparedScript> {
   const { skill, script, copy } = given;
-  const enclosure = await openEnclosure(host, { ...given, workspace: "as-configured" });
+  const enclosure = await openEnclosure(host, { ...given, kind: "script" });
   const { sandbox, root, mounts } = enclosure;
   const mount = mounts.find(({ to }) => to === SKILL_FOLDER) as Mount; // It has a script, and so a folder.
   const python = await pythonCommand(host, script, copy, { ...given, sandbox, mount, folder: pythonFolder(host) });
   const path = seenPath(sandbox, mounts, `${SKILL_FOLDER}/${script.path}`);
   const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
   const argv = python?.argv ?? commandFor(path, bytes, { skill, script, sandbox, root });
+  const outside = outsideArguments(given.args, host, { ...enclosure, skill });
+  const { notices } = enclosure;
   return {
     enclosure,
-    argv: [...argv, ...given.args] as [string, ...string[]],
-    more: { folder: SKILL_FOLDER, ...(python ? { env: python.env, mounts: python.mounts } : {}) },
+    argv: [...argv, ...translateArguments(given.args, host, enclosure)] as [string, ...string[]],
+    more: python ? { env: python.env, mounts: python.mounts } : {},
+    // Why there is no workspace is worth a warning only where it is missed, and says all of the paths in it.
+    warnings: notices.length > 0 && (outside.length > 0 || given.writes) ? notices : outside,
   };
 }
 

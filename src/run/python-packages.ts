@@ -5,8 +5,9 @@ import { leftOvers, removeFetched, unusedFetched } from "../sandbox/uv.ts";
 import { SKILL_FOLDER, type SkillScript, scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { copySkill, type SkillCopy } from "../source/digest.ts";
-import { homeOf, pythonFolder, sandboxOf } from "./enclosure.ts";
+import { pythonFolder, sandboxOf } from "./enclosure.ts";
 import { dependenciesOf, type PythonOptions, pythonCommand, uvScript } from "./python.ts";
+import { homeOf } from "./workspace-access.ts";
 
 /** Fetches what the Python scripts of a skill declare, before anything runs, and gives those scripts. */
 export async function fetchPythonPackages(

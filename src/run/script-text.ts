@@ -5,6 +5,7 @@ import { sayEnding } from "./ending.ts";
 import { noticeLines, outcomeLine, printedText } from "./printed.ts";
 import { refusedResult } from "./result.ts";
 import { type Around, runScript, type ScriptRequest, type ScriptResult } from "./script.ts";
+import { formatView } from "./script-view.ts";
 
 /** Runs a script, and says what came of it in a way that a model can go on from. */
 export async function scriptText(
@@ -24,8 +25,9 @@ export async function scriptText(
 }
 
 function sayOutcome(result: ScriptResult): string {
-  const { script, skill, ms, isolation, isTruncated } = result;
+  const { script, skill, ms, isolation, isTruncated, view } = result;
   const how = [`${(ms / 1000).toFixed(1)} s`, `isolation ${isolation?.level} by ${isolation?.by}`];
+  if (view) how.push(formatView(view));
   const what = `${inLine(script)} of skill '${inLine(skill, 64)}': ${sayEnding(result).said}`;
   return outcomeLine(what, [...how, ...(isTruncated ? ["output cut"] : [])], result);
 }

@@ -18,6 +18,7 @@ import { asNotice, hide, shortSecrets, unkept } from "./notice.ts";
 import type { Output } from "./output.ts";
 import { livePort } from "./port.ts";
 import { type CommandLimits, limitsOf } from "./script-limits.ts";
+import { isKeptFromWriting, needsWrites, type ScriptView, viewIn } from "./script-view.ts";
 import { allSecrets, type OwnSecrets, ownSecrets } from "./secrets.ts";
 import { type Run, startRun } from "./start-run.ts";
 import { openTaint } from "./taint.ts";
@@ -29,6 +30,8 @@ export interface ScriptRequest {
   script: string;
   args?: readonly string[];
   stdin?: string;
+  /** It may change the workspace. Contract: the user approved it. Changes of sensitive paths are held all the same. */
+  writes?: boolean;
   signal?: AbortSignal;
 }
 
@@ -52,6 +55,8 @@ export interface ScriptResult extends Output {
   ending: Outcome["ending"] | "refused";
   ms: number;
   isolation: Isolation | undefined;
+  /** The files that it saw; nothing where it was not run. */
+  view: ScriptView | undefined;
   limits: CommandLimits;
 }
 
@@ -116,7 +121,12 @@ async function execute(
   const onProgress = (text: string) => emit({ type: "packages-built", text });
   const { broker, waited, review } = request.around ?? (await ownBroker(host, skill, hiding, signal));
   const around = { broker, waited, review };
-  const { enclosure, argv, more } = await prepareScript(host, { ...request, args, onProgress, signal, ...around });
+  const {
+    enclosure,
+    argv,
+    more,
+    warnings: seen,
+  } = await prepareScript(host, { ...request, args, onProgress, signal, ...around });
   emit({ type: "script-started", skill: skill.name, script: script.path });
   const { notices = [], ...outcome } = await enclosure
     .run(argv, {
@@ -126,10 +136,12 @@ async function execute(
     })
     .finally(() => (request.around ? undefined : broker?.close()));
   const isWhole = outcome.ending === "exit";
-  const warnings = [...shortSecrets(secrets), ...unkept(outcome.isolation), ...notices];
+  const isReadOnly = isKeptFromWriting(outcome.stderr, enclosure) ? [needsWrites(enclosure, host, skill)] : [];
+  const warnings = [...shortSecrets(secrets), ...unkept(outcome.isolation), ...seen, ...isReadOnly, ...notices];
   return {
     ...outcome,
     limits: limitsOf(host),
+    view: viewIn(enclosure),
     script: script.path,
     warnings: warnings.map(hide(hiding)),
     isError: !isWhole || outcome.exitCode !== 0 || enclosure.close().length > 0,
@@ -163,6 +175,7 @@ const NOTHING = {
   isTruncated: false,
   ms: 0,
   isolation: undefined,
+  view: undefined,
 } as const;
 
 function chosen(skill: Skill, wanted: string): SkillScript {

@@ -237,7 +237,7 @@ async function enclose(
   if (host.hasBuiltInTools === false) return { enclosure: undefined, warnings: [] };
   try {
     const enclosure = await openEnclosure(host, {
-      ...{ skill, copy, secrets, hiding, workspace: "own", onProgress, signal, broker },
+      ...{ skill, copy, secrets, hiding, kind: "run", onProgress, signal, broker },
       waited: () => port.waited(),
       review: createReview({ run: id, skill, host, port, hiding, signal }),
     });

@@ -1,19 +1,14 @@
-import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
-import { userHome } from "../host/home.ts";
+import { join, resolve } from "node:path";
 import type { Host } from "../host/host.ts";
 import { type Mount, type Notice, type Sandbox, WORKSPACE_FOLDER } from "../host/sandbox.ts";
-import type { WorkspaceAccess } from "../host/sandbox-settings.ts";
 import { isRoot, NOBODY } from "../sandbox/places.ts";
 import { SkillError } from "../shared/error.ts";
-import { isInside, reason } from "../shared/inside.ts";
+import { reason } from "../shared/inside.ts";
 import { oneLine } from "../shared/text.ts";
-import type { Skill } from "../skill/skill.ts";
 import { createFolderRights } from "./workspace/folder-rights.ts";
 import type { HeldChanges } from "./workspace/held-changes.ts";
 import { holdChanges } from "./workspace/hold-changes.ts";
 import { keepSnapshot, recoverKilled, takeBaseline } from "./workspace/running-snapshots.ts";
-import { sensitiveRow } from "./workspace/sensitive-paths.ts";
 import { type Snapshot, takeSnapshot } from "./workspace/snapshot.ts";
 import {
   type ListingCache,
@@ -23,6 +18,7 @@ import {
   type WorkspaceWalk,
   walkWorkspace,
 } from "./workspace/walk-workspace.ts";
+import { checkWorkspace, type WorkspaceRequest } from "./workspace-access.ts";
 
 /** The workspace as a skill's code gets it. */
 export interface OpenWorkspace {
@@ -33,96 +29,6 @@ export interface OpenWorkspace {
   recovered: readonly HeldChanges[];
   /** Takes changes of sensitive paths out of the workspace. Contract: never throws. */
   close(): { held?: HeldChanges; problem?: Notice };
-}
-
-/** What code gets of the workspace, and what to say where that is less than it would be. */
-export interface ChosenAccess {
-  access: WorkspaceAccess;
-  /** Nobody has said that it may be changed: somebody is to be asked first. */
-  asksToWrite: boolean;
-  notices: readonly Notice[];
-}
-
-export interface AccessRequest {
-  skill: Skill | undefined;
-  home: string;
-  /** Where the settings say nothing: nothing, or as much of the user's own workspace as can be had. */
-  wanted: "as-configured" | "own";
-}
-
-/** What the settings give stands, and is refused where it cannot be had. */
-export function chooseAccess(host: Host, { skill, home, wanted }: AccessRequest): ChosenAccess {
-  const { settings, workspace, trust } = host;
-  const configured = (skill && settings.skills.get(skill.name)?.workspace) ?? settings.sandbox.workspace;
-  if (workspace === undefined) return { access: "none", asksToWrite: false, notices: [] };
-  if (configured !== undefined || wanted === "as-configured" || trust === undefined)
-    return { access: configured ?? "none", asksToWrite: false, notices: [] };
-  let why: SkillError | undefined;
-  for (const access of ["read-write", "read"] as const) {
-    try {
-      checkWorkspace(host, { access, home });
-      const notices = why ? [lessThan(why, "can read it but change nothing")] : [];
-      return { access, asksToWrite: access === "read-write", notices };
-    } catch (error) {
-      if (!(error instanceof SkillError)) throw error;
-      why = error;
-    }
-  }
-  return { access: "none", asksToWrite: false, notices: why ? [lessThan(why, "do not see it")] : [] };
-}
-
-function lessThan({ code, message, fix }: SkillError, what: string): Notice {
-  return { code, message: `${message}: the tools of this run ${what}`, fix: fix ?? "" };
-}
-
-interface WorkspaceRequest {
-  access: WorkspaceAccess;
-  home: string;
-}
-
-interface CheckedWorkspace {
-  folder: string;
-  user?: number;
-  /** Folders in it whose code needs no trust. */
-  own: readonly string[];
-}
-
-/** Checks that code may have the workspace so; `undefined` where it gets none. Throws a SkillError when it cannot be had. */
-export function checkWorkspace(host: Host, { access, home }: WorkspaceRequest): CheckedWorkspace | undefined {
-  const { settings, workspace } = host;
-  if (access === "none" || workspace === undefined) return undefined;
-  const folder = real([workspace])[0];
-  if (folder === undefined) {
-    throw new SkillError("workspace-missing", {
-      message: `The workspace ${workspace} is not there`,
-      fix: "name another",
-    });
-  }
-  const users = userHome(host.env ?? process.env);
-  const tooWide = real([home, users]).find((path) => isInside(folder, path));
-  if (tooWide !== undefined) {
-    throw new SkillError("workspace-too-wide", {
-      message: `The workspace ${folder} holds ${tooWide}, so code is not let into it`,
-      fix: 'work in a folder of its own, or set workspace = "none" in config.toml',
-    });
-  }
-  const { uid, mode } = statSync(folder);
-  // All commands share a user where they may write: the next one can change the files of the one before.
-  const shared = uid !== 0 ? uid : access === "read-write" ? NOBODY : undefined;
-  const user = isRoot() && shared !== undefined ? { user: shared } : {};
-  if (isRoot() && ((uid === 0 && !isOpen(mode, access)) || !isReached(folder, uid))) {
-    throw new SkillError("workspace-closed", {
-      message: `Code never runs as root, and nobody else may ${access === "read" ? "read" : "write to"} ${folder}`,
-      fix: "give the folder to an ordinary user, and run skillet as that user, or let others use it",
-    });
-  }
-  if (access === "read") return { folder, ...user, own: [] };
-  refuseLinks(folder);
-  return {
-    folder,
-    ...user,
-    own: trustedIn(folder, [home, join(users, ".agent"), ...settings.sources.map(({ path }) => path)]),
-  };
 }
 
 export interface OpenWorkspaceOptions extends WorkspaceRequest {
@@ -254,46 +160,4 @@ function notCompared(error: unknown): Notice {
     message: `Sensitive paths of the workspace could not be compared after the run: ${reason(error)}`,
     fix: "look for changes yourself; the next run in this workspace compares again",
   };
-}
-
-/** Code in some folders runs without a word of the user's: those in the workspace are closed, and the workspace is in none of them. */
-function trustedIn(folder: string, places: readonly string[]): string[] {
-  const trusted = real(places);
-  const around = trusted.find((path) => isInside(path, folder));
-  if (around !== undefined) {
-    throw new SkillError("workspace-own", {
-      message: `The workspace ${folder} is in ${around}, whose code needs no trust, so no code may write to it`,
-      fix: 'work in a folder of its own, or set workspace = "read" in config.toml',
-    });
-  }
-  return trusted.filter((path) => isInside(folder, path)).map((path) => relative(folder, path));
-}
-
-function real(paths: readonly string[]): string[] {
-  return paths.filter(existsSync).map((path) => realpathSync(path));
-}
-
-/** A closed path at the top that is a link is refused: a mount would follow it to another place than programs do. */
-function refuseLinks(folder: string): void {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    if (!entry.isSymbolicLink() || !sensitiveRow(entry.name, "")?.isClosed) continue;
-    throw new SkillError("workspace-link", {
-      message: `${join(folder, entry.name)} is a link, which cannot be kept from code that may write to the workspace`,
-      fix: 'put what it leads to in its place, or set workspace = "read" in config.toml',
-    });
-  }
-}
-
-/** Whether this user, or anybody where it is root, comes as far as the folder: root's own home lets nobody through. */
-function isReached(folder: string, user: number): boolean {
-  const parent = dirname(folder);
-  const { uid, mode } = statSync(parent);
-  const isLet = (mode & 0o001) !== 0 || (user !== 0 && uid === user && (mode & 0o100) !== 0);
-  return isLet && (parent === folder || isReached(parent, user));
-}
-
-/** Whether those who do not own it may use a folder. */
-function isOpen(mode: number, access: "read" | "read-write"): boolean {
-  const needed = access === "read" ? 0o005 : 0o007;
-  return (mode & needed) === needed;
 }

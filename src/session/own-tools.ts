@@ -1,5 +1,7 @@
 import { denials } from "../policy/policy.ts";
 import { isDisabled } from "../policy/tools.ts";
+import type { ScriptRequest } from "../run/script.ts";
+import { asksToWrite, describeScriptView, SCRIPT_WRITES, scriptEffect } from "../run/script-view.ts";
 import type { UseRequest } from "../run/use.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
@@ -7,7 +9,7 @@ import type { Data } from "../skill/data.ts";
 import { plainSchema } from "../skill/plain-schema.ts";
 import { type SkillScript, scriptsOf } from "../skill/script.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
-import { type CallOptions, makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
+import { type CallOptions, makeTool, type Tool, type ToolEffect, type ToolResult } from "../skill/tool.ts";
 import type { State } from "./state.ts";
 
 const CATEGORY = "skills";
@@ -63,7 +65,7 @@ function pathName({ path }: SkillScript): string {
 }
 
 function scriptTool(skill: Skill, { path, description }: SkillScript, name: string, state: State): Tool {
-  const says = `Runs ${inLine(path, 200)} of the skill '${inLine(skill.name, 64)}' in a sandbox, and gives what it printed.`;
+  const says = `Runs ${inLine(path, 200)} of the skill '${inLine(skill.name, 64)}' in a sandbox, and gives what it printed. ${describeScriptView(state.host, skill)}`;
   const tool = makeTool(
     {
       name,
@@ -72,12 +74,25 @@ function scriptTool(skill: Skill, { path, description }: SkillScript, name: stri
       parameters: {
         args: { type: "strings", says: "its arguments, one each; no shell reads them" },
         stdin: { type: "string", says: "what it reads from its standard input" },
+        ...SCRIPT_WRITES,
       },
+      effect: ({ args, writes }) =>
+        changeOf(state, { skill: copyOf(skill, state), script: path, ...defined({ args, writes }) }),
     },
-    ({ args, stdin }, options) =>
-      state.script({ skill: copyOf(skill, state), script: path, ...defined({ args, stdin }) }, options),
+    ({ args, stdin, writes }, options) =>
+      state.script({ skill: copyOf(skill, state), script: path, ...defined({ args, stdin, writes }) }, options),
   );
   return { ...tool, owner: ownerOf(skill), starts: "script" };
+}
+
+/** Returns the change of the workspace that a script asks to make, where it has to be approved. */
+export function changeOf(
+  { catalog, host }: State,
+  { skill, script, args = [], writes }: Omit<ScriptRequest, "skill"> & { skill: string },
+): ToolEffect | undefined {
+  const found = catalog.find(skill);
+  // One that is not known yet is looked for again when it runs.
+  return writes && (!found || asksToWrite(host, found)) ? scriptEffect(script, args) : undefined;
 }
 
 function runTool(skill: Skill, state: State): Tool {

@@ -243,11 +243,15 @@ export function openSession(opened: Catalog, given: HostOptions = {}, options: S
     async call(name, input, options = {}) {
       const isNamed = (candidate: Tool) => candidate.name === name || wireName(candidate.name) === name;
       const ours = ownTools().find(isNamed);
-      if (ours) return noted(ours, input, ours.execute(input, options)); // It has limits of its own.
+      // They have limits of their own.
+      const execute = async (tool: Tool) =>
+        ((await isChanging(tool, input)) ? await agree(tool, input, options) : undefined) ??
+        noted(tool, input, tool.execute(input, options));
+      if (ours) return execute(ours);
       const known = offered(state.mounts.listed);
       const tools = known.some(isNamed) ? known : offered(await state.mountedNow());
       const tool = tools.find(isNamed);
-      if (tool?.starts !== undefined) return noted(tool, input, tool.execute(input, options)); // And so has what it starts.
+      if (tool?.starts !== undefined) return execute(tool);
       const { approve, ...given } = options;
       const { toolSeconds } = state.host.settings.limits;
       if (tool) {
@@ -261,6 +265,15 @@ export function openSession(opened: Catalog, given: HostOptions = {}, options: S
       return { content, isError: true, code: "tool-unknown" };
     },
   };
+}
+
+/** Returns true if a call changes something; also where that cannot be found out. */
+async function isChanging(tool: Tool, input: unknown): Promise<boolean> {
+  try {
+    return (await tool.effect?.(input)) !== undefined;
+  } catch {
+    return true;
+  }
 }
 
 /** `c` of the skill `a.b` and `b.c` of the skill `a` have one name: it stays with the skill that was loaded first, in the list and in calls. */

@@ -14,6 +14,7 @@ import type { Within } from "../run/loop-options.ts";
 import { withProgress } from "../run/progress-line.ts";
 import { asToolResult, refusedResult } from "../run/result.ts";
 import type { ScriptRequest } from "../run/script.ts";
+import { howToRun } from "../run/script-view.ts";
 import { type UseRequest, useSkill, useWithin } from "../run/use.ts";
 import { defined } from "../shared/defined.ts";
 import { shortHash } from "../shared/hash.ts";
@@ -144,7 +145,7 @@ export class State {
         folder: this.host.folderOf?.(skill),
         printed,
         toolsets: "there",
-        canRun: !this.isReadOnly,
+        scripts: this.isReadOnly ? "They are not run here." : howToRun(this.host, skill),
       });
       this.#given.add(skill.name);
       this.#active.delete(skill.name);

@@ -4,15 +4,17 @@ import { CUT_NOTE } from "../catalog/query.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { isDisabled } from "../policy/tools.ts";
 import { makeRunTool } from "../run/run-tool.ts";
+import { describeScriptView, SCRIPT_WRITES } from "../run/script-view.ts";
 import { allSecrets } from "../run/secrets.ts";
 import { listTool, resourceTool, useTool } from "../run/skill-tools.ts";
 import { defined } from "../shared/defined.ts";
 import { inLine } from "../shared/prompt.ts";
 import { openHiding } from "../shared/redact.ts";
 import { PROFILES, type Profile } from "../skill/diagnostic.ts";
-import type { Tool, ToolResult } from "../skill/tool.ts";
+import { makeTool, type Tool, type ToolResult } from "../skill/tool.ts";
 import { wireName } from "../skill/wire-name.ts";
 import { judge } from "./judge.ts";
+import { changeOf } from "./own-tools.ts";
 import { skillTool as tool } from "./skill-tool.ts";
 import type { State } from "./state.ts";
 
@@ -133,14 +135,19 @@ function withoutSecrets(tool: Tool, { host }: State): Tool {
 }
 
 function scriptTool(state: State): Tool {
-  return tool(
-    "run_skill_script",
-    "Runs a script of a skill in a sandbox of its own, and gives what it printed: one of those that load_skill lists.",
+  return makeTool(
     {
-      skill: SKILL,
-      script: { type: "string", says: "the script's path or name as it is listed", isRequired: true },
-      args: { type: "strings", says: "its arguments, one each; no shell reads them" },
-      stdin: { type: "string", says: "what it reads from its standard input" },
+      name: "run_skill_script",
+      description: `Runs a script of a skill in its own sandbox, and gives what it printed: one of those that load_skill lists. ${describeScriptView(state.host)}`,
+      category: CATEGORY,
+      parameters: {
+        skill: SKILL,
+        script: { type: "string", says: "the script's path or name as it is listed", isRequired: true },
+        args: { type: "strings", says: "its arguments, one each; no shell reads them" },
+        stdin: { type: "string", says: "what it reads from its standard input" },
+        ...SCRIPT_WRITES,
+      },
+      effect: ({ skill, script, args, writes }) => changeOf(state, { skill, script, ...defined({ args, writes }) }),
     },
     ({ skill, script, ...given }, options) => state.script({ skill, script, ...defined(given) }, options),
   );

@@ -23,7 +23,7 @@ describe("skillet script", () => {
     const { run } = scene({ "skills/x/scripts/go.sh": 'echo "out $*"; echo err >&2; exit 2' });
     const { code, stdout, stderr } = await run(["script", "x", "go.sh", "a b", "--json", "-q", "--", "-x"]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "out a b --json -q -- -x\n" });
-    expect(stderr).toMatch(/^err\n✗ exit 2 \(\d+\.\d\d s, strong isolation by bubblewrap\)\n$/);
+    expect(stderr).toMatch(/^err\n✗ exit 2 \(\d+\.\d\d s, strong isolation by bubblewrap, workspace not visible\)\n$/);
   });
 
   it("[T-16] lists the scripts of a skill when none is named", async () => {

@@ -42,11 +42,12 @@ describe("what models and their programs depend on", () => {
         skill: string
         resource: string
         offset: number (optional)
-      run_skill_script: Runs a script of a skill in a sandbox of its own, and gives what it printed: one of those that load_skill lists.
+      run_skill_script: Runs a script of a skill in its own sandbox, and gives what it printed: one of those that load_skill lists. It starts in the skill's folder, and sees no files of the user: give it content on stdin.
         skill: string
         script: string
         args: array (optional)
         stdin: string (optional)
+        writes: boolean (optional)
       validate_skill: Checks a skill's structure and metadata, and says what is wrong, where, and how to mend it.
         skill: string (optional)
         path: string (optional)

@@ -395,7 +395,7 @@ describe("what is not given", () => {
       };
       const broker = await brokerFor(about);
       const enclosure = await openEnclosure(host, {
-        ...{ skill, secrets: new Map(), hiding, workspace: "as-configured", signal, broker, onProgress: () => {} },
+        ...{ skill, secrets: new Map(), hiding, kind: "script", signal, broker, onProgress: () => {} },
       });
       return enclosure.run(["sh", "-c", "ls /run /run/skillet /tmp; stat -c '%F %i' /run/skillet/*"]);
     });

@@ -323,9 +323,13 @@ describe("a script's workspace", () => {
     return found;
   };
 
-  it("is not there unless the operator says so", async () => {
-    const found = open(await go("", "ls /workspace 2>&1; find / -name notes.txt 2>/dev/null"));
-    expect((await run(found)).stdout).not.toContain("notes.txt\n");
+  it("is not there where the operator says so", async () => {
+    const script = "ls /workspace 2>&1; find / -name notes.txt 2>/dev/null; pwd";
+    const found = open(await go('[skills.x]\nworkspace = "none"\n', script));
+    const { stdout, view } = await run(found);
+    expect(stdout).not.toContain("notes.txt\n");
+    expect(stdout).toContain(`${SKILL_FOLDER}\n`);
+    expect(view).toEqual({ folder: SKILL_FOLDER, skill: SKILL_FOLDER });
   });
 
   it("can be read, or written to, as the settings say", async () => {

@@ -227,7 +227,7 @@ describe("the tools that are offered", () => {
     const found = await enclosed({ config: '[sandbox]\nworkspace = "none"\n' });
     const skill = sketch("code");
     const enclosure = await openEnclosure(found.found, {
-      ...{ skill, secrets: new Map(), hiding: found.enclosure.hiding, workspace: "own", onProgress: () => {} },
+      ...{ skill, secrets: new Map(), hiding: found.enclosure.hiding, kind: "run", onProgress: () => {} },
       signal: new AbortController().signal,
     });
     const tools = runTools(enclosure, { host: found.found, skill });

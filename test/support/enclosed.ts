@@ -50,7 +50,7 @@ export async function enclose(found: Scene, host: Host, signal = new AbortContro
   const skill = found.skill("x");
   const secrets = variablesOf(skill, host);
   const enclosure = await openEnclosure(host, {
-    ...{ skill, copy: copySkill(skill), secrets, hiding: openHiding(secrets), workspace: "own", signal },
+    ...{ skill, copy: copySkill(skill), secrets, hiding: openHiding(secrets), kind: "run", signal },
     onProgress: () => {},
   });
   const tools = runTools(enclosure, { host, skill });

@@ -1,3 +1,5 @@
+import type { Host } from "../../host/host.ts";
+import { shownPath } from "../../policy/shown-path.ts";
 import { sayEnding } from "../../run/ending.ts";
 import { runScript, type ScriptResult } from "../../run/script.ts";
 import { SkillError } from "../../shared/error.ts";
@@ -16,6 +18,7 @@ import { explainMissing } from "./show.ts";
 
 interface ScriptOptions {
   stdin?: boolean;
+  write?: boolean;
   quiet?: boolean;
 }
 
@@ -41,6 +44,7 @@ export async function script({ io, options, args }: Context<ScriptOptions>): Pro
       skill,
       script: file,
       args: rest,
+      writes: options.write ?? false,
       signal,
       ...(stdin === undefined ? {} : { stdin }),
     });
@@ -51,7 +55,7 @@ export async function script({ io, options, args }: Context<ScriptOptions>): Pro
   if (options.json) printJson(io.stdout, result);
   else if (io.stdout.isClosed)
     return EXIT.fine; // `skillet script … | head` has enough.
-  else if (!options.quiet || result.ending === "refused") sayOutcome(io, result, options);
+  else if (!options.quiet || result.ending === "refused") sayOutcome(io, result, { ...options, host });
   return exitOf(result);
 }
 
@@ -80,7 +84,7 @@ async function printed(io: Io, run: ReturnType<typeof runScript>, asJson: boolea
   return run;
 }
 
-function sayOutcome(io: Io, result: ScriptResult, { workspace }: CommonOptions): void {
+function sayOutcome(io: Io, result: ScriptResult, { workspace, host }: CommonOptions & { host: Host }): void {
   const error = printer(io.stderr, io.env);
   for (const { message, fix } of result.refusals) sayNotice(error, error.red("✗"), message, fromHere(fix, workspace));
   if (result.ending === "refused") return;
@@ -88,14 +92,17 @@ function sayOutcome(io: Io, result: ScriptResult, { workspace }: CommonOptions):
     sayNotice(error, error.yellow("!"), message, fix);
     sayDiff(error, diff);
   }
-  const { isolation, ms, warnings } = result;
+  const { isolation, ms, warnings, view } = result;
   const { said, key } = sayEnding(result);
   const how = isolation?.level === "none" ? "NOT ISOLATED" : `${isolation?.level} isolation by ${isolation?.by}`;
+  const seen = view?.workspace && `${VERBS[view.workspace.access]} ${shownPath(view.workspace.path, host)}`;
   const mark = result.isError ? error.red("✗") : error.green("✓");
   const butWarned = result.isError && result.exitCode === 0 && warnings.length > 0 ? ", but see above" : "";
-  error.line`${mark} ${said}${butWarned} ${error.dim(`(${(ms / 1000).toFixed(2)} s, ${how})`)}`;
+  error.line`${mark} ${said}${butWarned} ${error.dim(`(${(ms / 1000).toFixed(2)} s, ${how}, ${seen ?? "workspace not visible"})`)}`;
   if (key !== undefined) error.line`  ${key} in config.toml sets the limit`;
 }
+
+const VERBS = { read: "reads", "read-write": "may change" };
 
 function exitOf({ ending, isError }: ScriptResult): number {
   if (ending === "refused") return EXIT.refused;

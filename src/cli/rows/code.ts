@@ -11,6 +11,7 @@ export const SCRIPT: Entry = {
       .argument("[script]", "one of its scripts, by path or name; lists them when left out")
       .argument("[args...]", "what the script is given")
       .option("--stdin", "give it what is piped in")
+      .option("--write", "let it change files of the workspace; without it the script can only read them")
       .option("-q, --quiet", "do not say what became of it")
       .passThroughOptions()
       .addHelpText(

@@ -1,5 +1,6 @@
 import { NEEDS_WRITES } from "../../model/commands.ts";
 import { makeTool, type Tool, type ToolResult } from "../../skill/tool.ts";
+import { isKeptFromWriting } from "../script-view.ts";
 import { commandText } from "./command-text.ts";
 import { CHANGE, type ToolScene } from "./tool-scene.ts";
 
@@ -41,19 +42,10 @@ export function bashTool(scene: ToolScene): Tool {
         signal,
       });
       const result = commandText("bash", outcome, scene);
-      if (!isReading || !isKeptFromWriting(outcome.stderr, enclosure.places.workspace)) return result;
+      if (!isReading || !isKeptFromWriting(outcome.stderr, enclosure, { access: "read" })) return result;
       return { ...result, content: `${NEEDS_WRITES}\n${result.content}` };
     },
   );
-}
-
-/** Whether it is the workspace that it could not write to: other folders are never open. */
-function isKeptFromWriting(stderr: string, workspace = ""): boolean {
-  return stderr.split("\n").some((line) => {
-    if (!/Read-only file system/i.test(line)) return false;
-    const [path] = /\/[^\s:'"]*/.exec(line) ?? [];
-    return path === undefined || path.startsWith(workspace);
-  });
 }
 
 const SHORTEST = 0.1;

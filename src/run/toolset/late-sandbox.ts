@@ -20,7 +20,7 @@ export function lateSandbox(host: Host, request: LateRequest): ToolSandbox {
       import("../enclosure.ts"),
       import("../tool-sandbox.ts"),
     ]);
-    return sandboxFor(await openEnclosure(host, { ...request, workspace: "as-configured", onProgress: () => {} }));
+    return sandboxFor(await openEnclosure(host, { ...request, kind: "script", onProgress: () => {} }));
   };
   return {
     async run(argv, options) {

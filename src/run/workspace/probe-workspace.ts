@@ -62,7 +62,7 @@ export async function probeWorkspace(sandbox: Sandbox, settings: Settings): Prom
     const enclosure = await openEnclosure(
       { settings: writable, workspace, home, sandbox, env: {} },
       {
-        ...{ secrets: new Map(), hiding: openHiding(new Map()), workspace: "as-configured", onProgress() {} },
+        ...{ secrets: new Map(), hiding: openHiding(new Map()), kind: "script", onProgress() {} },
         signal: new AbortController().signal,
       },
     );
