@@ -1,6 +1,6 @@
 import { isFunctionWord } from "../skill/common-words.ts";
 import { isForbidden, mentionAt } from "./mentions.ts";
-import { PatternIndex, type PatternMatch } from "./patterns.ts";
+import { PatternIndex } from "./patterns.ts";
 import { PhraseIndex } from "./phrases.ts";
 import { type SkillCues, sayExample } from "./skill-cues.ts";
 import { fold, type Unit, units } from "./units.ts";
@@ -17,8 +17,13 @@ export interface Cue {
   isPassing: boolean;
 }
 
+/** A cue that may be in a query: to find out takes time. */
+export interface UnsureCue {
+  isFound(): boolean;
+}
+
 /** Receives the parts of a `Cue`. */
-type VisitCue = (skill: number, kind: CueKind, text: string, isPassing: boolean) => void;
+type VisitCue = (skill: number, kind: CueKind, text: string, isPassing: boolean, unsure?: UnsureCue) => void;
 
 /** For each entry of an index of phrases whose it is and what it says: by its number. */
 class Entries<Kind> {
@@ -73,13 +78,12 @@ export class CueIndex {
     }
     for (const skill of this.#examples.get(sayExample(text)) ?? []) visit(skill, "example", query.trim(), false);
     const isAllowed = allowedMatches(query, folded, text);
-    for (const row of this.#patterns.find(query)) {
-      if (isAllowed(row)) for (const skill of row.values) visit(skill, "pattern", row.pattern, false);
-    }
+    for (const candidate of this.#patterns.find(query, isAllowed))
+      for (const skill of candidate.values) visit(skill, "pattern", candidate.pattern, false, candidate);
     const paths = [...pathsIn(query), ...files].join("\n");
     if (paths === "") return;
-    for (const { values } of this.#globs.find(paths)) {
-      for (const { skill, glob } of values) visit(skill, "path", glob, false);
+    for (const candidate of this.#globs.find(paths)) {
+      if (candidate.isFound()) for (const { skill, glob } of candidate.values) visit(skill, "path", glob, false);
     }
   }
 }
@@ -88,16 +92,20 @@ export class CueIndex {
  * Returns whether a pattern matches anything but what the user says not to do. Where a text has other places when it is folded, that is not
  * known, and the match counts.
  */
-function allowedMatches(query: string, folded: string, text: readonly Unit[]): (row: PatternMatch) => boolean {
+function allowedMatches(
+  query: string,
+  folded: string,
+  text: readonly Unit[],
+): (starts: () => readonly number[]) => boolean {
   let forbidden: Set<number> | undefined;
   const find = () => {
     const mayForbid = folded.length === query.length && FORBIDDING.test(folded);
     return new Set(mayForbid ? text.flatMap(({ from }, at) => (isForbidden(text, at) ? from : [])) : []);
   };
-  return ({ startsIn }) => {
+  return (starts) => {
     forbidden ??= find();
     if (forbidden.size === 0) return true;
-    for (const start of startsIn(query)) {
+    for (const start of starts()) {
       const first = text.find(({ from, text: { length } }) => from + length > start);
       if (!first || !forbidden.has(first.from)) return true;
     }

@@ -107,7 +107,7 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const isCallable = (skill: Skill) => isFor("user", skill) && mayCall(skill);
   const scene = { recent, files, isVisible: isForModel, isCallable };
   const matcher = matcherOf(catalog);
-  const { matches, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
+  const { matches, hasMore, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
   const visible = catalog.skills.filter((skill) => isOffered(skill) && isInReach(skill));
   // Those of other packages, whose files the query or the conversation names.
   const near = catalog.skills.filter((skill) => !isInReach(skill) && isForModel(skill));
@@ -118,7 +118,7 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const prefix = plain > 0 ? (list?.text ?? "") : options.countInPrefix ? line : "";
   const full = isAsking
     ? NO_TEXT
-    : fullText(matches.filter(isSelected), maxSkills, { query, room: budget * 4, options });
+    : fullText(matches.filter(isSelected), maxSkills, { query, room: budget * 4, hasMore, options });
   const isFull = full.shown.length + full.noted.length > 0;
   const nearby = near.filter((skill) => !full.shown.includes(skill) && !full.noted.includes(skill));
   const isEmpty = visible.length + near.length + full.left.length === 0;
@@ -303,6 +303,7 @@ interface Scene {
   query: string;
   /** In characters. */
   room: number;
+  hasMore: boolean;
   options: DiscloseOptions;
 }
 
@@ -315,7 +316,7 @@ interface FullText {
 }
 const NO_TEXT: FullText = { text: "", shown: [], noted: [], left: [] };
 
-function fullText(matches: readonly Match[], most: number, { query, room, options }: Scene): FullText {
+function fullText(matches: readonly Match[], most: number, { query, room, hasMore, options }: Scene): FullText {
   const parts: string[] = [];
   const [shown, noted]: [Skill[], Skill[]] = [[], []];
   const [left, rest]: [string[], string[]] = [[], []];
@@ -339,7 +340,7 @@ function fullText(matches: readonly Match[], most: number, { query, room, option
     }
   }
   const named = [...left, ...rest].map((name) => inLine(name, 64));
-  const more = named.length > ALSO ? `, and ${named.length - ALSO} more` : "";
+  const more = named.length > ALSO ? `, and ${hasMore ? "at least " : ""}${named.length - ALSO} more` : "";
   if (named.length > 0) add(`[Also matching, not shown: ${named.slice(0, ALSO).join(", ")}${more}]`);
   return { text: parts.join("\n\n"), shown, noted, left };
 }

@@ -2,6 +2,7 @@ import { byText } from "../shared/text.ts";
 import { isCommonWord } from "../skill/common-words.ts";
 import type { Skill } from "../skill/skill.ts";
 import { CueIndex, type CueKind } from "./cues.ts";
+import { FoundCues, WEAK, type WeighedReason } from "./found-cues.ts";
 import { countIn, FIELD_NAMES } from "./postings.ts";
 import { boundedQuery, LONGEST_QUERY, readQuery } from "./query.ts";
 import { type Field, RankIndex } from "./rank.ts";
@@ -62,8 +63,13 @@ export interface MatchOptions {
 }
 
 export interface Matches {
-  /** Best first. Those at the levels `weak` and `words` are ranked together, by score. */
+  /**
+   * Best first. Those at the levels `weak` and `words` are ranked together, by score. Of the skills that a trigger or a mention selects,
+   * and of those at the level `weak`, at most 100 each.
+   */
   matches: readonly Match[];
+  /** More skills may match by their triggers. */
+  hasMore: boolean;
   /** Skills that a cue speaks against. */
   against: readonly { skill: Skill; cue: string }[];
   /** The query was longer than what is looked at. */
@@ -97,17 +103,8 @@ const WITH_BODY: readonly Field[] = [
   ...OWN.slice(2, 4),
   { weight: 0.25, shortness: 0.75 },
 ];
-const [EXPLICIT, PHRASE, TRIGGER, WEAK] = [0, 1, 2, 3];
-const LEVEL_OF: Record<Exclude<CueKind, "negative">, number> = {
-  mention: EXPLICIT,
-  name: PHRASE,
-  example: PHRASE,
-  phrase: PHRASE,
-  keyword: TRIGGER,
-  verb: TRIGGER,
-  pattern: TRIGGER,
-  path: TRIGGER,
-};
+
+const MOST_MATCHES = 100;
 
 /** Prepares skills for being matched. Contract: a matcher belongs to these skills as they are now. */
 export function openMatcher(skills: readonly Skill[]): Matcher {
@@ -129,12 +126,15 @@ export function openMatcher(skills: readonly Skill[]): Matcher {
   const wideSearch = once(() => new Search(wideRank(), nameOf, true));
   const selectivity = new Selectivity(skills.length, (at) => textsOf(at, false).join("\n"), rank);
   const reasonFor = reasonsBy(selectivity);
+  const order = once(() => placesByName(skills));
+  const compareNames = (a: number, b: number) => (order()[a] as number) - (order()[b] as number);
+  const indexes = { skills, cues, search, wideSearch, reasonFor, compareNames };
   const places = once(() => new Map(skills.map((skill, at) => [skill, at])));
   return {
     get triggered() {
       return triggered();
     },
-    match: (query, matchOptions = {}) => match({ skills, cues, search, wideSearch, reasonFor }, query, matchOptions),
+    match: (query, matchOptions = {}) => match(indexes, query, matchOptions),
     wordsIn(skill, query, { bodies: withBodies = false } = {}) {
       const wanted = readQuery(query).words;
       const place = places().get(skill);
@@ -158,6 +158,7 @@ interface Indexes {
   search(): Search;
   wideSearch(): Search;
   reasonFor: ReasonFor;
+  compareNames(a: number, b: number): number;
 }
 
 function match(indexes: Indexes, written: string, options: MatchOptions): Matches {
@@ -167,68 +168,100 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
   const { found, against } = weighCues(indexes, query, options);
   const accepts = (index: number) => !against.has(index) && isVisible(skills[index] as Skill);
   // What is triggered has the same order whether the instructions are looked into or not.
-  const isOrdered = found.size > 1 || limit > 0;
+  const isOrdered = found.skills.length > 1 || limit > 0;
   const reading = isOrdered ? readQuery(query) : undefined;
   const asking = { limit: options.bodies ? 0 : limit, always: found, accepts };
   const isWide = options.bodies === true && limit > 0;
-  const own = reading && (!isWide || found.size > 0) ? indexes.search().search(reading, asking) : NOTHING_FOUND;
+  const own =
+    reading && (!isWide || found.skills.length > 0) ? indexes.search().search(reading, asking) : NOTHING_FOUND;
   const widest = reading && isWide ? indexes.wideSearch().search(reading, { ...asking, limit }) : own;
-  const [selected, ranked]: [Match[], Match[]] = [[], []];
-  for (const [index, reasons] of found) {
-    if (reasons.length > 1) reasons.sort(bySelectivity);
-    const skill = skills[index] as Skill;
-    const level = levelOf(reasons);
-    const isWeak = level === "weak";
-    const hit = (isWeak ? widest : own).hitOf(index);
-    const score = hit ? hit.score : 0;
-    const [words, fit] = hit ? [hit.words, hit.fit] : [0, 0];
-    const weight = mostWeight(reasons);
-    if (!isWeak) selected.push({ skill, level, weight, reasons, score, words, fit });
-    else {
-      const total = score + bonusOf(reasons, skills.length);
-      ranked.push({ skill, level, weight, reasons, score: total, words, fit });
-    }
-  }
-  for (const { document, score, words, fit } of widest.best) {
-    const reasons = [{ kind: "words" as const, text: widest.wordsIn(document).join(", ") }];
-    ranked.push({ skill: skills[document] as Skill, level: "words", weight: 0, reasons, score, words, fit });
-  }
+  const totalOf = (index: number) =>
+    (widest.scores[index] ?? 0) + (found.wordlessWeights[index] as number) * Math.log(1 + skills.length);
+  const selected = bestOf(found, (level) => level < WEAK, byStrength(indexes, found, own, recent));
+  // After those, because a pattern that selects a skill may turn out not to match.
+  const weak = bestOf(
+    found,
+    (level) => level === WEAK,
+    (a, b) => totalOf(b) - totalOf(a) || indexes.compareNames(a, b),
+  );
+  const matchOf = (index: number, { hitOf }: SearchResult): Match => {
+    const { score = 0, words = 0, fit = 0 } = hitOf(index) ?? {};
+    const [level, weight] = [LEVELS[found.levels[index] as number] as Level, found.weights[index] as number];
+    return { skill: skills[index] as Skill, level, weight, reasons: found.reasonsOf(index), score, words, fit };
+  };
+  const ranked = [
+    ...weak.best.map((index): Match => ({ ...matchOf(index, widest), score: totalOf(index) })),
+    ...widest.best.map(({ document, score, words, fit }): Match => {
+      const reasons = [{ kind: "words" as const, text: widest.wordsIn(document).join(", ") }];
+      return { skill: skills[document] as Skill, level: "words", weight: 0, reasons, score, words, fit };
+    }),
+  ];
   return {
-    matches: [...selected.sort(byStrength(recent)), ...ranked.sort(byScore)],
+    matches: [...selected.best.map((index) => matchOf(index, own)), ...ranked.sort(byScore)],
+    hasMore: selected.hasMore || weak.hasMore,
     against: Array.from(against, ([index, cue]) => ({ skill: skills[index] as Skill, cue })),
     isCut: written.length > LONGEST_QUERY,
   };
 }
 
-const NOTHING_FOUND: SearchResult = { best: [], hitOf: () => undefined, wordsIn: () => [] };
+const NOTHING_FOUND: SearchResult = {
+  best: [],
+  scores: new Float64Array(0),
+  words: new Uint16Array(0),
+  hitOf: () => undefined,
+  wordsIn: () => [],
+};
 
-/** The reasons for each skill, and the cues against one, which leave it only its mentions. */
+/** The best skills whose strongest cue has such a level. Patterns are run for these alone. */
+function bestOf(
+  found: FoundCues,
+  isMeant: (level: number) => boolean,
+  compare: (a: number, b: number) => number,
+): { best: number[]; hasMore: boolean } {
+  const isIn = (index: number) => isMeant(found.levels[index] as number);
+  const skills = found.skills.filter(isIn).sort(compare);
+  const best: number[] = [];
+  let at = 0;
+  for (; at < skills.length && best.length < MOST_MATCHES; at++) {
+    const index = skills[at] as number;
+    const isUnsure = found.isUnsure(index);
+    found.confirm(index);
+    if (!isIn(index)) continue;
+    // Without a pattern it may belong further down.
+    const place = isUnsure ? placeAfter(skills, at, compare) : at;
+    if (place === at) best.push(index);
+    else skills.splice(place + 1, 0, index);
+  }
+  return { best, hasMore: at < skills.length };
+}
+
+/** The last of the numbers in ascending order that comes before the one at a place, as it compares now; that place when none does. */
+function placeAfter(numbers: readonly number[], at: number, compare: (a: number, b: number) => number): number {
+  let [low, high] = [at, numbers.length];
+  while (high - low > 1) {
+    const middle = (low + high) >>> 1;
+    if (compare(numbers[middle] as number, numbers[at] as number) < 0) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The cues for each skill, and those against one, which leave it only its mentions. */
 function weighCues({ skills, cues, reasonFor }: Indexes, query: string, options: MatchOptions) {
   const { files = [], isVisible = () => true, isCallable = () => true } = options;
-  const found = new Map<number, Reason[]>();
+  const found = new FoundCues(skills.length);
   const against = new Map<number, string>();
-  cues.find(query, files, (index, kind, text, isPassing) => {
+  cues.find(query, files, (index, kind, text, isPassing, unsure) => {
     const skill = skills[index] as Skill;
     if (kind === "mention" ? !isCallable(skill) : !isVisible(skill)) return;
-    if (kind === "negative") {
-      against.set(index, text);
-      return;
-    }
-    const reason = reasonFor(kind, text, isPassing);
-    const others = found.get(index);
-    if (others) others.push(reason);
-    else found.set(index, [reason]);
+    if (kind === "negative") against.set(index, text);
+    else found.add(index, reasonFor(kind, text, isPassing), unsure);
   });
-  for (const index of against.keys()) {
-    const mentions = found.get(index)?.filter(({ kind }) => kind === "mention") ?? [];
-    if (mentions.length > 0) found.set(index, mentions);
-    else found.delete(index);
-  }
+  for (const index of against.keys()) found.keepMentions(index);
   return { found, against };
 }
 
 type ReasonFor = (kind: CueKind, text: string, isPassing: boolean) => WeighedReason;
-type WeighedReason = Reason & TriggerWeight;
 
 /** Weighs cues. Skills that match by the same trigger share its reason, which is made once. */
 function reasonsBy(selectivity: Selectivity): ReasonFor {
@@ -252,45 +285,32 @@ function reasonsBy(selectivity: Selectivity): ReasonFor {
   return reasonFor;
 }
 
-function mostWeight(reasons: readonly Reason[]): number {
-  let most = 0;
-  for (const { weight = 0 } of reasons) if (weight > most) most = weight;
-  return most;
-}
-
-/** The level of the strongest trigger that is selective; weak triggers do not add up to one. */
-function levelOf(reasons: readonly Reason[]): Level {
-  let strongest = WEAK;
-  for (const { kind, weak } of reasons) {
-    const own = weak ? WEAK : LEVEL_OF[kind as keyof typeof LEVEL_OF];
-    if (own < strongest) strongest = own;
-  }
-  return LEVELS[strongest] ?? "words";
-}
-
-/** What weak triggers add to a score that is made of words, for those that are not counted as words there. */
-function bonusOf(reasons: readonly Reason[], size: number): number {
-  let most = 0;
-  for (const { weak, weight = 0 } of reasons)
-    if (weak === "glob" || weak === "common-word") most = Math.max(most, weight);
-  return most * Math.log(1 + size);
-}
-
 /** The stronger level, then what was used more recently, then more words of the query, then the more selective trigger, then the name. */
-function byStrength(recent: readonly string[]): (a: Match, b: Match) => number {
+function byStrength(
+  { skills, compareNames }: Indexes,
+  { levels, weights }: FoundCues,
+  { words }: SearchResult,
+  recent: readonly string[],
+): (a: number, b: number) => number {
   const places = new Map(recent.map((name, place) => [name, place]));
-  const place = ({ skill }: Match) =>
-    (places.size === 0 ? undefined : places.get(skill.name)) ?? Number.MAX_SAFE_INTEGER;
+  const place = (index: number) => places.get((skills[index] as Skill).name) ?? Number.MAX_SAFE_INTEGER;
   return (a, b) =>
-    LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level) ||
-    place(a) - place(b) ||
-    b.words - a.words ||
-    b.weight - a.weight ||
-    byText(a.skill.name, b.skill.name);
+    (levels[a] as number) - (levels[b] as number) ||
+    (places.size === 0 ? 0 : place(a) - place(b)) ||
+    (words[b] ?? 0) - (words[a] ?? 0) ||
+    (weights[b] as number) - (weights[a] as number) ||
+    compareNames(a, b);
 }
 
-function bySelectivity(a: Reason, b: Reason): number {
-  return Number(a.weak !== undefined) - Number(b.weak !== undefined);
+/** For each skill its place by name. Thousands are compared for one query. */
+function placesByName(skills: readonly Skill[]): Uint32Array {
+  const sorted = Array.from(skills, ({ name }, index) => ({ name, index })).sort((a, b) => byText(a.name, b.name));
+  const places = new Uint32Array(skills.length);
+  for (const [place, { name, index }] of sorted.entries()) {
+    const before = sorted[place - 1];
+    places[index] = before?.name === name ? (places[before.index] as number) : place;
+  }
+  return places;
 }
 
 function byScore(a: Match, b: Match): number {

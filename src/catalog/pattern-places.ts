@@ -1,3 +1,5 @@
+import type { FoundTexts } from "./text-index.ts";
+
 /** How a pattern is tried on a text. */
 export interface PatternPlan {
   engine: { test(text: string): boolean };
@@ -11,10 +13,10 @@ export interface PatternPlan {
   leads: readonly number[];
 }
 
-/** A set of texts that patterns need one of, numbered, so that each is looked for once in a query. */
+/** A set of texts that patterns need one of, by their numbers in the index of texts. */
 export interface NeedSet {
   id: number;
-  texts: readonly string[];
+  texts: readonly number[];
   shortest: number;
   longest: number;
 }
@@ -24,7 +26,7 @@ export interface NeedSet {
  * whatever is left out has no match.
  */
 export class PatternPlaces {
-  readonly #text: string;
+  readonly text: string;
   readonly #folded: string;
   readonly #lines: readonly string[];
   /** Where lines begin in the folded text, which has the same lines as the text itself. */
@@ -32,22 +34,23 @@ export class PatternPlaces {
   readonly #known: (readonly number[] | undefined)[] = [];
   /** The most units of the folded text that a character has: where none is outside the basic plane or grows in lower case, 1. */
   readonly #units: number;
-  readonly #grams = new Map<number, Grams>();
+  readonly #found: FoundTexts;
 
-  constructor(text: string, folded: string) {
+  constructor(text: string, folded: string, found: FoundTexts) {
+    this.#found = found;
     this.#units = /[\ud800-\udfff\u0130]/.test(text) ? 2 : 1;
-    this.#text = text;
+    this.text = text;
     this.#folded = folded;
     this.#lines = text.length < LONG_TEXT ? [] : text.split("\n");
     for (let at = folded.indexOf("\n"); at !== -1; at = folded.indexOf("\n", at + 1)) this.#starts.push(at + 1);
   }
 
+  /** Returns whether the pattern matches. Contract: the text has one text of each set that it needs. */
   hasMatch(plan: PatternPlan): boolean {
     const { engine, needs, breaks } = plan;
     const rarest = this.#rarest(needs);
-    if (rarest === undefined) return false;
     const places = rarest === -1 ? [] : this.#placesOf(needs[rarest] as NeedSet);
-    if (rarest === -1 || places.length > MOST_PLACES) return engine.test(this.#text);
+    if (rarest === -1 || places.length > MOST_PLACES) return engine.test(this.text);
     const isInParts = breaks <= MOST_BREAKS && this.#lines.length > 1;
     let [tried, parts] = [-1, 0];
     for (const place of places) {
@@ -55,7 +58,7 @@ export class PatternPlaces {
       if (line === tried) continue;
       if (!this.#hasNeeds(plan, rarest, place, breaks === 0 ? line : undefined)) continue;
       // Parts of several lines overlap, so there may be only so many of them.
-      if (!isInParts || (breaks > 0 && ++parts > MOST_PARTS)) return engine.test(this.#text);
+      if (!isInParts || (breaks > 0 && ++parts > MOST_PARTS)) return engine.test(this.text);
       const lead = this.#units * (plan.leads[rarest] as number);
       if (engine.test(breaks === 0 ? this.#restOf(line, place - lead) : this.#partAround(line, breaks))) return true;
       tried = line;
@@ -63,12 +66,17 @@ export class PatternPlaces {
     return false;
   }
 
-  /** The number of the need with the fewest places, -1 where there is no need; nothing when one is not in the text. */
-  #rarest(needs: readonly NeedSet[]): number | undefined {
+  /** Returns whether the text has one text of each set. */
+  hasAll(needs: readonly NeedSet[]): boolean {
+    for (const set of needs) if (this.#placesOf(set).length === 0) return false;
+    return true;
+  }
+
+  /** The number of the need with the fewest places, -1 where there is no need. */
+  #rarest(needs: readonly NeedSet[]): number {
     let [rarest, fewest] = [-1, Number.POSITIVE_INFINITY];
     for (let at = 0; at < needs.length; at++) {
       const { length } = this.#placesOf(needs[at] as NeedSet);
-      if (length === 0) return undefined;
       if (length < fewest) [rarest, fewest] = [at, length];
     }
     return rarest;
@@ -114,29 +122,15 @@ export class PatternPlaces {
   }
 
   #findPlaces({ texts }: NeedSet): readonly number[] {
-    const places: number[] = [];
-    for (const text of texts) {
-      const size = GRAMS.find((least) => text.length >= least);
-      if (size !== undefined) this.#gramsOf(size).find(text, places);
-      else
-        for (let at = this.#folded.indexOf(text); at !== -1; at = this.#folded.indexOf(text, at + 1)) places.push(at);
-    }
-    return texts.length === 1 || places.length < 2 ? places : places.sort((a, b) => a - b);
-  }
-
-  #gramsOf(size: number): Grams {
-    let grams = this.#grams.get(size);
-    if (!grams) {
-      grams = new Grams(this.#folded, size);
-      this.#grams.set(size, grams);
-    }
-    return grams;
+    if (texts.length === 1) return this.#found.placesOf(texts[0] as number) ?? NONE;
+    const places = texts.flatMap((id) => this.#found.placesOf(id) ?? NONE);
+    return places.length < 2 ? places : places.sort((a, b) => a - b);
   }
 
   /** The line from a place on, or from the blank before it: to `\\b`, what follows a blank is what begins a text. */
   #restOf(line: number, place: number): string {
     const [own, start] = [this.#lines[line] as string, this.#starts[line] as number];
-    if (place <= start || this.#text.length !== this.#folded.length) return own;
+    if (place <= start || this.text.length !== this.#folded.length) return own;
     const blank = own.lastIndexOf(" ", place - start - 1);
     return blank === -1 ? own : own.slice(blank + 1);
   }
@@ -173,40 +167,7 @@ function firstFrom(numbers: readonly number[], least: number): number {
   return low;
 }
 
-/** The places of a text by the characters that begin there: thousands of texts are looked for in one query. */
-class Grams {
-  readonly #text: string;
-  readonly #size: number;
-  readonly #first = new Int32Array(SLOTS).fill(-1);
-  readonly #next: Int32Array;
-
-  constructor(text: string, size: number) {
-    this.#text = text;
-    this.#size = size;
-    this.#next = new Int32Array(text.length);
-    for (let at = text.length - size; at >= 0; at--) {
-      const slot = this.#slotOf(text, at);
-      this.#next[at] = this.#first[slot] as number;
-      this.#first[slot] = at;
-    }
-  }
-
-  /** Adds the places of a text that is at least so long, ascending. */
-  find(text: string, places: number[]): void {
-    for (let at = this.#first[this.#slotOf(text, 0)] as number; at !== -1; at = this.#next[at] as number)
-      if (this.#text.startsWith(text, at)) places.push(at);
-  }
-
-  #slotOf(text: string, from: number): number {
-    let hash = 0;
-    for (let at = from; at < from + this.#size; at++) hash = (hash * 31 + text.charCodeAt(at)) | 0;
-    return (hash ^ (hash >>> 14)) & (SLOTS - 1);
-  }
-}
-
-/** How many characters texts are filed under: the most that a text has. */
-const GRAMS = [5, 3];
-const SLOTS = 1 << 14;
+const NONE: readonly number[] = [];
 const LONG_TEXT = 1000;
 /** How many places of its rarest need a pattern is compared at. */
 const MOST_PLACES = 256;

@@ -1,14 +1,19 @@
 import { RE2JS } from "re2js";
 import { judgePattern } from "../skill/pattern.ts";
 import { type NeedSet, PatternPlaces, type PatternPlan } from "./pattern-places.ts";
+import { TextIndex } from "./text-index.ts";
 
 interface Row<T> {
   pattern: string;
   values: T[];
-  needs: readonly (readonly string[])[];
-  /** What is found out when a text first has what the pattern needs. */
-  plan?: (PatternPlan & { engine: LazyEngine }) | undefined;
+  needs: readonly NeedSet[];
+  /** Computed when a query first has what the pattern needs; false for a pattern that cannot be used. */
+  plan: UsablePlan | false | undefined;
+  /** The number of the query that last had the pattern as a candidate. */
+  seenIn: number;
 }
+
+type UsablePlan = PatternPlan & { engine: LazyEngine };
 
 /**
  * Regular expressions, tried on a text in linear time. One is run only where the texts that it cannot match without are there, in their
@@ -17,39 +22,43 @@ interface Row<T> {
 export class PatternIndex<T> {
   readonly #rows = new Map<string, Row<T>>();
   readonly #needSets = new Map<string, NeedSet>();
-  #literals: Literals<Row<T>> | undefined;
+  readonly #texts = new TextIndex();
+  /** For each text the patterns that are candidates where a query has it, and the patterns that need no text in particular. */
+  #candidates: { byText: readonly Row<T>[][]; always: readonly Row<T>[] } | undefined;
+  #queries = 0;
 
   /** Contract: the pattern was judged, and these are the texts that it cannot match without. */
-  add(pattern: string, needs: Row<T>["needs"], value: T): void {
+  add(pattern: string, needs: readonly (readonly string[])[], value: T): void {
     const known = this.#rows.get(pattern);
     if (known) {
       known.values.push(value);
       return;
     }
-    this.#rows.set(pattern, { pattern, values: [value], needs });
-    this.#literals = undefined;
+    const sets = needs.map((texts) => this.#needSet(texts));
+    this.#rows.set(pattern, { pattern, values: [value], needs: sets, plan: undefined, seenIn: 0 });
+    this.#candidates = undefined;
   }
 
-  *find(text: string): Generator<PatternMatch & { values: readonly T[] }> {
-    this.#literals ??= new Literals([...this.#rows.values()]);
+  /** The patterns whose texts a text has. `isAllowed` is given where the first matches of one begin, if it asks. */
+  find(text: string, isAllowed: (starts: () => readonly number[]) => boolean = () => true): PatternCandidate<T>[] {
+    const candidates: PatternCandidate<T>[] = [];
+    if (this.#rows.size === 0) return candidates;
+    this.#candidates ??= candidatesOf([...this.#rows.values()], this.#texts.size);
+    const { byText, always } = this.#candidates;
+    const query = ++this.#queries;
     const folded = text.toLowerCase().replaceAll("ſ", "s");
-    const places = new PatternPlaces(text, folded);
-    for (const row of this.#literals.candidates(folded)) {
-      if (!("plan" in row)) row.plan = this.#planFor(row);
-      const { plan } = row;
-      if (!plan || !places.hasMatch(plan)) continue;
-      const { engine } = plan;
-      yield { pattern: row.pattern, values: row.values, startsIn: (whole) => engine.startsIn(whole) };
+    const found = this.#texts.find(folded);
+    const places = new PatternPlaces(text, folded, found);
+    for (const rows of [always, ...found.texts.map((id) => byText[id] ?? [])]) {
+      for (const row of rows) {
+        if (row.seenIn === query) continue;
+        row.seenIn = query;
+        if (!places.hasAll(row.needs)) continue;
+        row.plan ??= planFor(row);
+        if (row.plan) candidates.push(new PatternCandidate(row, row.plan, places, isAllowed));
+      }
     }
-  }
-
-  #planFor({ pattern }: Row<T>): Row<T>["plan"] {
-    const judged = judgePattern(pattern);
-    if ("problem" in judged) return undefined;
-    const needs = judged.needs.map((texts) => this.#needSet(texts));
-    const { gaps, isAtStart } = judged;
-    const engine = new LazyEngine(pattern);
-    return { engine, breaks: breaksIn(pattern), needs, gaps, isAtStart, leads: leadsOf(needs, gaps) };
+    return candidates;
   }
 
   #needSet(texts: readonly string[]): NeedSet {
@@ -57,11 +66,46 @@ export class PatternIndex<T> {
     let set = this.#needSets.get(key);
     if (!set) {
       const lengths = texts.map(({ length }) => length);
-      set = { id: this.#needSets.size, texts, shortest: Math.min(...lengths), longest: Math.max(...lengths) };
+      const ids = texts.map((text) => this.#texts.add(text));
+      set = { id: this.#needSets.size, texts: ids, shortest: Math.min(...lengths), longest: Math.max(...lengths) };
       this.#needSets.set(key, set);
     }
     return set;
   }
+}
+
+/** Files each pattern under the texts of the set that fewest patterns share, so that a query has few candidates. */
+function candidatesOf<T>(rows: readonly Row<T>[], texts: number) {
+  const counts = new Uint32Array(texts);
+  for (const { needs } of rows)
+    for (const set of needs) for (const id of set.texts) counts[id] = (counts[id] as number) + 1;
+  const byText: Row<T>[][] = [];
+  const always: Row<T>[] = [];
+  for (const row of rows) {
+    let [best, least]: [NeedSet | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
+    for (const set of row.needs) {
+      // A short text is found everywhere: it costs what it would wake by chance.
+      const chance = set.shortest < 3 ? 1000 / set.shortest : 0;
+      const cost = set.texts.reduce((sum, id) => sum + (counts[id] as number), chance);
+      if (cost < least) [best, least] = [set, cost];
+    }
+    if (!best) always.push(row);
+    else
+      for (const id of best.texts) {
+        const others = byText[id];
+        if (others) others.push(row);
+        else byText[id] = [row];
+      }
+  }
+  return { byText, always };
+}
+
+function planFor<T>({ pattern, needs }: Row<T>): UsablePlan | false {
+  const judged = judgePattern(pattern);
+  if ("problem" in judged) return false;
+  const { gaps, isAtStart } = judged;
+  const engine = new LazyEngine(pattern);
+  return { engine, breaks: breaksIn(pattern), needs, gaps, isAtStart, leads: leadsOf(needs, gaps) };
 }
 
 function leadsOf(needs: readonly NeedSet[], gaps: readonly number[]): number[] {
@@ -73,11 +117,33 @@ function leadsOf(needs: readonly NeedSet[], gaps: readonly number[]): number[] {
   });
 }
 
-/** A pattern that a text has a match of. */
-export interface PatternMatch {
-  pattern: string;
-  /** Returns where its first matches begin. */
-  startsIn(text: string): number[];
+/** A pattern that a text may have a match of. It is run when it is first asked for that. */
+export class PatternCandidate<T> {
+  readonly pattern: string;
+  readonly values: readonly T[];
+  readonly #plan: UsablePlan;
+  readonly #places: PatternPlaces;
+  readonly #isAllowed: (starts: () => readonly number[]) => boolean;
+  #isFound: boolean | undefined;
+
+  constructor(
+    { pattern, values }: Row<T>,
+    plan: UsablePlan,
+    places: PatternPlaces,
+    isAllowed: (starts: () => readonly number[]) => boolean,
+  ) {
+    this.pattern = pattern;
+    this.values = values;
+    this.#plan = plan;
+    this.#places = places;
+    this.#isAllowed = isAllowed;
+  }
+
+  isFound(): boolean {
+    const { engine } = this.#plan;
+    this.#isFound ??= this.#places.hasMatch(this.#plan) && this.#isAllowed(() => engine.startsIn(this.#places.text));
+    return this.#isFound;
+  }
 }
 
 /** How many matches of a pattern are looked at. */
@@ -133,84 +199,4 @@ function breaksIn(pattern: string): number {
   const isUnsure = /\\(?!s)|[\^$\0-\x1f]|\(\?[a-zA-Z-]*[smU]|\[[^\]]*\\s/.test(rest);
   // What is repeated as a whole may have breaks as often.
   return isUnsure || (blanks > 0 && /\)[*+{]/.test(rest)) ? ANY_NUMBER : blanks;
-}
-
-const WINDOW = 8;
-
-/** For each pattern the rarest text that it needs, so that a query wakes few of them. */
-class Literals<R extends { needs: readonly (readonly string[])[] }> {
-  readonly #rows = new Map<string, R[]>();
-  /** Patterns that need no text in particular. */
-  readonly #always: R[] = [];
-  /** For the hash of a text's first three characters, or of fewer where it has no more, which lengths to look up. */
-  readonly #lengths = new Uint16Array(1 << 14);
-
-  constructor(rows: readonly R[]) {
-    const counts = new Map<string, number>();
-    for (const { needs } of rows) {
-      for (const window of new Set(needs.flat().flatMap(windows))) counts.set(window, (counts.get(window) ?? 0) + 1);
-    }
-    for (const row of rows) {
-      const best = rarest(row.needs, counts);
-      if (best.length === 0) this.#always.push(row);
-      for (const window of best) {
-        const others = this.#rows.get(window);
-        if (others) others.push(row);
-        else this.#rows.set(window, [row]);
-        const slot = hash(window, 0, Math.min(window.length, PREFIX));
-        this.#lengths[slot] = (this.#lengths[slot] ?? 0) | (1 << window.length);
-      }
-    }
-  }
-
-  candidates(text: string): Set<R> {
-    const found = new Set(this.#always);
-    for (let at = 0; at < text.length; at++) {
-      for (let size = 1; size <= PREFIX && at + size <= text.length; size++) {
-        const lengths = this.#lengths[hash(text, at, size)] ?? 0;
-        // Other texts may have the same hash: what is as long as the prefix, or longer than the longest prefix, is meant.
-        const meant = size === PREFIX ? lengths & -(1 << PREFIX) : lengths & (1 << size);
-        if (meant !== 0) this.#collect(text, at, meant, found);
-      }
-    }
-    return found;
-  }
-
-  #collect(text: string, at: number, lengths: number, found: Set<R>): void {
-    for (let length = 1; lengths >> length !== 0; length++) {
-      if ((lengths & (1 << length)) === 0 || at + length > text.length) continue;
-      for (const row of this.#rows.get(text.slice(at, at + length)) ?? []) found.add(row);
-    }
-  }
-}
-
-const PREFIX = 3;
-
-function hash(text: string, from: number, size: number): number {
-  let sum = 0;
-  for (let at = from; at < from + size; at++) sum = sum * 131 + text.charCodeAt(at);
-  return (sum ^ (sum >>> 14)) & 0x3fff;
-}
-
-function windows(text: string): string[] {
-  if (text.length <= WINDOW) return text === "" ? [] : [text];
-  return Array.from({ length: text.length - WINDOW + 1 }, (_, at) => text.slice(at, at + WINDOW));
-}
-
-/** The set that fewest patterns share, a window of each of its texts. */
-function rarest(needs: readonly (readonly string[])[], counts: ReadonlyMap<string, number>): string[] {
-  let best: string[] = [];
-  let least = Number.POSITIVE_INFINITY;
-  for (const set of needs) {
-    const chosen = set.map((text) =>
-      windows(text).reduce((a, b) => ((counts.get(b) ?? 0) < (counts.get(a) ?? 0) ? b : a)),
-    );
-    // A short text is found everywhere: it costs what it would wake by chance.
-    const cost = chosen.reduce(
-      (sum, window) => sum + (counts.get(window) ?? 0) + (window.length < 3 ? 1000 : 0) / window.length,
-      0,
-    );
-    if (cost < least) [best, least] = [chosen, cost];
-  }
-  return best;
 }

@@ -10,18 +10,16 @@ export interface Found {
 
 /**
  * Words and phrases, found in a text in one pass whatever their number. Tens of thousands are added at once, so a phrase and an
- * entry are numbers and not objects: a phrase leads on to longer ones, and entries of one phrase are a chain. A phrase is cut up when a text
- * first has its first unit: most never are.
+ * entry are numbers and not objects: a phrase leads on to longer ones. A phrase is cut up when a text first has its first unit: most
+ * never are.
  */
 export class PhraseIndex {
   /** Phrases of one unit. */
   readonly #first = new Map<string, number>();
   /** Longer ones, by the phrase without its last unit, and that unit. */
   readonly #longer = new Map<string, number>();
-  /** For each phrase the entry added last, or NONE. */
-  readonly #last: number[] = [];
-  /** For each entry the one added under the same phrase before it, or NONE. */
-  readonly #before: number[] = [];
+  /** For each phrase what was added under it. */
+  readonly #entries: number[][] = [];
   readonly #texts: string[] = [];
   /** Entries whose phrases are not cut up yet, by their first unit. */
   readonly #uncut = new Map<string, number[]>();
@@ -47,10 +45,10 @@ export class PhraseIndex {
       if (!canStart(text, from) || isLeftOut?.(from)) continue;
       let phrase = this.#startingWith(text[from]?.text ?? "");
       for (let to = from + 1; phrase !== undefined; to++) {
-        const last = this.#last[phrase] ?? NONE;
-        if (last !== NONE && !seen.has(phrase) && canEnd(text, to)) {
+        const entries: readonly number[] = this.#entries[phrase] ?? [];
+        if (entries.length > 0 && !seen.has(phrase) && canEnd(text, to)) {
           if (!everywhere) seen.add(phrase);
-          yield { entries: this.#chain(last), from, to };
+          yield { entries, from, to };
         }
         const next = text[to];
         phrase = next ? this.#longer.get(`${phrase} ${next.key}`) : undefined;
@@ -73,25 +71,17 @@ export class PhraseIndex {
     const [first = "", ...rest] = firstWord(text) === undefined ? keysOf(text) : text.split(/[ -]/);
     let phrase = this.#known(this.#first, first);
     for (const unit of rest) phrase = this.#known(this.#longer, `${phrase} ${unit}`);
-    this.#before[entry] = this.#last[phrase] ?? NONE;
-    this.#last[phrase] = entry;
+    this.#entries[phrase]?.push(entry);
   }
 
   #known(phrases: Map<string, number>, key: string): number {
     const known = phrases.get(key);
     if (known !== undefined) return known;
-    phrases.set(key, this.#last.length);
-    return this.#last.push(NONE) - 1;
-  }
-
-  #chain(last: number): number[] {
-    const entries: number[] = [];
-    for (let entry = last; entry !== NONE; entry = this.#before[entry] ?? NONE) entries.push(entry);
-    return entries;
+    phrases.set(key, this.#entries.length);
+    return this.#entries.push([]) - 1;
   }
 }
 
-const NONE = -1;
 /** What most phrases are; cutting them up needs no units. */
 const PLAIN = /^[a-z\d]+(?:[ -][a-z\d]+)*$/;
 

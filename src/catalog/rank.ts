@@ -23,7 +23,7 @@ export interface Scored {
 export interface RankOptions {
   limit?: number;
   /** Documents whose scores are wanted wherever they are in the order; they are not among the best. */
-  always?: ReadonlyMap<number, unknown>;
+  always?: { has(document: number): boolean };
   /** How many of these are ranked; of the others only the score is known. 0 when left out. */
   closest?: number;
   accepts?: (document: number) => boolean;
@@ -33,8 +33,9 @@ export interface Ranking {
   best: Scored[];
   /** The best of `always`. */
   closest: Scored[];
-  /** The score of any document; without a word of the query, 0. */
-  scoreOf(document: number): Scored;
+  /** For each document its score, and how many words of the query it has. */
+  scores: Float64Array;
+  words: Uint16Array;
 }
 
 /**
@@ -96,14 +97,13 @@ export class RankIndex {
     }
     const best = new Best(limit, accepts);
     const closest = new Best(most);
-    const scoreOf = (document: number): Scored => {
-      return { document, score: scores[document] as number, words: words[document] as number };
-    };
     for (const document of touched) {
+      const score = scores[document] as number;
+      if (!best.isWanted(score) && !closest.isWanted(score)) continue;
       const list = always?.has(document) ? closest : best;
-      if (list.isWanted(scores[document] as number)) list.add(scoreOf(document));
+      if (list.isWanted(score)) list.add({ document, score, words: words[document] as number });
     }
-    return { best: best.sorted(), closest: closest.sorted(), scoreOf };
+    return { best: best.sorted(), closest: closest.sorted(), scores, words };
   }
 
   /** The documents that have a word, in their order. */

@@ -12,6 +12,9 @@ export interface Hit extends Scored {
 
 export interface SearchResult {
   best: readonly Hit[];
+  /** For each document its score, and how many words of the query it has. */
+  scores: Float64Array;
+  words: Uint16Array;
   /** The hit of a document that was asked for by `always`, when it has a word of the query. */
   hitOf(document: number): Hit | undefined;
   /** The words of the query that a document has, as they are written in the query. */
@@ -73,12 +76,16 @@ export class Search {
       return { document, score, words, fit: this.#fitOf(document, score, terms) };
     };
     const best = ranking.best.map(compare).sort((a, b) => b.score - a.score || a.document - b.document);
+    const { scores, words } = ranking;
     const compared = new Map(ranking.closest.map((scored) => [scored.document, compare(scored)]));
+    for (const [document, { score }] of compared) scores[document] = score;
     return {
       best: best.slice(0, limit),
+      scores,
+      words,
       hitOf: (document) => {
-        const { score, words } = ranking.scoreOf(document);
-        return compared.get(document) ?? (words === 0 ? undefined : { document, score, words, fit: 0 });
+        const [score = 0, count = 0] = [scores[document], words[document]];
+        return compared.get(document) ?? (count === 0 ? undefined : { document, score, words: count, fit: 0 });
       },
       wordsIn: (document) => this.#wordsIn(document, query, terms),
     };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Match, openMatcher } from "../../src/catalog/match.ts";
+import { isSelected, type Match, openMatcher } from "../../src/catalog/match.ts";
 import { type Sketch, sketch } from "../support/skills.ts";
 import { expectLinearSteps } from "../support/steps.ts";
 
@@ -396,5 +396,45 @@ describe("patterns on a long text", () => {
       expect(matched({ it: { patterns: [pattern] } }, long(...lines)), `${pattern} ${lines}`).toHaveLength(
         isFound ? 1 : 0,
       );
+  });
+});
+
+describe("a query that matches hundreds of skills", () => {
+  const numbered = Array.from({ length: 150 }, (_, index) => String(index).padStart(3, "0"));
+  const query = numbered.map((number) => `tool${number}`).join(" ");
+
+  it("returns the best 100 that it selects, and says that there are more", () => {
+    const skills = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: [`tool${number}`] }]));
+    const { matches, hasMore } = matcherFor(skills).match(query, { limit: 0 });
+    expect(matches.map(({ skill }) => skill.name)).toEqual(numbered.slice(0, 100).map((number) => `s${number}`));
+    expect(hasMore).toBe(true);
+    expect(matcherFor(skills).match("tool000 tool001", { limit: 0 })).toMatchObject({ hasMore: false });
+  });
+
+  it("returns the best 100 at the level weak, beside those it selects", () => {
+    const common = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: ["write"] }]));
+    const { matches, hasMore } = matcherFor({ ...common, only: { keywords: ["tool000"] } }).match(`write ${query}`);
+    expect(matches[0]?.skill.name).toBe("only");
+    expect(matches.filter(({ level }) => level === "weak")).toHaveLength(100);
+    expect(hasMore).toBe(true);
+  });
+
+  it("puts a skill whose pattern does not match where its other triggers put it, or by words, or leaves it out", () => {
+    const skills = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: [`tool${number}`] }]));
+    const all = {
+      ...skills,
+      // Each needs texts that the query has, in their order, and does not match it.
+      "a-first": { keywords: ["gadget"], patterns: ["tool000 +tool001 +tool003"] },
+      "b-weak": { keywords: ["write"], patterns: ["tool001 +tool002 +tool004"] },
+      "c-words": { description: "Handles zebra stripes", patterns: ["tool002 +tool003 +tool005"] },
+      "d-nothing": { patterns: ["tool003 +tool004 +tool006"] },
+    };
+    const { matches } = matcherFor(all).match(`write about zebra stripes and a gadget: ${query}`);
+    const found = Object.fromEntries(matches.map((match) => [match.skill.name, said(match)]));
+    expect(found["a-first"]).toBe("a-first trigger: keyword gadget");
+    expect(found["b-weak"]).toBe("b-weak weak: keyword write");
+    expect(found["c-words"]).toMatch(/^c-words words: words /);
+    expect(found["d-nothing"]).toBeUndefined();
+    expect(matches.filter(isSelected)).toHaveLength(100);
   });
 });

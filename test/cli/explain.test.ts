@@ -135,6 +135,7 @@ describe("skillet explain", () => {
     expect(JSON.parse(stdout)).toMatchObject({
       query: "party with no cake, say hello and greet them",
       isCut: false,
+      hasMore: false,
       tier: "full",
       shown: ["hello-extended"],
       matches: [

@@ -85,7 +85,7 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions & { c
   const visible = new Set(found.catalog.skills.filter((skill) => isFor("model", skill) && isAvailable(skill, found)));
   const isCallable = (skill: Skill) => isFor("user", skill) && denials(skill, found).length === 0;
   const matcher = matcherOf(found.catalog);
-  const { matches, against } = matcher.match(query, {
+  const { matches, hasMore, against } = matcher.match(query, {
     recent,
     files,
     bodies: true,
@@ -99,6 +99,7 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions & { c
   return {
     query: query.slice(0, LONGEST_QUERY),
     isCut: told.isCut,
+    hasMore,
     tier: told.tier,
     why: told.why,
     tokens: told.tokens,
@@ -157,7 +158,9 @@ function oneSkill(facts: Facts, skill: Skill) {
   const match = facts.matches.find((candidate) => candidate.skill.name === skill.name);
   const hidden = facts.notConsidered.find((candidate) => candidate.name === skill.name);
   const isFull = facts.matches.filter(({ level }) => level === "words").length === MOST_BY_WORDS;
-  const missing = `none of its triggers is in the query, ${isFull ? "and others fit better by their words" : "and none of its words"}`;
+  const missing = facts.hasMore
+    ? "at least 100 other skills match better"
+    : `none of its triggers is in the query, ${isFull ? "and others fit better by their words" : "and none of its words"}`;
   return {
     name: skill.name,
     parent: skill.origin.parent,
