@@ -25,6 +25,43 @@ describe("skillet list", () => {
     expect((await skillet(["skill", "list"], { cwd })).stdout).toBe((await skillet(["list"], { cwd })).stdout);
   });
 
+  it("[S-44] shows all skills registered for a chat, each with what stops it, and counts those of other chats", async () => {
+    const home = temporaryFolder({
+      ".skillet/skills/research/SKILL.md": skillText("research"),
+      ".skillet/skills/diary/SKILL.md": skillText("diary", { more: "sensitive: true\n" }),
+      ".skillet/skills/off/SKILL.md": skillText("off"),
+      ".skillet/skills/needy/SKILL.md": skillText("needy", { more: "required_tools: [teleport]\n" }),
+      ".skillet/config.toml": '[skills.defaults]\nallow_chat_ids = ["12345"]\n[skills.off]\nenabled = false\n',
+    });
+    const run = (...args: string[]) =>
+      skillet(args, { cwd: temporaryFolder(), env: { HOME: home, SKILLS_DIR: join(home, "none") } });
+    const own = await run("skill", "list", "--chat-id", "12345");
+    expect(
+      own.stdout
+        .trim()
+        .split("\n")
+        .map((line) => [line.split(" ")[0], /\(([a-z-]+)\)$/.exec(line)?.[1]]),
+    ).toEqual([
+      ["diary", undefined],
+      ["needy", "missing-tool"],
+      ["off", "disabled"],
+      ["research", undefined],
+    ]);
+    const group = await run("list", "--chat-type", "group", "--chat-id", "12345");
+    expect(group.stdout).not.toContain("diary");
+    expect(group.stderr).toBe("1 skill not for this chat\n");
+    const other = await run("list", "--chat-id", "9", "--json");
+    expect(JSON.parse(other.stdout)).toEqual({ skills: [] });
+    const json = JSON.parse((await run("list", "--chat-id", "12345", "--json")).stdout);
+    expect(json.skills.map(({ denial }: { denial?: { code: string } }) => denial?.code)).toEqual([
+      ...[undefined, "missing-tool", "disabled", undefined],
+    ]);
+    const terminal = await run("skill", "list");
+    expect(terminal.stdout).toBe("");
+    expect(terminal.stderr).toContain("! 1 not available, 3 not for this chat: `skillet list --all` says why");
+    expect(await run("list", "--chat-id", "1", "--installed")).toMatchObject({ code: 2 });
+  });
+
   it("--all shows the shadowed, the disabled and the broken, with reason, place and fix", async () => {
     const home = temporaryFolder({
       ".skillet/skills/fine/SKILL.md": skillText("fine", { description: "Another one." }),

@@ -1,21 +1,21 @@
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { Discovered } from "../../host/discover.ts";
 import type { Trust } from "../../host/trust.ts";
-import { isOffAtFirst, unavailability } from "../../policy/policy.ts";
+import { denials, isOffAtFirst, unavailability } from "../../policy/policy.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
 import { sandboxPathOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
-import { discoverFor, folderSaid, printDiagnostic, warnOfConfiguration } from "../found.ts";
+import { type CallerOptions, discoverFor, folderSaid, printDiagnostic, warnOfConfiguration } from "../found.ts";
 import { type Io, type Printer, printer, printJson, type Safe } from "../io.ts";
 import type { Context } from "../program.ts";
 import { sayLine } from "../say.ts";
 import { printHanging } from "../wrap.ts";
 import { addressOf } from "./address.ts";
 
-interface ListOptions {
+interface ListOptions extends CallerOptions {
   all?: boolean;
   by?: "client";
   installed?: boolean;
@@ -39,11 +39,15 @@ export async function list(context: Context<ListOptions>): Promise<number> {
   const found = await discoverFor(io, options, { remote: options.refresh ? "now" : "soon" });
   const isConfigured = warnOfConfiguration(io, found);
   const isDenied = (skill: Skill) => unavailability(skill, found);
+  const isForChat = (skill: Skill) => !denials(skill, found).some(({ code }) => OF_CHAT.has(code));
+  const isOfChat = options.chatType !== undefined || options.chatId !== undefined;
   const isForPrograms = options.prompt || options.json;
   const isWanted = wordFilter(args);
   const available = found.trust.steadily(() => {
-    const skills = found.catalog.available(isDenied).filter(isWanted);
-    if (!isForPrograms) printSkills(io, skills, found.trust); // While it is known how each of them stands.
+    const skills = (
+      isOfChat && !options.prompt ? found.catalog.skills.filter(isForChat) : found.catalog.available(isDenied)
+    ).filter(isWanted);
+    if (!isForPrograms) printSkills(io, skills, found.trust, isDenied); // While it is known how each of them stands.
     return skills;
   });
   if (options.prompt) {
@@ -55,14 +59,22 @@ export async function list(context: Context<ListOptions>): Promise<number> {
     );
     io.stdout.write(section === "" ? "" : `${section}\n`);
   } else if (options.json)
-    printJson(io.stdout, await asJson(found, { isDenied, isWanted, isAll: options.all ?? false }));
+    printJson(io.stdout, await asJson(found, { isDenied, isWanted, isAll: options.all ?? false, listed: available }));
   else if (options.all) await printRest(io, found, isDenied);
   else if (args.length > 0) printTotal(io, available.length, found.catalog.available(isDenied).length);
+  else if (isOfChat) printOtherChats(io, found.catalog.skills.length - found.catalog.skills.filter(isForChat).length);
   else {
     if (io.stdout.isTTY) printTotal(io, available.length);
     await printSummary(io, found, available.length);
   }
   return isConfigured ? EXIT.fine : EXIT.usage;
+}
+
+/** The codes of rules about who asks. */
+const OF_CHAT: ReadonlySet<string> = new Set(["chat-type", "chat-id"]);
+
+function printOtherChats(io: Io, hidden: number): void {
+  if (hidden > 0) printer(io.stderr, io.env).line`${count(hidden, "skill")} not for this chat`;
 }
 
 /** Returns a filter for skills that have all words in their name or description, in any case. */
@@ -83,7 +95,12 @@ function printTotal(io: Io, shown: number, all = shown): void {
  * One line a skill: its name, what it is for, where it comes from, and whether its code waits for trust. Written at once: ten thousand
  * writes cost more than the search.
  */
-export function printSkills(io: Io, skills: readonly Skill[], trust: Trust): void {
+export function printSkills(
+  io: Io,
+  skills: readonly Skill[],
+  trust: Trust,
+  isDenied: (skill: Skill) => { code: string } | undefined = () => undefined,
+): void {
   const lines: string[] = [];
   const { isTTY, columns } = io.stdout;
   const out = printer({ isTTY, columns, write: (text) => lines.push(text) }, io.env);
@@ -93,8 +110,10 @@ export function printSkills(io: Io, skills: readonly Skill[], trust: Trust): voi
   );
   const sources = new Map<string, Safe>();
   const standings = trust.steadily(() => skills.map(trust.standingOf));
-  for (const [at, { name, description, origin }] of skills.entries()) {
-    const from = standings[at] === "untrusted" ? `${origin.source} (untrusted)` : origin.source;
+  for (const [at, skill] of skills.entries()) {
+    const { name, description, origin } = skill;
+    const mark = isDenied(skill)?.code ?? (standings[at] === "untrusted" ? "untrusted" : undefined);
+    const from = mark === undefined ? origin.source : `${origin.source} (${mark})`;
     const source = sources.get(from) ?? out.dim(from);
     sources.set(from, source);
     const room = out.width - Math.max(widest, name.length) - from.length - 5;
@@ -119,11 +138,14 @@ async function printSummary(io: Io, found: Discovered, available: number): Promi
   const broken = brokenFiles(catalog);
   const { skills } = found.settings;
   const isUnasked = (skill: Skill) => isOffAtFirst(skill) && skills.get(skill.name)?.enabled === undefined;
-  const disabled = catalog.skills.length - available - catalog.skills.filter(isUnasked).length;
+  const isOfOtherChat = (skill: Skill) => OF_CHAT.has(unavailability(skill, found)?.code ?? "");
+  const elsewhere = found.trust.steadily(() => catalog.skills.filter(isOfOtherChat).length);
+  const disabled = catalog.skills.length - available - catalog.skills.filter(isUnasked).length - elsewhere;
   const shadowed = catalog.shadowed.length === 0 ? 0 : (await realShadows(found, "quick")).length;
   const rest = [
     broken > 0 && `${count(broken, "file")} not loaded`,
     disabled > 0 && `${disabled} not available`,
+    elsewhere > 0 && `${elsewhere} not for this chat`,
     shadowed > 0 && `${shadowed} shadowed`,
   ].filter(Boolean);
   if (rest.length > 0) error.line`${error.yellow("!")} ${rest.join(", ")}: \`skillet list --all\` says why`;
@@ -185,13 +207,15 @@ interface ListedAs {
   isDenied: (skill: Skill) => object | undefined;
   isWanted: (skill: Skill) => boolean;
   isAll: boolean;
+  /** What is listed without `--all`. */
+  listed: readonly Skill[];
 }
 
-async function asJson(found: Discovered, { isDenied, isWanted, isAll }: ListedAs): Promise<object> {
+async function asJson(found: Discovered, { isDenied, isWanted, isAll, listed }: ListedAs): Promise<object> {
   const { catalog } = found;
   const { placesOf } = await import("./places.ts");
-  const visible = isAll ? catalog.skills : catalog.available(isDenied);
-  const skills = visible.filter(isWanted).map((skill) => {
+  const visible = isAll ? catalog.skills.filter(isWanted) : listed;
+  const skills = visible.map((skill) => {
     const denial = isDenied(skill);
     const facts = { ...describe(skill), places: placesOf(skill, catalog), trust: found.trust.standingOf(skill) };
     return denial ? { ...facts, denial } : facts;

@@ -26,6 +26,19 @@ export const LIST: Entry = {
       .addOption(
         new Option("--prompt", "print them as a section of a system prompt").conflicts(["all", "watch", "json"]),
       )
+      .addOption(
+        new Option(
+          "--chat-type <type>",
+          "all skills registered for a chat of this type, with what stops them",
+        ).conflicts(["installed", "by", "watch"]),
+      )
+      .addOption(
+        new Option("--chat-id <id>", "all skills registered for the chat of this id").conflicts([
+          "installed",
+          "by",
+          "watch",
+        ]),
+      )
       .option("--refresh", "read the listings of MCP servers with `skills = true` again, before they expire")
       .option("--paths", "with --prompt: also where a skill's folder is for its code")
       .addHelpText(
@@ -35,6 +48,7 @@ export const LIST: Entry = {
           "skillet list pdf",
           "skillet list --all",
           "skillet list --by client",
+          "skillet list --chat-type group --chat-id 12345",
           "skillet list --json | jq '.skills[].name'",
         ),
       ),
