@@ -20,6 +20,7 @@ import { isOwnUser } from "./places.ts";
 import { killGroup, type Program, runProcess, signalOf } from "./process.ts";
 import { endOfProcess } from "./process-end.ts";
 import { type FilterOptions, seccompFilter } from "./seccomp.ts";
+import { endStartWatch, START_WATCH, waitUntilTied } from "./start-watch.ts";
 
 export interface BubblewrapOptions {
   /** Its path. */
@@ -171,10 +172,8 @@ function programFor(command: Command, options: BubblewrapOptions, parts: Parts):
   const { user } = command;
   const limited = limitedCommand(command, cgroup !== undefined);
   const bubblewrap = [options.program, "--args", "3", "--", ...limited];
-  const wrapped = count ? count(bubblewrap) : bubblewrap;
-  const [file = "", ...args] = wrapped;
   return {
-    ...(cgroup ? entering(cgroup, wrapped, user) : { file, args }),
+    ...startLine(bubblewrap, { cgroup, count, user }),
     // Its environment can be read from inside, and the loader would heed what is in it: the code's own is in its arguments.
     env: {},
     ...(user === undefined ? {} : { user }),
@@ -184,10 +183,13 @@ function programFor(command: Command, options: BubblewrapOptions, parts: Parts):
       filter,
       (pipe) => pipe.on("data", onStatus),
       (pipe, child) =>
-        pipe.once("data", () => {
+        pipe.once("data", async () => {
+          await waitUntilTied(() => started.first, child);
           onInside(child);
+          endStartWatch(child);
           pipe.end("go\n");
         }),
+      (pipe, child) => child.once("exit", () => pipe.resume().end()),
     ],
     kill(child) {
       killAll(child, started.first);
@@ -196,11 +198,23 @@ function programFor(command: Command, options: BubblewrapOptions, parts: Parts):
   };
 }
 
-/** Goes into the group itself, then becomes the user that code runs as, then bubblewrap. */
-function entering({ doors }: Cgroup, wrapped: readonly string[], user: number | undefined) {
+interface StartParts extends Pick<Parts, "cgroup" | "count"> {
+  user: number | undefined;
+}
+
+/** Starts the watch, goes into the group, becomes the user that code runs as, then bubblewrap. One shell does as much of it as it can. */
+function startLine(bubblewrap: readonly string[], { cgroup, count, user }: StartParts) {
+  if (!cgroup) {
+    const [file = "", ...args] = count
+      ? count(bubblewrap, START_WATCH)
+      : ["/bin/sh", "-c", `${START_WATCH}; exec "$@"`, "sh", ...bubblewrap];
+    return { file, args };
+  }
+  const { doors } = cgroup;
   const enter = doors.map((_, index) => `echo 0 > "$${index + 1}"`).join(" && ");
-  const script = `{ ${enter}; } 2>/dev/null || exit ${NOT_LET_IN}; shift ${doors.length}; exec "$@"`;
+  const script = `${START_WATCH}; { ${enter}; } 2>/dev/null || exit ${NOT_LET_IN}; shift ${doors.length}; exec "$@"`;
   const become = ["/usr/bin/setpriv", `--reuid=${user}`, `--regid=${user}`, "--clear-groups", "--"];
+  const wrapped = count ? count(bubblewrap) : bubblewrap;
   const args = ["-c", script, "sh", ...doors, ...(user === undefined ? [] : become), ...wrapped];
   return { file: "/bin/sh", args, changesUser: true };
 }

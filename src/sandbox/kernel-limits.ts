@@ -27,8 +27,11 @@ export function resourceLimits({ disk, memory, processes }: Limits, isCounted: b
 const SHARE = 1 / 4;
 const INOTIFY = { max_inotify_instances: 32, max_inotify_watches: 16_384 };
 
-/** Starts a program in a user namespace that has smaller counts than its user. Contract: it fails before it starts the program, or not at all. */
-export type CountedStart = (argv: readonly string[]) => string[];
+/**
+ * Starts a program in a user namespace that has smaller counts than its user, after shell text that is to run before. Contract: it fails before
+ * it starts the program, or not at all.
+ */
+export type CountedStart = (argv: readonly string[], before?: string) => string[];
 
 /**
  * Returns how to start programs so that they cannot take all inotify instances and watches of their user; undefined where that cannot
@@ -46,7 +49,16 @@ export function countedStart(): CountedStart | undefined {
   });
   if (writes.includes(undefined)) return undefined;
   const script = `{ ${writes.join(" && ")}; } 2>/dev/null || exit ${NOT_COUNTED}; exec "$@"`;
-  return (argv) => [unshare, "--user", "--map-root-user", "/bin/sh", "-c", script, "sh", ...argv];
+  return (argv, before = ":") => [
+    unshare,
+    "--user",
+    "--map-root-user",
+    "/bin/sh",
+    "-c",
+    `${before}; ${script}`,
+    "sh",
+    ...argv,
+  ];
 }
 
 const NOT_COUNTED = 114;

@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { type Outcome, type Sandbox, seenPath } from "../../src/host/sandbox.ts";
+import { type BubblewrapOptions, bubblewrapSandbox } from "../../src/sandbox/bubblewrap.ts";
+import { isRoot, ownUser } from "../../src/sandbox/places.ts";
 import { processesWith } from "../../src/sandbox/probe-host.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { type Check, LIMITS, type Ran, type RunOptions, type Scene } from "./scene.ts";
+import { type Check, LIMITS, type Ran, type RunOptions, type Scene, sceneFor } from "./scene.ts";
 
 // In the background twice, with a session of its own, and deaf to everything that it can be deaf to.
 const LINGER = `trap '' TERM HUP INT
@@ -20,6 +22,8 @@ while :; do sleep 0.2; done`;
 
 // Can be told from the command lines that only lead to it.
 const STARTED = 'exec sh -c "sleep 300; : $1-started"';
+
+const WAITING = "--unshare-user --unshare-pid --die-with-parent --info-fd 8 --userns-block-fd 9 --ro-bind / /";
 
 /** Runs what does not want to end. Contract: it was there, and `ending` came of what was done. */
 async function lingering(
@@ -135,6 +139,50 @@ export const ENDINGS: Check[] = [
         }
         // It could begin only now. Once nothing of the run is there, nothing can begin any more.
         await assertGone(token);
+      }
+    },
+  },
+  {
+    title: "[Q-15] ends a sandbox whose host is killed while the inner process of bubblewrap waits for the outer one",
+    level: "strong",
+    async check({ sandbox, folder }) {
+      if (sandbox.by !== "bubblewrap") return;
+      for (const cgroups of [true, false]) {
+        const token = `waiting-${randomUUID()}`;
+        const place = folder({}, true);
+        // Bubblewrap itself. One of its options holds it where the outer process is tied to its host, and the inner one to nothing yet.
+        const program = join(place, "bwrap");
+        const held = `exec 8> "${place}/info" 9<> "${place}/never"; exec /usr/bin/bwrap ${WAITING} -- /bin/true "$@"`;
+        writeFileSync(program, `#!/bin/sh\nmkfifo -m 600 "${place}/never"; ${held}\n`, { mode: 0o755 });
+        const host = startHost(sandbox, token, STARTED, { program, cgroups });
+        try {
+          await waitFor(() => existsSync(join(place, "info")) && readFileSync(join(place, "info"), "utf8") !== "");
+        } finally {
+          host.kill("SIGKILL");
+        }
+        await assertGone(token);
+      }
+    },
+  },
+  {
+    title: "[Q-15] runs no code before the first process of a sandbox is tied to its parent's end",
+    level: "strong",
+    async check({ sandbox, folder }) {
+      if (sandbox.by !== "bubblewrap") return;
+      // Reports a process as the first that has no filter of system calls yet, and is ready to run code.
+      const text = `#!/bin/sh
+        sleep 300 > /dev/null 2>&1 3<&- 4<&- 5<&- 6<&- &
+        echo "{ \\"child-pid\\": $! }" >&5
+        echo asked; echo >&6; read -r go <&6 && echo started; wait\n`;
+      const program = join(folder({ bwrap: text }), "bwrap");
+      const early = sceneFor(bubblewrapSandbox({ program, ...(isRoot() ? { user: ownUser } : {}) }));
+      // Where the machine is busy, it may be over before it has asked.
+      for (let seconds = 1; ; seconds *= 2) {
+        const ran = await early.run(["/bin/true"], { limits: { seconds } });
+        assert.equal(ran.ending, "timeout");
+        assert.doesNotMatch(ran.stdout, /started/);
+        if (ran.stdout === "asked\n") return;
+        assert.ok(seconds < 16, "it has asked whether it may start");
       }
     },
   },
@@ -257,15 +305,25 @@ function linkOf(fd: string): string {
   }
 }
 
-/** A host of its own, that runs something in a sandbox. */
-function startHost({ by }: Sandbox, token: string, text = LINGER): ChildProcess {
+/** A host of its own, that runs something in a sandbox: the one that is opened for it, or one that is made with these options. */
+function startHost(
+  { by }: Sandbox,
+  token: string,
+  text = LINGER,
+  made?: Pick<BubblewrapOptions, "program" | "cgroups">,
+): ChildProcess {
   const source = join(import.meta.dirname, "../../src");
   const folder = mkdtempSync(join(tmpdir(), "skillet-check-"));
   const script = `
     const { openSandbox } = await import(${JSON.stringify(join(source, "sandbox/open.ts"))});
     const { SANDBOX_DEFAULTS } = await import(${JSON.stringify(join(source, "host/sandbox-settings.ts"))});
+    const { bubblewrapSandbox } = await import(${JSON.stringify(join(source, "sandbox/bubblewrap.ts"))});
+    const { isRoot, ownUser } = await import(${JSON.stringify(join(source, "sandbox/places.ts"))});
     const home = ${JSON.stringify(folder)};
-    const sandbox = await openSandbox({ settings: { ...SANDBOX_DEFAULTS, engine: ${JSON.stringify(by)} }, home });
+    const made = ${JSON.stringify(made)};
+    const sandbox = made
+      ? bubblewrapSandbox({ ...made, ...(isRoot() ? { user: ownUser } : {}) })
+      : await openSandbox({ settings: { ...SANDBOX_DEFAULTS, engine: ${JSON.stringify(by)} }, home });
     await sandbox.run({ argv: ["/bin/sh", "-c", ${JSON.stringify(text)}, "sh", "${token.slice(0, 8)}" + "${token.slice(8)}"],
       env: {}, folder: "/", mounts: [], network: [], limits: ${JSON.stringify({ ...LIMITS, seconds: 60 })} }, { onOutput: () => true });`;
   const file = join(folder, "host.mjs");
