@@ -8,7 +8,7 @@ export function normalizedForms(text: string): string[] {
   const forms = new Set<string>();
   for (const form of new Set([text, decodeEscapes(text)])) {
     // Removing can hide, too: an address in a comment, or in an attribute, is only in the forms before.
-    const tidied = replaceUnknownEntities(form.replace(TERMINAL_CODES, " "));
+    const tidied = tidyCodes(form);
     forms.add(form);
     for (const shown of [tidied, ...displayedForms(tidied)]) {
       forms.add(shown.replace(TAGS, " "));
@@ -85,6 +85,11 @@ function decoded(escapes: string): string {
 function character(digits: string, base: number, otherwise: string): string {
   const code = Number.parseInt(digits, base);
   return code <= 0x10ffff ? String.fromCodePoint(code) : otherwise;
+}
+
+/** Replaces codes that are not displayed as letters: those of terminals, and entities. */
+export function tidyCodes(text: string): string {
+  return replaceUnknownEntities(text.replace(TERMINAL_CODES, " "));
 }
 
 /** `&eacute;` is a letter with a mark, and `&escr;` one in another style. Any other entity is a sign. */

@@ -18,6 +18,8 @@ function folded(text: string): string {
 /** A text reduced to its letters and digits, to find an address in it however it is spaced, marked up or escaped. */
 export interface LetterText {
   letters: string;
+  /** How many words they are of. */
+  count: number;
   /** Whether a letter is the first or the last of its word, by its place in `letters`. */
   edges: Uint8Array;
 }
@@ -29,7 +31,7 @@ const ENDS = 2;
 export function letterForms(text: string): LetterText[] {
   const forms = normalizedForms(text).flatMap((form) => {
     const words = wordsOf(form);
-    const spoken = wordsOf(form.replace(CAPITAL_SIGNS, "$1 $2 ").replace(LETTER_SIGNS, " ")).filter(isNotSign);
+    const spoken = wordsOf(splitSigns(form)).filter(isNotSign);
     // One word is not an address: `dot.example` is not in every text with "example".
     return spoken.length < 2 ? [words] : [words, spoken];
   });
@@ -49,11 +51,31 @@ const CAPITAL_SIGNS = /([a-z0-9])(AT|DOT)(?=[a-z0-9])/g;
 /** `eve(a)evil.example` */
 const LETTER_SIGNS = /[([{<][ \t]*(?:a|ä|æ)[ \t]*[)\]}>]|[ⓐⒶ]/gi;
 
+function splitSigns(text: string): string {
+  return text.replace(CAPITAL_SIGNS, "$1 $2 ").replace(LETTER_SIGNS, " ");
+}
+
 /** The words of a text in one case and one form. */
 function wordsOf(text: string): string[] {
+  const plain = plainOf(text);
+  return plain.match(wordsIn(plain)) ?? [];
+}
+
+function plainOf(text: string): string {
   // What cannot be seen ends a word, or it would join an address with the word before it.
   const plain = ASCII.test(text) ? text : text.normalize("NFKD").replace(unseen(), " ").replace(marks(), "");
-  return plain.toLowerCase().match(ASCII.test(plain) ? ASCII_WORDS : wordsInAnyScript()) ?? [];
+  return plain.toLowerCase();
+}
+
+function wordsIn(plain: string): RegExp {
+  return ASCII.test(plain) ? ASCII_WORDS : wordsInAnyScript();
+}
+
+/** The words of a text with their places in it, without those that stand for signs of an address. */
+export function placedWords(text: string): { plain: string; words: { word: string; at: number }[] } {
+  const plain = plainOf(splitSigns(text));
+  const words = [...plain.matchAll(wordsIn(plain))].map(({ 0: word, index: at }) => ({ word, at }));
+  return { plain, words: words.filter(({ word }) => isNotSign(word)) };
 }
 
 const ASCII_WORDS = /[a-z0-9]+/g;
@@ -68,7 +90,7 @@ function lettersOf(words: readonly string[]): LetterText {
     end += length;
     edges[end - 1] = (edges[end - 1] ?? 0) | ENDS;
   }
-  return { letters, edges };
+  return { letters, count: words.length, edges };
 }
 
 /** Whether these letters are in a text as whole words, whatever stands between them. */

@@ -2,6 +2,7 @@ import { isOurs, type JudgedCall, type Leaves, leavesOf, originOf, skillsNamed }
 import type { ToolResult } from "../skill/tool.ts";
 import { unlabelled } from "./printed.ts";
 import { RUN, Runs } from "./taint-runs.ts";
+import { type ScatteredPiece, standsScattered, type WordText, wordForms } from "./taint-scattered.ts";
 import { addressesIn, type LetterText, letterForms, namesIn, readings, stands, standsInLetters } from "./taint-text.ts";
 
 export interface TaintOptions {
@@ -25,6 +26,7 @@ interface Text extends Origin {
   /** As it is compared, made when something is. */
   forms?: readonly string[];
   letters?: readonly LetterText[];
+  words?: readonly WordText[];
 }
 
 /** In characters. Beyond it the oldest goes, and what was in it is not known any more. */
@@ -98,6 +100,12 @@ export class Taint {
     const letters = [
       ...new Set([...looked, ...whole].flatMap((piece) => letterForms(piece).map((form) => form.letters))),
     ].filter(({ length }) => length >= SHORTEST_LETTERS);
+    const scattered = looked
+      .filter((piece) => addresses.includes(piece) || keys.includes(piece))
+      .flatMap(letterForms)
+      .filter(
+        ({ letters, count }) => count > 1 && letters.length >= SHORTEST_LETTERS && letters.length <= LONGEST_WHOLE,
+      );
     const runs = new Runs(leaves.flatMap(({ text }) => readings(text)));
     for (const text of trusted) runs.exclude(text);
     const labels = new Set<string>(isCut || pieces.length > MOST_PIECES ? [UNSEEN] : []);
@@ -108,7 +116,8 @@ export class Taint {
       text.forms ??= readings(text.raw);
       const isCopied =
         text.forms.some((form) => short.some((piece) => stands(form, piece)) || runs.isIn(form)) ||
-        (letters.length > 0 && hasLetters(text, letters));
+        (letters.length > 0 && hasLetters(text, letters)) ||
+        (scattered.length > 0 && hasScattered(text, scattered));
       if (isCopied) labels.add(text.label);
     }
     return [...labels];
@@ -148,6 +157,11 @@ function vouchingForms(text: string): string[] {
 function hasLetters(text: Text, pieces: readonly string[]): boolean {
   text.letters ??= letterForms(text.raw);
   return text.letters.some((form) => pieces.some((piece) => standsInLetters(form, piece)));
+}
+
+function hasScattered(text: Text, pieces: readonly ScatteredPiece[]): boolean {
+  text.words ??= wordForms(text.raw);
+  return text.words.some((form) => pieces.some((piece) => standsScattered(form, piece)));
 }
 
 /** Takes in what came of a call. A skill that was chosen freely may be chosen again, also when its answer names it. */
