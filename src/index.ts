@@ -88,6 +88,7 @@ export type {
   ToolOffer,
   Usage,
 } from "./host/models.ts";
+export type { HostPolicy, PolicyContext, PolicyDenial, Purpose } from "./host/policies.ts";
 export {
   type NewRun,
   openRuns,
@@ -126,7 +127,7 @@ export { openSystem, type System } from "./host/system.ts";
 export { type Change, openTrust, type Standing, type Trust, type TrustedSkill } from "./host/trust.ts";
 export { type CatalogChange, type WatchOptions, watchCatalog } from "./host/watch.ts";
 export { SkillInstallationError } from "./install/error.ts";
-export { type Denial, denials, type Policy, type Purpose, unavailability } from "./policy/policy.ts";
+export { type Denial, denials, type Policy, unavailability } from "./policy/policy.ts";
 export { type EvaluateOptions, evaluatePrompt, type PromptResult } from "./prompt/evaluate.ts";
 export { VisibilityExpansionRequired } from "./prompt/open-sections.ts";
 export type { Override } from "./prompt/override.ts";

@@ -131,8 +131,14 @@ function asTool(offered: SessionTool, session: Session): Tool<unknown, ToolResul
       const whole = await execute({ ...Object(input), again: true }, options);
       return isIn(messages, whole.content) ? result : whole;
     },
-    toModelOutput: ({ output }) => ({ type: output.isError ? "error-text" : "text", value: output.content }),
+    toModelOutput: (given) => modelOutput(given as { output: ToolResult } | ToolResult),
   });
+}
+
+/** The AI SDK passes what a call was and its output, other frameworks that take its tools the output itself. */
+function modelOutput(given: { output: ToolResult } | ToolResult): { type: "error-text" | "text"; value: string } {
+  const { isError, content } = "output" in given ? given.output : given;
+  return { type: isError ? "error-text" : "text", value: content };
 }
 
 function isIn(messages: readonly ModelMessage[], text: string): boolean {

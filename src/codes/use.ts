@@ -15,6 +15,10 @@ export const USE = {
   changed: row("The skill is not what was trusted or added.", "look at the difference, then run `skillet trust`"),
   "not-for-models": row("The skill is for a person to call, by name.", "tell the user"),
   "not-for-users": row("The skill is for models to call, not for people.", "let a model use it"),
+  "policy-denied": row(
+    "A rule of the embedding program does not allow it.",
+    "see the message: the program's operator decides",
+  ),
   "chat-type": row("The skill is not for this kind of chat.", "use it in one of those that the message names"),
   "chat-id": row(
     "The skill is not for this chat, or nobody said which chat it is.",

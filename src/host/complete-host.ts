@@ -100,6 +100,7 @@ const MEMBERS: Readonly<Record<keyof Host, Kind>> = {
   tools: "list",
   hasBuiltInTools: "flag",
   caller: "object",
+  policies: "list",
   grants: "object",
   capabilities: "object",
   approve: "function",

@@ -6,6 +6,7 @@ import type { Capabilities } from "./capabilities.ts";
 import type { Listen } from "./events.ts";
 import type { Grants } from "./grants.ts";
 import type { Model, SdkModel } from "./models.ts";
+import type { HostPolicy } from "./policies.ts";
 import type { Runs } from "./runs.ts";
 import type { Sandbox } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
@@ -40,6 +41,8 @@ export interface Host {
   hasBuiltInTools?: boolean;
   /** On whose behalf skills are loaded and used. */
   caller?: Caller;
+  /** Rules of the embedding program, applied after the built-in ones. A skill that one denies is hidden and refused. */
+  policies?: readonly HostPolicy[];
   /** Which skill's values were given to which copy of it. Any copy gets them, when left out. */
   grants?: Grants;
   /** Sensitive systems that skills may be given, and who serves them. None, when left out. */

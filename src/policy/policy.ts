@@ -1,6 +1,9 @@
 import type { ErrorCode } from "../codes/codes.ts";
 import { completeHost, type HostOptions } from "../host/complete-host.ts";
 import type { Host } from "../host/host.ts";
+import type { HostPolicy, Purpose } from "../host/policies.ts";
+import { reason } from "../shared/inside.ts";
+import { oneLine } from "../shared/text.ts";
 import type { Skill } from "../skill/skill.ts";
 import { seesCapabilities } from "./capabilities.ts";
 import { fitsChatId, fitsChatType } from "./chat.ts";
@@ -23,9 +26,6 @@ export interface Denial {
 
 /** A rule that both hides and refuses. Contract: pure. */
 export type Policy = (skill: Skill, host: Host) => Denial | Denial[] | undefined;
-
-/** What is to be done with a skill: its text read, a script of its run, or a task handed to a sub-agent that follows it. */
-export type Purpose = "load" | "run" | "use";
 
 /** Switched off in the configuration, or bundled and off until switched on. */
 export function isEnabled(skill: Skill, host: Pick<Host, "settings">): Denial | undefined {
@@ -81,18 +81,40 @@ const STOPPING = new Map(ALL.map((purpose) => [purpose, POLICIES.filter(({ stops
 
 /** The first thing that speaks against giving the skill to anybody: enough to hide it. */
 export function firstDenial(skill: Skill, host: Host): Denial | undefined {
-  return firstOf(STOPPING.get("load") ?? [], skill, host);
+  return firstOf(STOPPING.get("load") ?? [], skill, host) ?? hostDenials(skill, host, "load")[0];
 }
 
 /** Why a skill is not there for anybody here. What only waits for a word or a value of the user's is there. */
-export function unavailability(skill: Skill, host: HostOptions): Denial | undefined {
-  return firstOf(LEAVES_OUT, skill, completeHost(host));
+export function unavailability(skill: Skill, given: HostOptions): Denial | undefined {
+  const host = completeHost(given);
+  return firstOf(LEAVES_OUT, skill, host) ?? hostDenials(skill, host, "load")[0];
 }
 
 /** Everything that speaks against using the skill, at once. */
 export function denials(skill: Skill, given: HostOptions, purpose: Purpose = "load"): Denial[] {
   const host = completeHost(given);
-  return rowsFor(STOPPING.get(purpose) ?? [], skill).flatMap(({ denies }) => denies(skill, host) ?? []);
+  const builtIn = rowsFor(STOPPING.get(purpose) ?? [], skill).flatMap(({ denies }) => denies(skill, host) ?? []);
+  return [...builtIn, ...hostDenials(skill, host, purpose)];
+}
+
+/** Applies the embedding program's own rules. */
+function hostDenials(skill: Skill, { policies = [], caller = {} }: Host, purpose: Purpose): Denial[] {
+  return policies.flatMap((policy) => hostDenial(policy, skill, { purpose, caller }) ?? []);
+}
+
+function hostDenial(policy: HostPolicy, skill: Skill, context: Parameters<HostPolicy>[1]): Denial | undefined {
+  const denied = (message: string, fix: string): Denial => ({ code: "policy-denied", kind: "access", message, fix });
+  const failed = (why: string) =>
+    denied(`A policy of the program failed for skill '${skill.name}': ${why}`, "correct the policy in `host.policies`");
+  try {
+    const answer = policy(skill, context);
+    if (answer === undefined || answer === null) return undefined;
+    // A promise would be true whatever it resolves with: it is refused, since it cannot be waited for here.
+    if (typeof answer.message !== "string") return failed("it returned neither undefined nor { message, fix }");
+    return denied(answer.message, answer.fix ?? "ask the operator of this program");
+  } catch (error) {
+    return failed(oneLine(reason(error), 200));
+  }
 }
 
 /** Asked for every skill of a catalog at once. */

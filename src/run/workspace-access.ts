@@ -31,13 +31,12 @@ export interface AccessRequest {
 /** What the settings give stands, and is refused where it cannot be had. Without a setting, code gets as much as can be had. */
 export function chooseAccess(host: Host, request: AccessRequest): ChosenAccess {
   const { skill, home, kind, writes = kind === "run" } = request;
-  const { settings, workspace, trust } = host;
+  const { settings, workspace } = host;
   const configured = (skill && settings.skills.get(skill.name)?.workspace) ?? settings.sandbox.workspace;
   if (workspace === undefined) return { access: "none", asksToWrite: false, notices: [] };
-  if (configured !== undefined || trust === undefined) {
-    const access = configured ?? "none";
-    const notices = kind === "script" && writes && access !== "read-write" ? [notWritable(access, skill)] : [];
-    return { access, asksToWrite: false, notices };
+  if (configured !== undefined) {
+    const isShort = kind === "script" && writes && configured !== "read-write";
+    return { access: configured, asksToWrite: false, notices: isShort ? [notWritable(configured, skill)] : [] };
   }
   let why: SkillError | undefined;
   for (const access of writes ? (["read-write", "read"] as const) : (["read"] as const)) {

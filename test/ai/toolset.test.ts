@@ -58,6 +58,16 @@ const ask = {
 const FUNCTIONS = Object.keys(ask) as (keyof typeof ask)[];
 
 describe("a toolset", () => {
+  it("shows a framework that passes the output alone the same text as the AI SDK", async () => {
+    const skills = await skillToolset([temporaryFolder(FILES)]);
+    const { toModelOutput } = skills.tools.load_skill;
+    const result = { content: "Done.", isError: false };
+    const given = { toolCallId: "1", input: {}, output: result };
+    expect(toModelOutput?.(given)).toEqual({ type: "text", value: "Done." });
+    expect(toModelOutput?.(result as never)).toEqual({ type: "text", value: "Done." });
+    expect(toModelOutput?.({ ...result, isError: true } as never)).toEqual({ type: "error-text", value: "Done." });
+  });
+
   it("[P-08] is made from directories by one call, with its prompt fragment", async () => {
     const { tools, instructions, session } = await skillToolset([temporaryFolder(FILES)]);
     expect(Object.keys(tools)).toEqual(NAMES);

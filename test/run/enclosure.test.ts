@@ -18,10 +18,10 @@ describe("the workspace of a run", () => {
     expect((await enclosed({ config: '[sandbox]\nworkspace = "read"\n' })).enclosure.access).toBe("read");
   });
 
-  it("is not there for a program that decides whom to trust by itself, unless it is opened", async () => {
+  it("is there for a program that decides whom to trust by itself, and changes of it are asked about", async () => {
     const { found } = await enclosed();
     const { trust: _, ...untrusting } = found;
-    expect((await enclose(found, untrusting)).enclosure.access).toBe("none");
+    expect((await enclose(found, untrusting)).enclosure).toMatchObject({ access: "read-write", asksToWrite: true });
   });
 
   it("can only be read where it cannot be written to, and that is said", async () => {

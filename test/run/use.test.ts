@@ -1,6 +1,8 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { type Message, type Model, NO_USAGE } from "../../src/host/models.ts";
+import { planUse } from "../../src/run/plan-use.ts";
 import { wrapResult } from "../../src/run/result.ts";
 import { useSkill } from "../../src/run/use.ts";
 import { eventsOf, type ProtocolName, useScene } from "../support/use.ts";
@@ -408,6 +410,36 @@ describe("a use", () => {
     const approve = async () => ({ isApproved: true });
     expect((await use({ skill: "x" }, { approve })).result.isError).toBe(false);
     expect(readFileSync(join(found.workspace, "out/report.md"), "utf8")).toBe("# Report\n");
+  });
+
+  it("sees the workspace of a host that states nothing else", async () => {
+    const { found } = await useScene({ skills: { x: {} }, turns: [] });
+    const seen: Message[] = [];
+    const calls = [
+      { id: "1", tool: "read_file", input: { path: "README.md" } },
+      { id: "2", tool: "write_file", input: { path: "new.md", content: "x" } },
+    ];
+    const reader: Model = {
+      name: "reader",
+      async respond({ messages }) {
+        const isFirst = seen.length === 0;
+        seen.push(...messages);
+        return {
+          text: isFirst ? "" : "read",
+          calls: isFirst ? calls : [],
+          usage: NO_USAGE,
+          finish: isFirst ? "calls" : "stop",
+        };
+      },
+    };
+    const { workspace, home, catalog } = found;
+    const host = { workspace, home, models: { default: reader } };
+    expect(await useSkill(catalog, host, { skill: "x" })).toMatchObject({ content: "read", warnings: [] });
+    expect(JSON.stringify(seen)).toContain("A project.");
+    // Nobody agreed to a change.
+    expect(existsSync(join(workspace, "new.md"))).toBe(false);
+    const plan = await planUse(catalog, host, { skill: "x" });
+    expect(plan.checks.find(({ name }) => name === "workspace")?.detail).toMatch(/^seen as /);
   });
 });
 
