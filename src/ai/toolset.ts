@@ -62,7 +62,7 @@ export async function skillToolset(from: readonly string[] | Session, host: Host
     // A getter: the skills as they are now, also after a reload.
     get instructions() {
       const listing = session.listing();
-      if (listing === "") return "";
+      if (listing === "" || session.disclosureMode === "static") return listing;
       const whole = promptListing(session.visible().filter((skill) => isInReach(skill)));
       return `${HEADING}\n\n${listing.endsWith(`\n${whole}`) ? whole : listing}`;
     },

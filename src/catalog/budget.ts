@@ -21,6 +21,8 @@ export interface ListingOptions {
   search?: string | undefined;
   /** The first line. Defaults to the one that tells how many there are. */
   heading?: string;
+  /** Formats a name. */
+  nameOf?(skill: Skill): string;
 }
 
 /**
@@ -28,7 +30,7 @@ export interface ListingOptions {
  * its "use when" part; then names for some, then names alone, then the most used names. The text states what was cut.
  */
 export function listWithin(skills: readonly Skill[], options: ListingOptions): Listed {
-  const { heading = availableLine(skills.length) } = options;
+  const { heading = availableLine(skills.length), nameOf = shownName } = options;
   const names = skills.map(nameOf);
   // Where not all names fit, no description is read: of a thousand skills that takes a while.
   const shortest = names.reduce((sum, name) => sum + name.length + 3, heading.length);
@@ -46,10 +48,10 @@ export function availableLine(number: number): string {
 
 /** A skill's line in a list, with the whole description. */
 export function bullet(skill: Skill): string {
-  return line(nameOf(skill), describeSkill(skill));
+  return line(shownName(skill), describeSkill(skill));
 }
 
-function nameOf({ name }: Skill): string {
+function shownName({ name }: Skill): string {
   return inLine(name, 64);
 }
 
@@ -69,6 +71,7 @@ interface Row {
 }
 
 function listShortened(heading: string, skills: readonly Skill[], options: ListingOptions): Listed | undefined {
+  const { nameOf = shownName } = options;
   const places = placesOf(options.usage);
   const rows = skills.map((skill, index): Row => {
     const versions = descriptionVersions(skill);
@@ -106,7 +109,7 @@ export function fitDescriptions(
   const rows = skills.map(
     (skill, index): Row => ({
       index,
-      name: nameOf(skill),
+      name: shownName(skill),
       versions: descriptionVersions(skill),
       place: places(skill.name),
       chosen: undefined,

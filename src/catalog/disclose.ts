@@ -5,17 +5,20 @@ import { asksWhatThereIs } from "./asks.ts";
 import { availableLine, bullet, type Listed, listWithin } from "./budget.ts";
 import type { Catalog } from "./catalog.ts";
 import { skillContent } from "./content.ts";
-import { DEFAULTS } from "./defaults.ts";
+import { DEFAULTS, type DisclosureMode } from "./defaults.ts";
 import { isSelected, type Match, type Matcher, type Matches, openMatcher } from "./match.ts";
 import { isInReach } from "./reach.ts";
 import { OFFERED_WEIGHT } from "./selectivity.ts";
 import { type Shortlist, selectShortlist } from "./shortlist.ts";
+import { staticDisclosure } from "./static-disclosure.ts";
 
 /** Nothing, how many there are, names with brief descriptions, or full instructions. */
 export const TIERS = ["none", "breadcrumb", "registry", "full"] as const;
 export type Tier = (typeof TIERS)[number];
 
 export interface DiscloseOptions {
+  /** `static`: one list for every query, of skills to be invoked with `use_skill`. Nothing else is added. Defaults to `adaptive`. */
+  mode?: DisclosureMode;
   /** Which skills there are at all; those that a model may not invoke are left out beside that. */
   isVisible?: (skill: Skill) => boolean;
   /** Which skills a person may call by name. Those of `isVisible` when left out. */
@@ -105,6 +108,12 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const isOffered = (skill: Skill) => isFor("model", skill) && isVisible(skill);
   const isForModel = (skill: Skill) => isOffered(skill) && isInReach(skill, query, files);
   const isCallable = (skill: Skill) => isFor("user", skill) && mayCall(skill);
+  if (options.mode === "static") {
+    return staticDisclosure(
+      catalog.skills.filter((skill) => isOffered(skill) && isInReach(skill)),
+      options,
+    );
+  }
   const scene = { recent, files, isVisible: isForModel, isCallable };
   const matcher = matcherOf(catalog);
   const { matches, hasMore, against, isCut } = matcher.match(query, { ...scene, limit: 0 });

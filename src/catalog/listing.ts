@@ -1,5 +1,6 @@
 import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
+import { type Listed, type ListingOptions, listWithin } from "./budget.ts";
 import { describeSkill } from "./describe-skill.ts";
 
 /** The skills as lines for a prompt, or the empty string when there are none. */
@@ -19,6 +20,16 @@ export function promptSection(skills: Iterable<Skill>, { pathOf }: SectionOption
     return `- **${inLine(skill.name, 64)}**: ${describeSkill(skill)}${path === undefined ? "" : ` (${inLine(path)})`}`;
   });
   return lines.length === 0 ? "" : `${HEADING}\n\n${lines.join("\n")}`;
+}
+
+/** The same section within a number of characters: where it does not fit, descriptions are shortened as in other lists. */
+export function sectionWithin(
+  skills: readonly Skill[],
+  { pathOf, ...options }: Pick<ListingOptions, "room" | "usage" | "search"> & SectionOptions,
+): Listed {
+  const text = promptSection(skills, pathOf ? { pathOf } : {});
+  if (text.length <= options.room) return { text, whole: skills.length, shortened: 0, named: 0, left: 0 };
+  return listWithin(skills, { ...options, heading: `${HEADING}\n`, nameOf: ({ name }) => `**${inLine(name, 64)}**` });
 }
 
 const HEADING = `## Skills

@@ -1,3 +1,4 @@
+import type { DisclosureMode } from "../catalog/defaults.ts";
 import { SkillError } from "../shared/error.ts";
 import { dotted, type Entry, judge, type Leaf } from "./config-file.ts";
 import { surroundings } from "./discover.ts";
@@ -31,6 +32,7 @@ export interface SettingsInput {
   };
   runs?: { keepDays?: number; keep?: number };
   disclosure?: {
+    mode?: DisclosureMode;
     maxSkills?: number;
     budget?: number;
     listingBudget?: number;

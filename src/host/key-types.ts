@@ -1,4 +1,5 @@
 import { isAbsolute } from "node:path";
+import { DISCLOSURE_MODES } from "../catalog/defaults.ts";
 import { PROVIDERS } from "./models.ts";
 import { LEVELS } from "./sandbox.ts";
 import { ENGINES, WORKSPACE_ACCESS } from "./sandbox-settings.ts";
@@ -26,6 +27,7 @@ export const TYPES = {
   address: text(isAddress, 'a web address in quotes, "https://…", without a name or password in it'),
   alias: text((value) => !value.includes("/"), "an alias of the user's configuration"),
   access: oneOf(WORKSPACE_ACCESS),
+  mode: oneOf(DISCLOSURE_MODES),
   engine: oneOf(ENGINES),
   level: oneOf(LEVELS),
   provider: oneOf(PROVIDERS),

@@ -166,6 +166,13 @@ export const KEYS: readonly Key[] = [
   limitKey("tool_output", "how many characters of a tool's output a model gets", "toolOutput"),
   runsKey("keep_days", "for how many days runs are kept", "days"),
   runsKey("keep", "how many of those that are over", "most"),
+  disclosureKey(
+    "mode",
+    "mode",
+    "`adaptive` decides by the query what a model is shown; `static` lists all skills once, to be invoked with `use_skill`, and adds no instructions",
+    "mode",
+    { workspace: "always", default: "adaptive" },
+  ),
   disclosureKey("max_skills", "number", "how many skills' full instructions a query brings at most", "maxSkills", {
     workspace: "only less",
     default: DEFAULTS.maxSkills,

@@ -1,3 +1,4 @@
+import { DISCLOSURE_MODES } from "../catalog/defaults.ts";
 import type { Data } from "../skill/data.ts";
 import { type Owner, PLAIN_NAME } from "./config-file.ts";
 import { UPPER_CASE } from "./find-key.ts";
@@ -72,6 +73,7 @@ const SHAPES: Readonly<Record<keyof typeof TYPES, Data>> = {
   },
   alias: { type: "string", pattern: "^[^/]*$", examples: ["fast"] },
   access: { enum: WORKSPACE_ACCESS },
+  mode: { enum: DISCLOSURE_MODES },
   engine: { enum: ENGINES },
   level: { enum: LEVELS },
   provider: { enum: PROVIDERS },

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import type { DisclosureMode } from "../catalog/defaults.ts";
 import { defined } from "../shared/defined.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { expandPath, type Surroundings } from "../source/locations.ts";
@@ -100,6 +101,7 @@ export interface McpSettings {
 
 /** How much a model is told; what is left out has its default. */
 export interface DisclosureSettings {
+  mode?: DisclosureMode;
   maxSkills?: number;
   budget?: number;
   listingBudget?: number;

@@ -65,7 +65,8 @@ export function listForMcp(session: Session, room: McpRoom, options: ServedListi
   const after = [note === undefined ? "" : `(${note})`, options.after ?? ""].filter(isText).join("\n\n");
   const isLeftOut = ({ name }: Skill) => leftOut.has(name);
   const list = (most: number) => session.listing({ room: most, isLeftOut });
-  const heading = session.isReadOnly ? HEADING : HEADING + PROVIDING;
+  // The static list has its own sentences on when to invoke a skill.
+  const heading = session.disclosureMode === "static" ? "" : session.isReadOnly ? HEADING : HEADING + PROVIDING;
   const inInstructions = (...list: string[]) => [before ?? [], heading, list, after].flat().filter(isText).join("\n\n");
   const inDescription = (list: string) => [loadDescription, list].filter(isText).join("\n\n");
   const roomAbove = Math.max(0, room.instructions - inInstructions("").length - 2);

@@ -15,6 +15,7 @@ import { shortHash } from "../shared/hash.ts";
 import { inLine } from "../shared/prompt.ts";
 import { isFor, type Skill } from "../skill/skill.ts";
 import type { AdviceMemory } from "./advice-memory.ts";
+import { canUseSkills, modeFor } from "./disclose-for.ts";
 import { openStanding } from "./standing.ts";
 
 /** The longest advice, in characters: Claude Code and Cursor take 10,000 from a hook, with what they add. */
@@ -72,6 +73,8 @@ export async function advise(prompt: string, context: AdviseContext): Promise<Ad
   const { host, problem } = readHost(context.host);
   if (problem) return nothing(`${problem.message}: ${problem.fix}`);
   if (context.isSummarized && conversation !== undefined) await memory?.forget(conversation);
+  if (modeFor(host.settings, canUseSkills(host)) === "static")
+    return nothing("the disclosure mode is static: the list of skills has them");
   if (prompt.trim() === "") return nothing("the prompt is empty");
   const { selected, ranked } = findSkills(prompt, catalog, host, context.files ?? []);
   if (asksWhatThereIs(prompt, host.settings.disclosure.asks) && selected[0]?.level !== "explicit")

@@ -1,7 +1,8 @@
 import { listWithin } from "../catalog/budget.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import { DEFAULTS } from "../catalog/defaults.ts";
+import { DEFAULTS, type DisclosureMode } from "../catalog/defaults.ts";
 import { type Disclosure, disclose } from "../catalog/disclose.ts";
+import { sectionWithin } from "../catalog/listing.ts";
 import { isInReach } from "../catalog/reach.ts";
 import type { Host } from "../host/host.ts";
 import type { Settings } from "../host/settings.ts";
@@ -41,6 +42,7 @@ export function discloseFor(
       ...options,
       ...(folderOf ? { folderOf } : {}),
       ...context,
+      mode: modeFor(settings, context.canFork),
       isVisible: (skill) => isAvailable(skill, host),
       isCallable: (skill) => isVisible(skill, host),
       search: "search_skills",
@@ -52,12 +54,7 @@ export function discloseFor(
 export function listFor(
   catalog: Catalog,
   host: Host,
-  {
-    usage,
-    contextWindow,
-    room,
-    isLeftOut = () => false,
-  }: Pick<DisclosureContext, "usage" | "contextWindow"> & ListingRoom,
+  { usage, contextWindow, canFork, room, isLeftOut = () => false }: Omit<DisclosureContext, "recent"> & ListingRoom,
 ): string {
   const { budget = DEFAULTS.budget } = host.settings.disclosure;
   const listingBudget = listingBudgetFor(host.settings, contextWindow) ?? DEFAULTS.listingBudget;
@@ -66,7 +63,14 @@ export function listFor(
   const skills = steadily(host, () => catalog.skills.filter(isListed));
   if (skills.length === 0) return "";
   const most = Math.min(room ?? Number.POSITIVE_INFINITY, Math.min(listingBudget, budget) * 4);
-  return listWithin(skills, { room: most, usage, search: "search_skills" }).text;
+  const options = { room: most, usage, search: "search_skills" };
+  if (modeFor(host.settings, canFork) === "adaptive") return listWithin(skills, options).text;
+  return sectionWithin(skills, { ...options, ...(host.folderOf ? { pathOf: host.folderOf } : {}) }).text;
+}
+
+/** Returns the mode in effect: the static list names `use_skill`, so it needs sub-agents. */
+export function modeFor({ disclosure }: Pick<Settings, "disclosure">, canUse: boolean): DisclosureMode {
+  return disclosure.mode === "static" && canUse ? "static" : "adaptive";
 }
 
 /** Lists the same as JSON, with skills of other packages, within the budget and at most `room` bytes. */

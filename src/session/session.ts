@@ -1,4 +1,5 @@
 import type { Catalog } from "../catalog/catalog.ts";
+import type { DisclosureMode } from "../catalog/defaults.ts";
 import type { DiscloseOptions, Disclosure } from "../catalog/disclose.ts";
 import type { Approve } from "../host/approvals.ts";
 import { completeHost, type HostOptions } from "../host/complete-host.ts";
@@ -19,7 +20,7 @@ import { activate } from "./activate.ts";
 import type { AdviceMemory } from "./advice-memory.ts";
 import type { Advice, AdviseContext } from "./advise.ts";
 import { openAgreement } from "./agree.ts";
-import { steadily } from "./disclose-for.ts";
+import { modeFor, steadily } from "./disclose-for.ts";
 import { State } from "./state.ts";
 import { sessionTools, toolLines } from "./tools.ts";
 
@@ -96,6 +97,8 @@ export interface Session {
   readonly tools: readonly Tool[];
   /** Whether nothing of a skill is run. */
   readonly isReadOnly: boolean;
+  /** How skills are shown to a model: `static` where the settings choose it and skills can be used. */
+  readonly disclosureMode: DisclosureMode;
   /** Whether the configuration took this tool away from everybody. */
   isDisabled(tool: string): boolean;
   /** What is loaded, in order. Plain data: keep it, and give it to the next session. */
@@ -190,6 +193,9 @@ export function openSession(opened: Catalog, given: HostOptions = {}, options: S
       return offered(state.mounts.tools);
     },
     isReadOnly: state.isReadOnly,
+    get disclosureMode() {
+      return modeFor(state.host.settings, state.canUse);
+    },
     isDisabled: (tool) => isDisabled(tool, state.host),
     visible: (by = "model") =>
       steadily(state.host, () => state.catalog.skills.filter((skill) => isFor(by, skill) && state.isAvailable(skill))),

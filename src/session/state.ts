@@ -331,7 +331,7 @@ export class State {
   /** The skills that a model may know of, as they are listed for every query. */
   listing({ room, isLeftOut }: ListingRoom = {}): string {
     const { contextWindow } = this.#options;
-    const context = { usage: this.#usage(), contextWindow };
+    const context = { usage: this.#usage(), contextWindow, canFork: this.canUse };
     return listFor(this.catalog, this.host, { ...context, ...defined({ room, isLeftOut }) });
   }
 

@@ -18,6 +18,7 @@ const SAMPLES: Readonly<Record<Key["type"], unknown>> = {
   address: "https://example.com",
   alias: "fast",
   access: "read",
+  mode: "static",
   engine: "podman",
   level: "partial",
   provider: "openai",
@@ -67,7 +68,7 @@ const EVERY = {
     ...{ toolTimeoutSeconds: 1, toolOutput: 1 },
   },
   runs: { keepDays: 1, keep: 1 },
-  disclosure: { maxSkills: 1, budget: 1, listingBudget: 1, asks: [], shortlist: true },
+  disclosure: { mode: "static", maxSkills: 1, budget: 1, listingBudget: 1, asks: [], shortlist: true },
   sandbox: {
     ...{ level: "partial", engine: "podman", image: "i", program: "/p", network: [], pythonIndex: [] },
     ...{ workspace: "read", memoryMib: 1, processes: 1, diskMib: 1 },
