@@ -109,6 +109,14 @@ export interface RunOptions {
   waited?(): number;
 }
 
+/** A path that code in a sandbox sees, with everything below it. */
+export interface SandboxPath {
+  path: string;
+  access: "read" | "read-write";
+  /** The real path of the host; left out where the sandbox makes the path itself. */
+  from?: string;
+}
+
 /** One way to keep a process apart. Every one passes the same suite (`test/sandbox/contract.ts`). */
 export interface Sandbox {
   readonly level: Level;
@@ -118,6 +126,8 @@ export interface Sandbox {
   readonly mapsPaths: boolean;
   /** Whose programs code sees: the host's, or those of an image. */
   readonly system: "host" | "own";
+  /** Lists every path that code of this command would see. Left out by a sandbox that cannot tell. */
+  paths?(command: Pick<Command, "env" | "folder" | "mounts" | "root" | "limits">): readonly SandboxPath[];
   /** Contract: a new sandbox each time, nothing of which is left when it resolves. Throws a SkillError when it cannot be started. */
   run(command: Command, options: RunOptions): Promise<Outcome>;
 }

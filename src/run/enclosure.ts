@@ -139,11 +139,7 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
     ...(access === "none" ? {} : { workspace: seen(WORKSPACE_FOLDER) }),
     ...(files.length === 0 ? {} : { skill: seen(SKILL_FOLDER) }),
   };
-  const env = {
-    ...Object.fromEntries(secrets),
-    ...(places.skill === undefined ? {} : { SKILL_DIR: places.skill }),
-    ...(workspaceFolder === undefined || isOwned(workspaceFolder) ? {} : gitTrusts(places.workspace ?? "")),
-  };
+  const env = environmentFor(secrets, { places, workspace: whole[0]?.from });
   const planted: Notice[] = [];
   let isolation: Isolation | undefined;
   return {
@@ -224,6 +220,18 @@ async function openWay(broker: Pick<Broker, "door" | "halted">, sandbox: Sandbox
   return { door, mounts, env: { ...env, ...path }, secrets: new Map(Object.entries(env)), halted: broker.halted };
 }
 
+/** Returns the variables of a command, besides those that every process has. */
+export function environmentFor(
+  secrets: Secrets,
+  { places, workspace }: Pick<Enclosure, "places" | "workspace">,
+): Record<string, string> {
+  return {
+    ...Object.fromEntries(secrets),
+    ...(places.skill === undefined ? {} : { SKILL_DIR: places.skill }),
+    ...(workspace === undefined || isOwned(workspace) ? {} : gitTrusts(places.workspace ?? "")),
+  };
+}
+
 /** Returns true if the folder is the caller's, so that code, which runs as the caller, owns it too. */
 function isOwned(folder: string): boolean {
   return !isRoot() && statSync(folder).uid === process.getuid?.();
@@ -260,7 +268,7 @@ export function pythonFolder(host: Host): string {
   return placesOf(host).own;
 }
 
-function placesOf(host: Host): Places {
+export function placesOf(host: Host): Places {
   return defaultPlaces({ skilletHome: homeOf(host), env: host.env ?? {} });
 }
 

@@ -1,6 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { existsSync, lstatSync, readlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
+import { resolve } from "node:path";
 import {
   type Command,
   FIXED_VARIABLES,
@@ -9,6 +10,7 @@ import {
   type Outcome,
   type RunOptions,
   type Sandbox,
+  type SandboxPath,
 } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
@@ -93,6 +95,7 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     by: "bubblewrap",
     mapsPaths: true,
     system: "host",
+    paths: (command) => pathsIn(bubblewrapArguments(command, options.mounts)),
     async run(command, runOptions) {
       const user = options.user && (command.user || options.user());
       const place = { folder: tmpdir(), ...(user === undefined ? {} : { owner: { uid: user, gid: user } }) };
@@ -232,7 +235,10 @@ function killAll(child: ChildProcess, first: number | undefined): void {
 }
 
 /** What bubblewrap is told, on descriptor 3: a command line can be read by everybody. */
-export function bubblewrapArguments(command: Command, common: readonly Mount[] = []): string[] {
+export function bubblewrapArguments(
+  command: Pick<Command, "env" | "folder" | "mounts" | "root" | "limits">,
+  common: readonly Mount[] = [],
+): string[] {
   const { limits, root, folder } = command;
   const { disk } = limits;
   const list = [
@@ -260,6 +266,22 @@ export function bubblewrapArguments(command: Command, common: readonly Mount[] =
   ];
   if (list.some((text) => text.includes("\0"))) throw split();
   return list;
+}
+
+/** Reads off the arguments which paths code sees: what is mounted later hides what is below it. */
+function pathsIn(list: readonly string[]): SandboxPath[] {
+  const paths = new Map<string, SandboxPath>();
+  for (const [index, option] of list.entries()) {
+    const [first = "", second = ""] = list.slice(index + 1, index + 3);
+    if (option === "--tmpfs") paths.set(first, { path: first, access: "read-write" });
+    else if (option === "--proc" || option === "--dev") paths.set(first, { path: first, access: "read" });
+    else if (option === "--symlink") paths.set(second, { path: second, access: "read", from: resolve("/", first) });
+    else if (option === "--bind") paths.set(second, { path: second, access: "read-write", from: first });
+    else if (option === "--ro-bind" || (option === "--ro-bind-try" && existsSync(first)))
+      paths.set(second, { path: second, access: "read", from: first });
+  }
+  // A device in the place of a file is what it is masked with, and nothing to read.
+  return [...paths.values()].filter(({ from }) => from !== "/dev/null");
 }
 
 const OWN_PROGRAMS = "/opt/skillet";

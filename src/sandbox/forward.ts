@@ -82,6 +82,7 @@ export function forwarded(
 const ADDRESS_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 // Also an address of the loopback interface is the host's, where it is open.
 const OTHER_VARIABLES = { NO_PROXY: "", no_proxy: "", NODE_USE_ENV_PROXY: "1" };
+export const PROXY_VARIABLES: readonly string[] = [...ADDRESS_VARIABLES, ...Object.keys(OTHER_VARIABLES)];
 
 /**
  * A program for Node, inside the sandbox: listens on the loopback interface, pipes each connection to the proxy's socket, and runs

@@ -55,6 +55,7 @@ async function atHome(printed: Printed): Promise<void> {
   await take("Show", "show", "own");
   await take("Show", "show", "twice", "--body");
   await take("ShowFile", "show", "own", "scripts/hi.sh");
+  await take("ShowSandbox", "show", "own", "--sandbox");
   await take("Check", "check", "skills");
   symlinkSync("odd.md", join(project, "linked/SKILL.md"));
   await take("Check", "check", "linked", "--fix", "--dry-run");

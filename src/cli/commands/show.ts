@@ -27,12 +27,23 @@ import { addressOf } from "./address.ts";
 import { describe } from "./list.ts";
 import { placesOf } from "./places.ts";
 
-export async function show({ io, options, args }: Context<{ body?: boolean }>): Promise<number> {
+interface ShowOptions {
+  body?: boolean;
+  sandbox?: boolean;
+}
+
+export async function show({ io, options, args }: Context<ShowOptions>): Promise<number> {
   const [name = "", file] = args;
   const found = await discoverToUse(io, options);
   const code = warnOfConfiguration(io, found) ? EXIT.fine : EXIT.usage;
   const skill = found.catalog.find(name);
   if (!skill) return explainMissing(io, found, name);
+  if (options.sandbox) {
+    if (file !== undefined) throw noFile(file);
+    const { showSandbox } = await import("./show-sandbox.ts"); // Only who asks for it loads what runs code.
+    await showSandbox(io, found, { skill, asJson: options.json ?? false, workspace: options.workspace });
+    return code;
+  }
   if (file !== undefined) await skill.fetch?.([file]);
   else if (options.body) await skill.fetch?.();
   if (file !== undefined) printFile(io, skill, file, options.json ?? false);
@@ -41,6 +52,13 @@ export async function show({ io, options, args }: Context<{ body?: boolean }>): 
   else if (options.body) printText(io, skill.body());
   else printFacts(io, skill, found, options.workspace);
   return code;
+}
+
+function noFile(file: string): SkillError {
+  return new SkillError("usage", {
+    message: `--sandbox is about the whole skill, and "${file}" names one of its files`,
+    fix: "leave one of them out",
+  });
 }
 
 /** A skill that did not load is not simply missing: say why. */

@@ -62,11 +62,13 @@ export const SHOW: Entry = {
       .description("show one skill: what it costs, where it comes from, its files and findings")
       .argument("<skill>", "the skill, or `name@source` for a shadowed copy")
       .argument("[resource]", "one of its files: print it")
-      .option("--body", "print the instructions")
+      .addOption(new Option("--body", "print the instructions").conflicts("sandbox"))
+      .option("--sandbox", "print what its scripts would see: paths, network, variables, packages, limits")
       .addHelpText(
         "after",
         examples(
           "skillet show skillmaker",
+          "skillet show skillmaker --sandbox",
           "skillet show skillmaker@bundled",
           "skillet show skillmaker quality-checklist.md",
         ),
