@@ -108,12 +108,6 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const isOffered = (skill: Skill) => isFor("model", skill) && isVisible(skill);
   const isForModel = (skill: Skill) => isOffered(skill) && isInReach(skill, query, files);
   const isCallable = (skill: Skill) => isFor("user", skill) && mayCall(skill);
-  if (options.mode === "static") {
-    return staticDisclosure(
-      catalog.skills.filter((skill) => isOffered(skill) && isInReach(skill)),
-      options,
-    );
-  }
   const scene = { recent, files, isVisible: isForModel, isCallable };
   const matcher = matcherOf(catalog);
   const { matches, hasMore, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
