@@ -108,10 +108,11 @@ export function disclose(catalog: Catalog, query: string, options: DiscloseOptio
   const isOffered = (skill: Skill) => isFor("model", skill) && isVisible(skill);
   const isForModel = (skill: Skill) => isOffered(skill) && isInReach(skill, query, files);
   const isCallable = (skill: Skill) => isFor("user", skill) && mayCall(skill);
+  const visible = catalog.skills.filter((skill) => isOffered(skill) && isInReach(skill));
+  if (options.mode === "static") return staticDisclosure(visible, options);
   const scene = { recent, files, isVisible: isForModel, isCallable };
   const matcher = matcherOf(catalog);
   const { matches, hasMore, against, isCut } = matcher.match(query, { ...scene, limit: 0 });
-  const visible = catalog.skills.filter((skill) => isOffered(skill) && isInReach(skill));
   // Those of other packages, whose files the query or the conversation names.
   const near = catalog.skills.filter((skill) => !isInReach(skill) && isForModel(skill));
   const plain = visible.reduce((sum, skill) => sum + (matcher.triggered.has(skill) ? 0 : 1), 0);
