@@ -107,6 +107,8 @@ export interface RunOptions {
   signal?: AbortSignal;
   /** For how many milliseconds somebody was being asked since it began: that is not its time. */
   waited?(): number;
+  /** Called when everything is mounted, before code runs. Only bubblewrap calls it. Contract: does not throw. */
+  onMounted?(): void;
 }
 
 /** A path that code in a sandbox sees, with everything below it. */

@@ -32,7 +32,7 @@ import { collectBytes, collectOutput, type Output } from "./output.ts";
 import { limitsOf } from "./script-limits.ts";
 import type { HeldChanges } from "./workspace/held-changes.ts";
 import { type ReviewChanges, settleHeld } from "./workspace/review-changes.ts";
-import { type OpenWorkspace, openWorkspace } from "./workspace.ts";
+import { claimWorkspaceStart, type OpenWorkspace, openWorkspace } from "./workspace.ts";
 import { type AccessRequest, checkWorkspace, chooseAccess, homeOf } from "./workspace-access.ts";
 
 export interface EnclosureRequest {
@@ -158,11 +158,19 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
       const hidden = way ? bothHiding(hiding, openHiding(way.secrets)) : hiding;
       const output = collectOutput(limits.output, hidden, options.onText ?? (() => {}));
       const raw = options.isRaw ? collectBytes(limits.output) : undefined;
+      const given = access === "none" ? access : (options.access ?? access);
+      const claim = given === "none" ? undefined : await claimWorkspaceStart(host, { access: given, home, sandbox });
       // Opened anew each time: what the user makes between two commands is neither open to the second nor its doing.
-      const workspace = openWorkspace(host, {
-        ...{ access: access === "none" ? access : (options.access ?? access), home, sandbox },
-        ...{ skill: skill?.name ?? "", sockets: socketsIn(opened), seconds: limits.seconds },
-      });
+      let workspace: OpenWorkspace;
+      try {
+        workspace = openWorkspace(host, {
+          ...{ access: given, home, sandbox },
+          ...{ skill: skill?.name ?? "", sockets: socketsIn(opened), seconds: limits.seconds },
+        });
+      } catch (error) {
+        claim?.release();
+        throw error;
+      }
       let left: Notice[] = [];
       const { notices: said = [], ...outcome } = await sandbox
         .run(
@@ -182,9 +190,11 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
             onOutput: (stream, bytes) => (raw && stream === "stdout" ? raw.take(bytes) : output.take(stream, bytes)),
             signal: AbortSignal.any([request.signal, options.signal, way?.halted].filter((one) => one !== undefined)),
             ...(request.waited ? { waited: request.waited } : {}),
+            ...(claim ? { onMounted: claim.release } : {}),
           },
         )
         .finally(async () => {
+          claim?.release();
           left = await closeWorkspace(workspace, home, request.review);
           planted.push(...left);
         });

@@ -1,4 +1,4 @@
-import { join, resolve } from "node:path";
+import { join, posix, resolve } from "node:path";
 import type { Host } from "../host/host.ts";
 import { type Mount, type Notice, type Sandbox, WORKSPACE_FOLDER } from "../host/sandbox.ts";
 import { isRoot, NOBODY } from "../sandbox/places.ts";
@@ -8,7 +8,7 @@ import { oneLine } from "../shared/text.ts";
 import { createFolderRights } from "./workspace/folder-rights.ts";
 import type { HeldChanges } from "./workspace/held-changes.ts";
 import { holdChanges } from "./workspace/hold-changes.ts";
-import { keepSnapshot, recoverKilled, takeBaseline } from "./workspace/running-snapshots.ts";
+import { claimStart, keepSnapshot, recoverKilled, takeBaseline } from "./workspace/running-snapshots.ts";
 import { type Snapshot, takeSnapshot } from "./workspace/snapshot.ts";
 import {
   type ListingCache,
@@ -40,6 +40,18 @@ export interface OpenWorkspaceOptions extends WorkspaceRequest {
   seconds: number;
 }
 
+/**
+ * Waits until no other command starts in the workspace, and keeps others from it until it is released. Undefined where nothing is mounted, or the
+ * sandbox does not report when everything is. Throws a SkillError when the workspace cannot be had.
+ */
+export async function claimWorkspaceStart(
+  host: Host,
+  { sandbox, ...request }: WorkspaceRequest & { sandbox: Pick<Sandbox, "by"> },
+): Promise<{ release(): void } | undefined> {
+  const folder = sandbox.by === "bubblewrap" ? checkWorkspace(host, request)?.folder : undefined;
+  return folder === undefined ? undefined : claimStart(request.home, rawPath(folder));
+}
+
 /** Opens the workspace for one command: not at all, to read, or to write. Throws a SkillError when it cannot be had. */
 export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWorkspace {
   const { access, home, skill, seconds, sandbox } = options;
@@ -48,17 +60,21 @@ export function openWorkspace(host: Host, options: OpenWorkspaceOptions): OpenWo
   const { folder, own, ...user } = checked;
   const root = rawPath(folder);
   const recovered = recoverKilled(home, root);
-  const { masks, closed, snapshot, hasMovableMasks, others } = takeBaseline(home, root, () => {
+  const { masks, closed, snapshot, hasMovableMasks, others } = takeBaseline(home, root, (running) => {
     const rights = createFolderRights(root);
     try {
       const walk = walkWorkspace(root, { cache: cacheFor(root), rights });
       const reach = reachOf(root, checked.user ?? (isRoot() ? NOBODY : (process.getuid?.() ?? 0)), rights);
-      const canMount = (path: string) => sandbox.mapsPaths && reach(path) === "yes";
+      // Of a folder that a running command can rename, the content is compared: it could be mounted read-only at a place where it no longer is.
+      const isFixed = (path: string) => running.every((other) => !isMovable(path, other));
+      const canMount = (path: string) => sandbox.mapsPaths && reach(path) === "yes" && isFixed(path);
       const { masks, masked } = masksFor(folder, walk, { granted: options.sockets, reach });
       if (access === "read") return { masks, closed: [], hasMovableMasks: masked.some((path) => path.includes("/")) };
       const taken = takeSnapshot(root, walk, { canMount, own: own.map(rawPath) });
       const readOnly = [...taken.units.values()].filter(({ row, isMounted }) => isMounted || row.isClosed);
-      const hasMovableMasks = masked.some((path) => isMovable(path, taken));
+      const movable = masked.filter((path) => isMovable(path, taken));
+      refuseFillable(movable, options.sockets);
+      const hasMovableMasks = movable.length > 0;
       return { masks, closed: readOnly, snapshot: { ...taken, hasMovableMasks }, hasMovableMasks };
     } finally {
       rights.restore();
@@ -145,6 +161,20 @@ function masksFor(
 function isMovable(path: string, { units }: Snapshot): boolean {
   const [top = path] = path.split("/");
   return top !== path && units.get(top)?.isMounted !== true;
+}
+
+/**
+ * Refuses a grant that code can use for another socket: it cannot rename what is masked, but a folder with it, so that the next command finds it at the
+ * granted path.
+ */
+function refuseFillable(movable: readonly string[], granted: readonly string[]): void {
+  const names = new Set(granted.filter((path) => path.includes("/")).map((path) => posix.basename(rawPath(path))));
+  const fills = movable.find((path) => names.has(posix.basename(path)));
+  if (fills === undefined) return;
+  throw new SkillError("workspace-sockets", {
+    message: `${textOf(fills)} has the name of a granted socket, and code that may write could move it to the granted path`,
+    fix: 'grant the socket under another name, move one of both, or set workspace = "read" in config.toml',
+  });
 }
 
 function movingSockets(): SkillError {

@@ -58,7 +58,7 @@ export function bubblewrapSandbox(options: BubblewrapOptions): Sandbox {
     const said: Buffer[] = [];
     try {
       const outcome = await runProcess(
-        programFor(command, options, { filter, cgroup, count, started }),
+        programFor(command, options, { filter, cgroup, count, started, onMounted: runOptions.onMounted }),
         command.limits.seconds,
         {
           ...runOptions,
@@ -137,6 +137,7 @@ interface Parts {
   filter: Buffer;
   cgroup: Cgroup | undefined;
   count: CountedStart | undefined;
+  onMounted: RunOptions["onMounted"];
   /** What bubblewrap says of the process, whether all was ready for it, and whether it took too much where no group counts it. */
   started: {
     status: string;
@@ -150,7 +151,7 @@ interface Parts {
 }
 
 function programFor(command: Command, options: BubblewrapOptions, parts: Parts): Program {
-  const { filter, cgroup, count, started } = parts;
+  const { filter, cgroup, count, started, onMounted } = parts;
   const onStatus = (bytes: Buffer) => {
     started.status += bytes;
     if (started.first !== undefined) return;
@@ -189,6 +190,7 @@ function programFor(command: Command, options: BubblewrapOptions, parts: Parts):
         pipe.once("data", async () => {
           await waitUntilTied(() => started.first, child);
           onInside(child);
+          onMounted?.();
           endStartWatch(child);
           pipe.end("go\n");
         }),

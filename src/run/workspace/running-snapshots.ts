@@ -1,10 +1,16 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { whileLocked } from "../../host/locked-file.ts";
 import { ownerIn, ownerText } from "../../host/run-owner.ts";
+import { SkillError } from "../../shared/error.ts";
+import { shortHash } from "../../shared/hash.ts";
+import { codeOf } from "../../shared/inside.ts";
 import { type HeldChanges, heldFolder } from "./held-changes.ts";
 import { holdChanges } from "./hold-changes.ts";
 import type { Entry, Snapshot, Unit } from "./snapshot.ts";
+import { textOf } from "./walk-workspace.ts";
 
 /** What is known of a command while it runs, for the case that this process is killed. */
 interface Running {
@@ -48,6 +54,54 @@ export function keepSnapshot(home: string, running: Running): { release(): void 
   return { release: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
+/**
+ * Waits until no other command is between the walk of this workspace and its mounts, and keeps others from it until it is released. Mounts are made by
+ * path: code of a command that begins in between could rename a folder, so that something else is mounted over. Throws a SkillError when it
+ * takes too long.
+ */
+export async function claimStart(home: string, root: string): Promise<{ release(): void }> {
+  const file = join(heldFolder(home), "starting", shortHash(root));
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const start = performance.now();
+  for (;;) {
+    const claimed = tryClaim(file);
+    if (claimed) return claimed;
+    if (performance.now() - start > LONGEST_START_MS) throw stillStarting(root);
+    await setTimeout(POLL_MS);
+  }
+}
+
+const LONGEST_START_MS = 30_000;
+const POLL_MS = 3;
+
+function tryClaim(file: string): { release(): void } | undefined {
+  const draft = `${file}.${randomBytes(8).toString("hex")}`;
+  writeFileSync(draft, ownerText(), { flag: "wx", mode: 0o600 });
+  try {
+    linkSync(draft, file); // Complete from the first moment, and for one process alone.
+    let isHeld = true;
+    const release = () => {
+      if (isHeld) rmSync(file, { force: true });
+      isHeld = false; // From now on it is another command's.
+    };
+    return { release };
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+  // Only who holds the lock removes one that a killed process left.
+  if (!ownerIn(file) && existsSync(file)) whileLocked(file, () => ownerIn(file) ?? rmSync(file, { force: true }));
+  return undefined;
+}
+
+function stillStarting(root: string): SkillError {
+  return new SkillError("locked", {
+    message: `Another command has been starting in ${textOf(root)} for ${LONGEST_START_MS / 1000} seconds`,
+    fix: "wait for the other skillet to end and try again",
+  });
+}
+
 /** Compares a workspace with the snapshots of commands whose process was killed, and holds what they changed. */
 export function recoverKilled(home: string, root: string): HeldChanges[] {
   let names: string[];
@@ -70,17 +124,17 @@ export function recoverKilled(home: string, root: string): HeldChanges[] {
 /**
  * Takes a snapshot of a workspace in which other commands may run: what they have changed is not what was there before. Where one does, the state
  * before the first of them counts. Contract: `take` may be called again, where a command began or ended meanwhile. `others`: the snapshots of those
- * that may write to the workspace now.
+ * that may write to the workspace now, which `take` is called with.
  */
 export function takeBaseline<T extends { snapshot?: Snapshot }>(
   home: string,
   root: string,
-  take: () => T,
+  take: (others: readonly Snapshot[]) => T,
 ): T & { others: readonly Snapshot[] } {
   for (let tries = 1; ; tries++) {
     const print = runningPrint(home);
     const live = liveSnapshots(home, root);
-    const taken = take();
+    const taken = take(live);
     if (runningPrint(home) !== print && tries < MOST_TRIES) continue;
     const others = [...live, ...liveSnapshots(home, root)].sort((a, b) => a.startedAt - b.startedAt);
     const [first] = others;

@@ -46,13 +46,13 @@ describe("sockets that cannot be masked for sure", () => {
     for (const close of closing.splice(0)) close();
   });
 
-  async function scene(access: "read" | "read-write", socket: string) {
+  async function scene(access: "read" | "read-write", socket: string, more = "") {
     const found = await discoverIn({
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
       "home/.skillet/skills/x/scripts/go.sh": "true\n",
       "home/.skillet/skills/x/scripts/wait.sh":
         "cd /workspace; touch runs; while [ ! -e stops ]; do sleep 0.02; done\n",
-      "home/.skillet/config.toml": `[sandbox]\nworkspace = "${access}"\n`,
+      "home/.skillet/config.toml": `[sandbox]\nworkspace = "${access}"\n${more}`,
       "README.md": "",
     });
     chmodSync(found.root, 0o755);
@@ -92,6 +92,19 @@ describe("sockets that cannot be masked for sure", () => {
     writeFileSync(join(found.workspace, "stops"), "");
     expect(await first).toMatchObject({ isError: false });
     expect(await found.run("go.sh")).toMatchObject({ isError: false });
+  });
+
+  it("[Q-14] refuses a grant whose path code could fill with another socket", async () => {
+    const grant = 'network = ["unix:tmp/a.sock"]\n';
+    const found = await scene("read-write", "sub/a.sock", grant);
+    expect(await found.run("go.sh")).toMatchObject({ refusals: [{ code: "workspace-sockets" }] });
+    for (const [access, socket] of [
+      ["read", "sub/a.sock"],
+      ["read-write", "sub/b.sock"],
+      ["read-write", "a.sock"],
+      ["read-write", "tmp/a.sock"],
+    ] as const)
+      expect(await (await scene(access, socket, grant)).run("go.sh"), socket).toMatchObject({ isError: false });
   });
 
   it("[Q-14] starts a second command where nothing can move them", async () => {
