@@ -71,6 +71,10 @@ export interface SkillInput {
   network?: readonly string[];
   workspace?: WorkspaceAccess;
   dynamicCommands?: boolean;
+  /** Packages for the skill's code: of Python, npm and Debian. */
+  python?: readonly string[];
+  npm?: readonly string[];
+  packages?: readonly string[];
   capabilities?: readonly string[];
   capabilityProvider?: ProviderInput;
 }

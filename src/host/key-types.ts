@@ -1,5 +1,7 @@
 import { isAbsolute } from "node:path";
 import { DISCLOSURE_MODES } from "../catalog/defaults.ts";
+import { PACKAGE } from "../skill/needs.ts";
+import { NPM_PACKAGE, PYTHON_PACKAGE } from "../skill/package-specifier.ts";
 import { PROVIDERS } from "./models.ts";
 import { LEVELS } from "./sandbox.ts";
 import { ENGINES, WORKSPACE_ACCESS } from "./sandbox-settings.ts";
@@ -20,6 +22,9 @@ export const ENDPOINT = /^(?:unix:\S.*|(?:[^\s:/@\x5b\]]+|\[[\da-fA-F:.]+\]):\d{
 
 export const NAMESPACE = /^[a-z][a-z0-9_-]*$/;
 export const CAPABILITY = /^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)*\.(?:\*|[a-z][a-z0-9_-]*)$/;
+
+/** How many packages of a kind a skill is given at most. */
+export const MOST_PACKAGES = 32;
 
 export const TYPES = {
   text: text(() => true, 'text in quotes, "…"'),
@@ -52,6 +57,12 @@ export const TYPES = {
     (item) => ENDPOINT.test(item),
     'a list of hosts with their ports, or of sockets of the workspace, ["api.example.com:443", "unix:db.sock"]',
   ),
+  systemPackages: packages(PACKAGE, 'a list of Debian packages by their exact names, ["poppler-utils"]'),
+  pythonPackages: packages(
+    PYTHON_PACKAGE,
+    'a list of Python packages, ["pypdf", "pillow>=10"]; no URL, path or option',
+  ),
+  npmPackages: packages(NPM_PACKAGE, 'a list of npm packages, ["docx", "pptxgenjs@^3"]; no URL, path or alias'),
 } satisfies Record<string, Type>;
 
 /** Whether a workspace's word counts beside what the user said, or what holds where the user said nothing. */
@@ -74,10 +85,15 @@ function number(is: (value: number) => boolean, say: string, example: string): T
   return { is: (value) => typeof value === "number" && is(value), say, example, read };
 }
 
-function list(is: (item: string) => boolean, say: string, least = 0): Type {
+function list(is: (item: string) => boolean, say: string, least = 0, most = Number.POSITIVE_INFINITY): Type {
   const isItem = (item: unknown) => typeof item === "string" && is(item);
-  const isList = (value: unknown) => Array.isArray(value) && value.length >= least && value.every(isItem);
+  const isList = (value: unknown) =>
+    Array.isArray(value) && value.length >= least && value.length <= most && value.every(isItem);
   return { is: isList, say, read: itemsOf };
+}
+
+function packages(pattern: RegExp, say: string): Type {
+  return list((item) => pattern.test(item), `${say}; at most ${MOST_PACKAGES}`, 0, MOST_PACKAGES);
 }
 
 /** `a,b`, or JSON where an item holds a comma. */

@@ -60,6 +60,9 @@ export const KEYS: readonly Key[] = [
     "network",
   ),
   skillKey("workspace", "access", "whether its sandbox sees the workspace", "workspace"),
+  skillKey("python", "pythonPackages", "Python packages that its code gets besides", "python"),
+  skillKey("npm", "npmPackages", "npm packages that its code gets", "npm"),
+  skillKey("packages", "systemPackages", "system packages that its code gets besides those it declares", "packages"),
   skillKey(
     "dynamic_commands",
     "flag",

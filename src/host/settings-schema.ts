@@ -1,8 +1,10 @@
 import { DISCLOSURE_MODES } from "../catalog/defaults.ts";
 import type { Data } from "../skill/data.ts";
+import { PACKAGE } from "../skill/needs.ts";
+import { NPM_PACKAGE, PYTHON_PACKAGE } from "../skill/package-specifier.ts";
 import { type Owner, PLAIN_NAME } from "./config-file.ts";
 import { UPPER_CASE } from "./find-key.ts";
-import { CAPABILITY, ENDPOINT, NAMESPACE, type TYPES } from "./key-types.ts";
+import { CAPABILITY, ENDPOINT, MOST_PACKAGES, NAMESPACE, type TYPES } from "./key-types.ts";
 import { KEYS, type Key } from "./keys.ts";
 import { PROVIDERS } from "./models.ts";
 import { LEVELS } from "./sandbox.ts";
@@ -87,8 +89,15 @@ const SHAPES: Readonly<Record<keyof typeof TYPES, Data>> = {
   capabilities: { ...textsOf({ pattern: CAPABILITY.source }), examples: [["gog.email"]] },
   namespace: { type: "string", pattern: NAMESPACE.source, examples: ["gog"] },
   endpoints: { ...textsOf({ pattern: ENDPOINT.source }), examples: [["api.example.com:443"]] },
+  systemPackages: packagesOf(PACKAGE, "poppler-utils"),
+  pythonPackages: packagesOf(PYTHON_PACKAGE, "pypdf"),
+  npmPackages: packagesOf(NPM_PACKAGE, "docx"),
 };
 
 function textsOf(item: Data): Data {
   return { type: "array", items: { type: "string", ...item } };
+}
+
+function packagesOf({ source }: RegExp, example: string): Data {
+  return { ...textsOf({ pattern: source }), maxItems: MOST_PACKAGES, examples: [[example]] };
 }

@@ -30,6 +30,10 @@ export interface SkillSettings {
   workspace?: WorkspaceAccess;
   /** Whether commands in its instructions are run, over what holds for all. */
   dynamicCommands?: boolean;
+  /** Packages that the user gives to its code: Python's, npm's and the system's. */
+  python?: readonly string[];
+  npm?: readonly string[];
+  packages?: readonly string[];
   /** Who serves the capabilities that it declares. */
   provider?: ProviderSettings;
   /** Capabilities that the operator gave it. */

@@ -32,6 +32,10 @@ export interface OneSkill {
   model?: string;
   allowChatIds?: readonly string[];
   dynamicCommands?: boolean;
+  /** Packages that the user gives to its code: Python's, npm's and the system's. */
+  python?: readonly string[];
+  npm?: readonly string[];
+  packages?: readonly string[];
   provider?: ProviderSettings;
   capabilities?: readonly string[];
   variables: Map<string, string>;

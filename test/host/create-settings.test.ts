@@ -32,6 +32,9 @@ const SAMPLES: Readonly<Record<Key["type"], unknown>> = {
   capabilities: ["gog.email"],
   namespace: "gog",
   endpoints: ["api.example.com:443"],
+  systemPackages: ["poppler-utils"],
+  pythonPackages: ["pypdf>=5"],
+  npmPackages: ["docx@^9"],
 };
 
 /** Every key with its type: what this object lacks, a program cannot write. */
@@ -39,7 +42,7 @@ const EVERY = {
   skills: {
     x: {
       ...{ enabled: true, model: "some", allowChatIds: ["a"], env: { KEY: "some" }, network: [], workspace: "read" },
-      ...{ dynamicCommands: true, capabilities: [] },
+      ...{ dynamicCommands: true, capabilities: [], python: ["pypdf"], npm: ["docx"], packages: ["poppler-utils"] },
       capabilityProvider: { enabled: true, namespace: "gog", command: ["a"], timeoutSeconds: 5 },
     },
     defaults: { allowChatIds: ["a"] },

@@ -3,13 +3,17 @@ import { settingsTable } from "../../src/host/keys.ts";
 /** Every variable of the environment that is read, or passed on to a program. */
 const VARIABLES: readonly (readonly [names: readonly string[], means: string])[] = [
   [["AGENT_WORKSPACE_ROOT"], "the workspace, when `--workspace` is not given"],
-  [["PATH"], "where `skillet connect` looks for clients; it starts none of them"],
+  [["PATH"], "where `skillet connect` looks for clients, and starts none of them; where npm is looked for last"],
   [["SKILLS_DIR"], "takes the place of the bundled skills"],
   [["CUSTOM_SKILLS_DIR"], "takes the place of `<workspace>/skills`; relative to the workspace"],
   [["SKILLET_HOME"], "takes the place of `~/.skillet`"],
   [
+    ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"],
+    "the index of Python packages for [packages](packages.md): pip prefers its own variable, uv the others",
+  ],
+  [
     ["SKILLET_PACKAGES"],
-    "the folder to build system packages in, in place of `~/.skillet/packages` (of root: `/var/lib/skillet/packages`)",
+    "the folder to build packages in, in place of `~/.skillet/packages` (of root: `/var/lib/skillet/packages`)",
   ],
   [
     ["SKILLET_VAULT_PASSPHRASE_FILE"],
