@@ -143,9 +143,24 @@ export const SCRIPTS = {
   ),
   "package-room": row("There is no room to build packages.", "make room, or name another folder in SKILLET_PACKAGES"),
   "package-aborted": row("Building packages was called off.", "nothing of it is left: build again"),
-  "uv-missing": row(
-    "The script declares Python packages, and uv is not installed.",
-    "install uv, then run `skillet packages build`",
+  "library-tools": row("pip or npm is needed to fetch packages, and is missing.", "install it, as the message says"),
+  "library-unresolved": row(
+    "A Python or npm package cannot be had: it is unknown, has no wheel, or its index cannot be reached.",
+    "check its name and version, and your own configuration of pip or npm",
+  ),
+  "library-install": row("A Python or npm package could not be installed.", "choose another version of it"),
+  "library-tampered": row(
+    "A Python or npm package is not the file that its lock names, or what was installed has changed.",
+    "`skillet packages build` builds it again by its lock; with `--update` it is resolved again",
+  ),
+  "library-lock": row("A lock file of Python or npm packages cannot be read.", "`skillet packages build --update`"),
+  "library-specifier": row(
+    "A script declares a Python package in a way that only uv can read.",
+    "install uv, or give the package by name: skillet config set skills.NAME.python PACKAGE",
+  ),
+  "package-hint": row(
+    "A warning: the code failed because a package is missing in its sandbox.",
+    "the message has the command that adds it",
   ),
   "python-packages": row(
     "The Python packages that the script declares cannot be had.",

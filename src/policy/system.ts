@@ -6,9 +6,10 @@ import type { Skill } from "../skill/skill.ts";
 import type { Denial, Policy } from "./policy.ts";
 
 /** This machine has what the skill says that its code needs. What a sandbox of the host's own has, the host knows. */
-export const fitsSystem: Policy = (skill, { system, sandbox }) => {
+export const fitsSystem: Policy = (skill, { system, sandbox, settings }) => {
   if (!system) return undefined;
-  const { packages, scripts } = skill.manifest;
+  const { scripts } = skill.manifest;
+  const packages = [...skill.manifest.packages, ...(settings.skills.get(skill.name)?.packages ?? [])];
   const systems = requirementsOf(skill).os;
   if (systems.length > 0 && !systems.includes(system.platform)) {
     const message = `Skill '${skill.name}' is for ${systems.join(", ")}, not for ${system.platform}`;
@@ -42,8 +43,9 @@ export const fitsSystem: Policy = (skill, { system, sandbox }) => {
 };
 
 /** The programs that a skill says it needs are there. Where it brings packages, or an image has the programs, nobody knows before. */
-export const hasPrograms: Policy = (skill, { system, sandbox }) => {
+export const hasPrograms: Policy = (skill, { system, sandbox, settings }) => {
   if (!system || sandbox || system.programs === "own" || skill.manifest.packages.length > 0) return undefined;
+  if ((settings.skills.get(skill.name)?.packages ?? []).length > 0) return undefined;
   const { bins, anyBins } = requirementsOf(skill);
   const missing = bins.filter((name) => !has(name, system));
   const hasAny = anyBins.length === 0 || anyBins.some((name) => has(name, system));

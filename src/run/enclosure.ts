@@ -24,10 +24,12 @@ import { isRoot, sandboxFolder, storeFolder } from "../sandbox/places.ts";
 import { storeSkill } from "../sandbox/store.ts";
 import { SkillError } from "../shared/error.ts";
 import { bothHiding, type Hiding, openHiding, type Secrets } from "../shared/redact.ts";
-import { SKILL_FOLDER } from "../skill/script.ts";
+import { SKILL_FOLDER, type SkillScript } from "../skill/script.ts";
 import { hasFolder, type Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
 import { endpointsIn, socketsIn } from "./endpoints.ts";
+import { type GivenPackages, givenPackages } from "./given-packages.ts";
+import { openSkillLibraries } from "./open-libraries.ts";
 import { collectBytes, collectOutput, type Output } from "./output.ts";
 import { limitsOf } from "./script-limits.ts";
 import type { HeldChanges } from "./workspace/held-changes.ts";
@@ -39,6 +41,8 @@ export interface EnclosureRequest {
   skill?: Skill;
   /** The skill's files as they were judged. Without them code sees none. */
   copy?: SkillCopy;
+  /** The script that it is for, where it is for one. */
+  script?: SkillScript;
   /** The variables that it declares, with their values. */
   secrets: Secrets;
   hiding: Hiding;
@@ -76,6 +80,8 @@ export interface Enclosure {
   readonly review: ReviewChanges | undefined;
   /** What somebody should know before anything is run. */
   readonly notices: readonly Notice[];
+  /** Packages that scripts of the skill declare and that cannot be had. */
+  readonly problems: readonly Notice[];
   /** How the last command was kept apart, once there was one. */
   isolation(): Isolation | undefined;
   /** Takes note of code that ran beside: a script of the skill. */
@@ -124,8 +130,13 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
   const network = endpointsIn(opened);
   const sandbox = await sandboxOf(host);
   if (skill) checkLevel(skill, sandbox);
-  const root = skill && (await rootFor(skill, host, { ...request, sandbox }));
   const files = copy && skill && hasFolder(skill.origin) ? skillMounts(copy, home) : [];
+  const packages = skill ? givenPackages(skill, host) : NO_PACKAGES;
+  const root = skill && (await rootFor(skill, packages.system, host, { ...request, sandbox }));
+  const { libraries, problems } = await openSkillLibraries(host, packages, {
+    ...request,
+    ...{ sandbox, mount: files[0], places: placesOf(host) },
+  });
   const { access, asksToWrite, notices } = chooseAccess(host, {
     ...{ skill, home, kind: request.kind, writes: request.writes },
   });
@@ -143,7 +154,19 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
   const planted: Notice[] = [];
   let isolation: Isolation | undefined;
   return {
-    ...{ sandbox, root, mounts, places, access, asksToWrite, network, hiding, notices, review: request.review },
+    ...{
+      sandbox,
+      root,
+      mounts,
+      places,
+      access,
+      asksToWrite,
+      network,
+      hiding,
+      notices,
+      problems,
+      review: request.review,
+    },
     folder: seen(start),
     workspace: whole[0]?.from,
     isolation: () => isolation,
@@ -176,9 +199,12 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
         .run(
           {
             argv,
-            env: { ...(options.isPlain ? {} : env), ...options.env, ...way?.env },
+            env: { ...libraries.env, ...(options.isPlain ? {} : env), ...options.env, ...way?.env },
             folder: options.folder ?? start,
-            mounts: [...files, ...workspace.mounts, ...(options.mounts ?? []), ...(way?.mounts ?? [])],
+            mounts: [
+              ...[...files, ...libraries.mounts, ...workspace.mounts],
+              ...[...(options.mounts ?? []), ...(way?.mounts ?? [])],
+            ],
             ...(way ? { doors: [way.door] } : {}),
             network: (options.hasNetwork ?? !options.isPlain) ? network : [],
             limits,
@@ -273,11 +299,7 @@ function skillMounts(copy: SkillCopy, home: string): Mount[] {
   return [{ from: storeSkill(copy, storeFolder(home)), to: SKILL_FOLDER, access: "read" }];
 }
 
-/** What is fetched for Python scripts is kept beside the system packages. */
-export function pythonFolder(host: Host): string {
-  return placesOf(host).own;
-}
-
+/** What is fetched for Python and npm is kept beside the system packages. */
 export function placesOf(host: Host): Places {
   return defaultPlaces({ skilletHome: homeOf(host), env: host.env ?? {} });
 }
@@ -297,9 +319,12 @@ export async function sandboxOf(host: Host): Promise<Sandbox> {
 /** Opened once for settings and a home: what it found out of the machine is kept. */
 const OPENED = new WeakMap<SandboxSettings, Map<string, Sandbox>>();
 
-/** The system with the packages that the skill declares: found, or built now, before anything runs. */
+const NO_PACKAGES: GivenPackages = { system: [], python: [], npm: [] };
+
+/** The system with the packages that the skill declares or is given: found, or built now, before anything runs. */
 async function rootFor(
-  { name, manifest: { packages } }: Skill,
+  { name }: Skill,
+  packages: readonly string[],
   host: Host,
   { onProgress, signal, sandbox }: EnclosureRequest & { sandbox: Sandbox },
 ): Promise<string | undefined> {

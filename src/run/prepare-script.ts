@@ -2,14 +2,16 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Host } from "../host/host.ts";
 import { systemProgram } from "../host/programs.ts";
-import { type Mount, type Notice, type Sandbox, seenPath } from "../host/sandbox.ts";
+import { type Notice, type Sandbox, seenPath } from "../host/sandbox.ts";
+import { uvCommand } from "../sandbox/uv.ts";
 import { SkillError } from "../shared/error.ts";
 import type { Hiding, Secrets } from "../shared/redact.ts";
 import { interpreterOf, SKILL_FOLDER, type SkillScript, STAND_INS } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { SkillCopy } from "../source/digest.ts";
-import { type Enclosure, type EnclosureRequest, openEnclosure, pythonFolder } from "./enclosure.ts";
-import { pythonCommand } from "./python.ts";
+import { type Enclosure, type EnclosureRequest, openEnclosure } from "./enclosure.ts";
+import { giveCommand } from "./proposed-packages.ts";
+import { declaringScripts, hasUv } from "./python.ts";
 import { outsideArguments, translateArguments } from "./script-arguments.ts";
 
 export interface Preparation {
@@ -32,8 +34,6 @@ export interface Preparation {
 export interface PreparedScript {
   enclosure: Enclosure;
   argv: [string, ...string[]];
-  /** What it gets beside what all code of its skill gets. */
-  more: { env?: Readonly<Record<string, string>>; mounts?: readonly Mount[] };
   /** Arguments that name files which it cannot see, and why. */
   warnings: readonly Notice[];
 }
@@ -43,30 +43,31 @@ export async function prepareScript(host: Host, given: Preparation): Promise<Pre
   const { skill, script, copy } = given;
   const enclosure = await openEnclosure(host, { ...given, kind: "script" });
   const { sandbox, root, mounts } = enclosure;
-  const mount = mounts.find(({ to }) => to === SKILL_FOLDER) as Mount; // It has a script, and so a folder.
-  const python = await pythonCommand(host, script, copy, { ...given, sandbox, mount, folder: pythonFolder(host) });
   const path = seenPath(sandbox, mounts, `${SKILL_FOLDER}/${script.path}`);
   const bytes = copy.files.get(script.path)?.bytes ?? new Uint8Array();
-  const argv = python?.argv ?? commandFor(path, bytes, { skill, script, sandbox, root });
+  const isDeclaring = declaringScripts(skill, copy).some((one) => one.script.path === script.path);
+  const declaring = hasUv(host) ? uvCommand(path) : ["python3", path];
+  const argv = isDeclaring ? declaring : commandFor(path, bytes, { skill, host, script, sandbox, root });
   const outside = outsideArguments(given.args, host, { ...enclosure, skill });
-  const { notices } = enclosure;
+  const { notices, problems } = enclosure;
+  // Why there is no workspace is worth a warning only where it is missed, and says all of the paths in it.
+  const unseen = notices.length > 0 && (outside.length > 0 || given.writes) ? notices : outside;
   return {
     enclosure,
     argv: [...argv, ...translateArguments(given.args, host, enclosure)] as [string, ...string[]],
-    more: python ? { env: python.env, mounts: python.mounts } : {},
-    // Why there is no workspace is worth a warning only where it is missed, and says all of the paths in it.
-    warnings: notices.length > 0 && (outside.length > 0 || given.writes) ? notices : outside,
+    warnings: [...unseen, ...problems],
   };
 }
 
 interface Runner {
   skill: Skill;
+  host: Host;
   script: SkillScript;
   sandbox: Sandbox;
   root: string | undefined;
 }
 
-function commandFor(path: string, bytes: Uint8Array, { skill, script, sandbox, root }: Runner): string[] {
+function commandFor(path: string, bytes: Uint8Array, { skill, host, script, sandbox, root }: Runner): string[] {
   const interpreter = interpreterOf(script.path, bytes);
   if (!interpreter) {
     throw new SkillError("script-interpreter", {
@@ -81,7 +82,7 @@ function commandFor(path: string, bytes: Uint8Array, { skill, script, sandbox, r
   if (name === undefined) {
     throw new SkillError("script-interpreter", {
       message: `"${script.path}" of skill '${skill.name}' is for ${program}, which is not in its sandbox`,
-      fix: `add the package with ${program} to \`packages\` in the skill, or install it on this machine`,
+      fix: `add the package with ${program}: ${giveCommand(skill, host, "packages", [STAND_INS.get(program) ?? program])}`,
     });
   }
   return [name === "node" && !sandbox.mapsPaths ? process.execPath : name, ...args, path];

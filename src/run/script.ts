@@ -124,20 +124,21 @@ async function execute(
   const {
     enclosure,
     argv,
-    more,
     warnings: seen,
   } = await prepareScript(host, { ...request, args, onProgress, signal, ...around });
   emit({ type: "script-started", skill: skill.name, script: script.path });
   const { notices = [], ...outcome } = await enclosure
     .run(argv, {
-      ...more,
       ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
       onText: (stream, text) => emit({ type: "script-printed", stream, text }),
     })
     .finally(() => (request.around ? undefined : broker?.close()));
   const isWhole = outcome.ending === "exit";
+  const { missingPackage } = await import("./missing-package.ts");
+  const missing = isWhole ? missingPackage(outcome, skill, host, enclosure.sandbox) : undefined;
   const isReadOnly = isKeptFromWriting(outcome.stderr, enclosure) ? [needsWrites(enclosure, host, skill)] : [];
-  const warnings = [...shortSecrets(secrets), ...unkept(outcome.isolation), ...seen, ...isReadOnly, ...notices];
+  const hints = [...isReadOnly, ...(missing ? [missing] : [])];
+  const warnings = [...shortSecrets(secrets), ...unkept(outcome.isolation), ...seen, ...hints, ...notices];
   return {
     ...outcome,
     limits: limitsOf(host),

@@ -21,6 +21,7 @@ import { type Chain, chainTo } from "./chain.ts";
 import { printedBy } from "./dynamic.ts";
 import { type Enclosure, openEnclosure } from "./enclosure.ts";
 import { blockOf, COMPLETE, gatesFor, isOffered, type Offered } from "./gate.ts";
+import { givenPackages } from "./given-packages.ts";
 import { hostTool } from "./host-tool.ts";
 import { instructionsFor, messageFor } from "./instructions.ts";
 import { emit } from "./loop-options.ts";
@@ -73,6 +74,7 @@ export async function runSubAgent(use: Begun, prepared: Prepared): Promise<RunRe
       ...shortSecrets(prepared.secrets),
       ...warnings,
       ...(enclosure && minds(skill, enclosure) ? enclosure.notices : []),
+      ...(enclosure?.problems ?? []),
       ...unkept(enclosure?.sandbox),
     ]);
   } finally {
@@ -243,14 +245,15 @@ async function enclose(
     });
     return { enclosure, warnings: [] };
   } catch (error) {
-    if (needsCode(skill) || !(error instanceof SkillError)) throw error;
+    if (needsCode(skill, host) || !(error instanceof SkillError)) throw error;
     const { code, message, fix } = asNotice(error);
     return { enclosure: undefined, warnings: [{ code, message: `No commands can be run: ${message}`, fix }] };
   }
 }
 
-function needsCode({ manifest: { tools, env, packages, scripts, capabilities } }: Skill): boolean {
-  const declared = [env, packages, scripts, capabilities];
+function needsCode(skill: Skill, host: Host): boolean {
+  const { tools, env, scripts, capabilities } = skill.manifest;
+  const declared = [env, scripts, capabilities, ...Object.values(givenPackages(skill, host))];
   const named = [...tools.required, ...tools.allowed, ...tools.preapproved].map(ourToolName);
   return declared.some(({ length }) => length > 0) || named.includes("bash");
 }

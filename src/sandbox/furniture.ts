@@ -5,11 +5,36 @@ import { shortHash } from "../shared/hash.ts";
 import { isInside } from "../shared/inside.ts";
 import { isRoot } from "./places.ts";
 import { makeFolder } from "./store.ts";
-import { uvPrograms } from "./uv.ts";
+import { UV_FETCHED, uvPrograms } from "./uv.ts";
 
 const NO_UV = `#!/bin/sh
 echo "uv is not installed on this machine, so Python packages cannot be had: https://docs.astral.sh/uv says how to install it" >&2
 exit 127
+`;
+
+/** Brings what was fetched for the skill into uv's cache before uv is used: it writes to what it reads from, and no two commands share that. */
+const WITH_CACHE = `#!/bin/sh
+if [ -n "$UV_CACHE_DIR" ] && [ ! -d "$UV_CACHE_DIR" ]; then
+  mkdir -p "$UV_CACHE_DIR"
+  for fetched in ${UV_FETCHED}/*/; do [ ! -d "$fetched" ] || cp -R "$fetched." "$UV_CACHE_DIR"; done
+fi
+`;
+
+/** A tool of the packages that the user gave is there already, whatever uvx knows of it. */
+const FIND_TOOL = `number=0 skip= tool=
+for word in "$@"; do
+  number=$((number + 1))
+  if [ -n "$skip" ]; then skip=; continue; fi
+  case "$word" in
+    --from|--with|--python|-p) skip=1 ;;
+    -*) ;;
+    *) tool="\${word%%[@=<>~!]*}"; break ;;
+  esac
+done
+if [ -n "$tool" ] && [ -x "/opt/skillet/venv/bin/$tool" ]; then
+  shift "$number"
+  exec "/opt/skillet/venv/bin/$tool" "$@"
+fi
 `;
 
 /** What every sandbox finds in its /etc, so that programs which ask who and where they are get an answer. */
@@ -20,6 +45,8 @@ const FILES: Readonly<Record<string, string>> = {
   "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
   "opt/skillet/bin/uv": NO_UV,
   "opt/skillet/bin/uvx": NO_UV,
+  "opt/skillet/offline/uv": `${WITH_CACHE}exec /opt/skillet/bin/uv "$@"\n`,
+  "opt/skillet/offline/uvx": `${WITH_CACHE}${FIND_TOOL}exec /opt/skillet/bin/uvx "$@"\n`,
 };
 
 /** The programs that come with the host: Node, so that a skill's JavaScript runs with the version that is promised. */
@@ -30,7 +57,7 @@ export function furniture(folder: string, userHome: string): Mount[] {
     if (existsSync(file)) continue;
     makeFolder(dirname(file));
     writeFileSync(`${file}.${process.pid}`, text);
-    chmodSync(`${file}.${process.pid}`, path.includes("/bin/") ? 0o755 : 0o644);
+    chmodSync(`${file}.${process.pid}`, path.startsWith("opt/") ? 0o755 : 0o644);
     renameSync(`${file}.${process.pid}`, file);
   }
   const found = new Map([["node", process.execPath], ...uvPrograms(userHome)]);

@@ -12,6 +12,8 @@ export interface UvScript {
   /** As the sandbox sees it: uv knows an environment by the path of its script. */
   path: string;
   bytes: Uint8Array;
+  /** The index that it is resolved by, where that is not uv's own. Without a name and password. */
+  index?: string | undefined;
 }
 
 export interface UvOptions {
@@ -22,21 +24,25 @@ export interface UvOptions {
   folder: string;
   /** Where Python packages come from. */
   index: readonly Endpoint[];
+  /** The same with a name and password, where the user's index has one. */
+  indexUrl?: string | undefined;
   /** Put it also where something has been fetched already. */
   update?: boolean | undefined;
   onProgress(text: string): void;
   signal: AbortSignal;
 }
 
-/** What runs a script with uv, and what it needs for that. */
-export interface UvCommand {
-  argv: [string, ...string[]];
+/** What commands of a skill need to use uv offline. */
+export interface UvAccess {
   env: Record<string, string>;
   mounts: Mount[];
 }
 
 const CACHE = "/home/skill/.cache/uv";
-const FETCHED = "/opt/skillet/uv";
+/** Where a sandbox finds what was fetched, in a folder for each script. */
+export const UV_FETCHED = "/opt/skillet/uv";
+/** The folder of `uv` and `uvx` that bring it into uv's cache first. */
+export const UV_PROGRAMS = "/opt/skillet/offline";
 // Wheels only: to build a package is to run its code.
 const VARIABLES = {
   UV_CACHE_DIR: CACHE,
@@ -66,22 +72,27 @@ export function isFetched(script: UvScript, folder: string): boolean {
   return existsSync(placeOf(script, folder));
 }
 
-/**
- * The command for a script: offline, with what was fetched for it before. That is copied first, since uv writes to what it reads
- * from, and no two runs share what they can write to.
- */
-export function uvCommand(script: UvScript, folder: string): UvCommand {
-  const copy = `mkdir -p "$UV_CACHE_DIR" && cp -R ${FETCHED}/. "$UV_CACHE_DIR"`;
+/** The mounts and variables with which `uv` and `uvx` find what was fetched for these scripts. */
+export function uvAccess(scripts: readonly UvScript[], folder: string): UvAccess {
+  const places = scripts.filter((script) => isFetched(script, folder)).map((script) => placeOf(script, folder));
   return {
-    argv: ["sh", "-c", `${copy} && exec uv run --offline --script "$0" "$@"`, script.path],
-    env: { ...VARIABLES, UV_OFFLINE: "1" },
-    mounts: [{ from: placeOf(script, folder), to: FETCHED, access: "read" }],
+    env: { ...VARIABLES, ...indexVariable(scripts[0]?.index), UV_OFFLINE: "1" },
+    mounts: [...new Set(places)].map((from) => ({ from, to: `${UV_FETCHED}/${basename(from)}`, access: "read" })),
   };
+}
+
+/** The command for a script, offline. */
+export function uvCommand(path: string): [string, ...string[]] {
+  return ["uv", "run", "--offline", "--script", path];
+}
+
+function indexVariable(index: string | undefined): Record<string, string> {
+  return index === undefined ? {} : { UV_DEFAULT_INDEX: index };
 }
 
 /** Fetches what a script declares, in a sandbox that reaches the index and nothing else. Runs nothing of it. */
 export async function fetchForScript(script: UvScript, options: UvOptions): Promise<void> {
-  const { sandbox, skill, folder, index, update = false, signal, onProgress } = options;
+  const { sandbox, skill, folder, index, indexUrl, update = false, signal, onProgress } = options;
   const place = placeOf(script, folder);
   const draft = besideOf(place);
   makeFolder(join(folder, "python"));
@@ -93,7 +104,7 @@ export async function fetchForScript(script: UvScript, options: UvOptions): Prom
     const { exitCode, ending } = await sandbox.run(
       {
         argv: ["uv", "sync", "--script", script.path],
-        env: VARIABLES,
+        env: { ...VARIABLES, ...indexVariable(indexUrl) },
         folder: "/",
         mounts: [skill, { from: draft, to: CACHE, access: "read-write" }],
         network: index,
@@ -168,8 +179,9 @@ function namesIn(folder: string): string[] {
   return existsSync(join(folder, "python")) ? readdirSync(join(folder, "python")) : [];
 }
 
-function placeOf({ bytes, path }: UvScript, folder: string): string {
+function placeOf({ bytes, path, index }: UvScript, folder: string): string {
   const hash = createHash("sha256").update(path).update("\0").update(bytes);
+  if (index !== undefined) hash.update("\0").update(index);
   return join(folder, "python", hash.digest("hex").slice(0, 32));
 }
 

@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { MOUNT_POINTS } from "../../src/sandbox/packages/base.ts";
 import { lockText, setKey } from "../../src/sandbox/packages/lock.ts";
 import { buildPackages, findRoot } from "../../src/sandbox/packages/packages.ts";
 import { processesWith } from "../../src/sandbox/probe-host.ts";
@@ -90,7 +91,7 @@ describe.skipIf(!debian)("a place where packages are built", () => {
     const host = debian ?? { suite: "", arch: "" };
     const set = { ...host, base: "base-1", names };
     writeFiles(own, {
-      "bases/base-1/root/x": "",
+      ...Object.fromEntries(MOUNT_POINTS.map((point) => [`bases/base-1/root${point}/x`, ""])),
       "layers/layer-1/root/x": "",
       "layers/layer-1/lock.json": lockText({ kind: "layer", ...set, packages: [] }),
       "sets/x": "",

@@ -103,6 +103,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
     "`defaults` is a reserved skill name; an UPPER_CASE key that the skill does not declare is not injected, and `config` says so.",
   "S-39":
     "`model:` takes a configured alias, a built-in one (`fast`, `haiku`, … of the detected provider) or `provider/model`; only then W-15.",
+  "S-43": "`uv run` and `uvx` in a run's shell use the prefetched layer.",
+  "S-45": "Users can give packages (system, Python, npm) to skills they did not write, locked and offline.",
   "P-01": "Discovery reads frontmatter only; instructions stay unloaded until asked for.",
   "P-02":
     "Two roots by environment: `SKILLS_DIR` replaces the shipped folder, `CUSTOM_SKILLS_DIR` (relative to `AGENT_WORKSPACE_ROOT`) replaces `<workspace>/skills`.",

@@ -6,9 +6,10 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Sandbox } from "../../src/host/sandbox.ts";
 import { runScript } from "../../src/run/script.ts";
-import { fetchForScript, isFetched, leftOvers, removeFetched, unusedFetched, uvCommand } from "../../src/sandbox/uv.ts";
+import { fetchForScript, isFetched, leftOvers, removeFetched, unusedFetched, uvAccess } from "../../src/sandbox/uv.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
+import { enclose } from "../support/enclosed.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 
 const SCRIPT = `# /// script
@@ -119,12 +120,16 @@ describe("a Python script that declares its packages (an executable of the tests
     expect(stderr).not.toContain("python-packages");
   });
 
-  it("[S-27] is refused with a clear word where there is no uv, and so is uvx", async () => {
-    const { found } = await scene(false);
+  it("[S-27] is refused where there is no uv and it declares what only uv can read, and uvx reports that uv is missing", async () => {
+    const found = await discoverIn({
+      "home/.skillet/skills/x/SKILL.md": skillText("x"),
+      "home/.skillet/skills/x/scripts/go.py": SCRIPT.replace("greeting>=1", "greeting @ https://example.org/g.whl"),
+      "home/.skillet/skills/x/scripts/tool.sh": "uvx ruff check; echo $?",
+    });
     expect((await run(found, "go.py")).refusals).toMatchObject([
       {
-        code: "uv-missing",
-        message: expect.stringContaining("greeting>=1"),
+        code: "library-specifier",
+        message: expect.stringContaining("greeting @ https://example.org/g.whl"),
         fix: expect.stringContaining("install uv"),
       },
     ]);
@@ -137,6 +142,19 @@ describe("a Python script that declares its packages (an executable of the tests
   it("[S-27] finds uvx where there is one", async () => {
     const { found } = await scene(true);
     expect((await run(found, "tool.sh")).stdout).toBe("uvx ruff check\n0\n");
+  });
+
+  it("[S-43] is found by `uv run` in the shell of a run as well, with the same variables and what was fetched before", async () => {
+    const { found, asked, close } = await scene(true);
+    expect((await run(found, "go.py", ["you"])).exitCode).toBe(0);
+    close();
+    const { call } = await enclose(found, found);
+    const { content } = await call("bash", {
+      command: "uv run --offline --script /skill/scripts/go.py shell; uvx ruff",
+    });
+    expect(content).toContain("hello shell");
+    expect(content).toContain("uvx ruff");
+    expect(asked).toHaveLength(1);
   });
 
   it("says why when its packages cannot be fetched, and leaves nothing half-made", async () => {
@@ -174,7 +192,7 @@ describe("what is fetched for Python scripts", () => {
     return { fetch, started };
   }
 
-  const placeOf = (folder: string, path: string) => uvCommand(script(path), folder).mounts[0]?.from ?? "";
+  const placeOf = (folder: string, path: string) => uvAccess([script(path)], folder).mounts[0]?.from ?? "";
   const textOf = (folder: string, path: string) => readFileSync(join(placeOf(folder, path), "wheel"), "utf8");
 
   it("[S-27] is one and the same when two first runs fetch it at once, and the first stays where it is", async () => {

@@ -1,7 +1,16 @@
 import type { ErrorCode } from "../../codes/codes.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { isEnabled } from "../../policy/policy.ts";
-import { fetchPythonPackages, prunePythonPackages, unusedPythonPackages } from "../../run/python-packages.ts";
+import { givenPackages } from "../../run/given-packages.ts";
+import { proposedPackages } from "../../run/proposed-packages.ts";
+import {
+  buildSkillLibraries,
+  pruneSkillLibraries,
+  skillLibrarySets,
+  type UnusedLibraries,
+  unusedSkillLibraries,
+} from "../../run/skill-libraries.ts";
+import { isSetOf, type LibrarySummary, listLibraries } from "../../sandbox/libraries/library-layer.ts";
 import { packageSet } from "../../sandbox/packages/name.ts";
 import {
   buildPackages,
@@ -54,7 +63,7 @@ export async function buildSkillPackages({ io, options, args }: Context<BuildCom
   const found = await discoverFor(io, options);
   const isConfigured = warnOfConfiguration(io, found);
   const skills = args.length > 0 ? args.map((name) => found.catalog.get(name)) : enabledSkills(found);
-  const { asked, failures } = askedBy(skills);
+  const { asked, failures } = askedBy(skills, found);
   const work: Work = { ...watched(io), failures, update: options.update ?? false };
   const places = defaultPlaces(found.around);
   const results: Record<string, unknown>[] = [];
@@ -67,30 +76,73 @@ export async function buildSkillPackages({ io, options, args }: Context<BuildCom
         out.line`${out.green("✓")} ${out.bold(names.join(", "))}  ${result.text}  ${out.dim(by.join(", "))}`;
     });
   }
-  const python = options.dryRun ? [] : await fetchPython(found, skills, work);
+  const { python, libraries } = options.dryRun
+    ? { python: [], libraries: plannedLibraries(found, skills) }
+    : await buildLibrariesOf(found, skills, work);
   for (const { name, scripts } of options.json ? [] : python)
     out.line`${out.green("✓")} ${out.bold(scripts.join(", "))}  Python packages ready  ${out.dim(name)}`;
-  if (options.json) printJson(io.stdout, { sets: results, python, problems: failures });
+  for (const { name, kind, wanted, packages } of options.json ? [] : libraries) {
+    const state =
+      packages === undefined ? "would be resolved and fetched" : `ready, ${count(packages.length, "package")}`;
+    out.line`${out.green("✓")} ${out.bold(wanted.join(", "))}  ${KINDS[kind]}, ${state}  ${out.dim(name)}`;
+  }
+  if (options.json) printJson(io.stdout, { sets: results, python, libraries, problems: failures });
   printFailures(io, failures);
-  if (asked.length + python.length + failures.length === 0) sayNothingAsked(io, args, found);
+  if (!options.json) sayProposals(io, found, skills);
+  if (asked.length + python.length + libraries.length + failures.length === 0) sayNothingAsked(io, args, found);
   if (failures.length > 0) return EXIT.findings;
   return isConfigured ? EXIT.fine : EXIT.usage;
 }
 
-/** Fetches what the Python scripts of skills declare in their own comments. */
-async function fetchPython(
-  found: Discovered,
-  skills: readonly Skill[],
-  work: Work,
-): Promise<{ name: string; scripts: string[] }[]> {
-  const fetched: { name: string; scripts: string[] }[] = [];
+interface BuiltLibraries {
+  python: { name: string; scripts: string[] }[];
+  libraries: {
+    name: string;
+    kind: LibrarySummary["kind"];
+    wanted: readonly string[];
+    packages?: { name: string; version: string; integrity: string }[];
+  }[];
+}
+
+const KINDS: Readonly<Record<LibrarySummary["kind"], string>> = { python: "Python packages", npm: "npm packages" };
+
+/** Builds the Python and npm packages that skills are given, or that their scripts declare. */
+async function buildLibrariesOf(found: Discovered, skills: readonly Skill[], work: Work): Promise<BuiltLibraries> {
+  const built: BuiltLibraries = { python: [], libraries: [] };
   for (const skill of skills) {
-    await attempt([skill.name], work, async () => {
-      const scripts = await fetchPythonPackages(found, skill, work);
-      if (scripts.length > 0) fetched.push({ name: skill.name, scripts });
+    const { name } = skill;
+    await attempt([name], work, async () => {
+      const { scripts, layers } = await buildSkillLibraries(found, skill, work);
+      if (scripts.length > 0) built.python.push({ name, scripts });
+      for (const { set, lock } of layers) {
+        const packages = lock.packages.map((one) => ({
+          name: one.name,
+          version: one.version,
+          integrity: one.integrity,
+        }));
+        built.libraries.push({ name, kind: set.kind, wanted: set.wanted, packages });
+      }
     });
   }
-  return fetched;
+  return built;
+}
+
+function plannedLibraries(found: Discovered, skills: readonly Skill[]): BuiltLibraries["libraries"] {
+  return skills.flatMap((skill) => {
+    const given = givenPackages(skill, found);
+    return (["python", "npm"] as const).flatMap((kind) =>
+      given[kind].length > 0 ? [{ name: skill.name, kind, wanted: given[kind] }] : [],
+    );
+  });
+}
+
+/** Names packages that files of a skill list and that nobody gave it. */
+function sayProposals(io: Io, found: Discovered, skills: readonly Skill[]): void {
+  const error = printer(io.stderr, io.env);
+  for (const skill of skills) {
+    for (const { file, wanted, command } of proposedPackages(skill, found))
+      sayLine(error, `${skill.name}: ${file} lists ${wanted.join(", ")}; to add them: ${command}`);
+  }
 }
 
 /** What the parts of one command share. */
@@ -114,20 +166,29 @@ async function attempt(skills: string[], { signal, failures }: Work, part: () =>
 /** Lists what is built. */
 export async function listPackages({ io, options }: Context<object>): Promise<number> {
   const found = await discoverFor(io, options);
-  const { asked } = askedBy(enabledSkills(found));
+  const { asked } = askedBy(enabledSkills(found), found);
   const usersOf = (names: readonly string[]) =>
     asked.find((set) => set.names.join(" ") === names.join(" "))?.skills ?? [];
   const layers = listLayers(defaultPlaces(found.around)).map((layer) => ({ ...layer, skills: usersOf(layer.names) }));
-  if (options.json) printJson(io.stdout, { layers: layers.map(layerFacts) });
+  const sets = enabledSkills(found).map((skill) => ({ name: skill.name, sets: skillLibrarySets(found, skill) }));
+  const libraries = listLibraries(defaultPlaces(found.around)).map((library) => ({
+    ...library,
+    skills: sets.filter((one) => one.sets.some((set) => isSetOf(library, set))).map(({ name }) => name),
+  }));
+  if (options.json) printJson(io.stdout, { layers: layers.map(layerFacts), libraries: libraries.map(libraryFacts) });
   const out = printer(io.stdout, io.env);
   for (const { names, bytes, suite, isCurrent, skills, built } of options.json ? [] : layers) {
     const state = isCurrent ? skills.join(", ") || "no skill here uses it" : "replaced by a newer one";
     out.line`${out.bold(names.join(", "))}  ${sizeOf(bytes)}  ${suite}  ${built.slice(0, 10)}  ${out.dim(state)}`;
   }
-  if (layers.length === 0)
+  for (const { kind, wanted, bytes, built, isCurrent, skills } of options.json ? [] : libraries) {
+    const state = isCurrent ? skills.join(", ") || "no skill here uses it" : "replaced by a newer one";
+    out.line`${out.bold(wanted.join(", "))}  ${sizeOf(bytes)}  ${KINDS[kind]}  ${built.slice(0, 10)}  ${out.dim(state)}`;
+  }
+  if (layers.length + libraries.length === 0)
     sayLine(
       printer(io.stderr, io.env),
-      "no system packages are built: `skillet packages build` builds those that skills ask for",
+      "no packages are built: `skillet packages build` builds those that skills ask for",
     );
   return EXIT.fine;
 }
@@ -136,17 +197,20 @@ function layerFacts<Layer extends LayerSummary>({ root: folder, built: builtAt, 
   return { ...layer, folder, builtAt };
 }
 
+function libraryFacts({ built: builtAt, ...library }: LibrarySummary): object {
+  return { ...library, builtAt };
+}
+
 /** Removes what no skill that is found here uses, after showing it and asking. */
 export async function prunePackages({ io, options }: Context<PruneCommandOptions>): Promise<number> {
   const found = await discoverFor(io, options);
   const places = defaultPlaces(found.around);
   // A set that cannot be read is nothing that could have been built.
-  const sets = askedBy(found.catalog.skills).asked.map(({ names }) => names);
-  const folders = unusedPythonPackages(found, found.catalog.skills);
-  const python = folders.length;
-  const planned = { ...unusedLayers(places, sets), python };
+  const sets = askedBy(found.catalog.skills, found).asked.map(({ names }) => names);
+  const libraries = unusedSkillLibraries(found, found.catalog.skills);
+  const planned = { ...unusedLayers(places, sets), libraries };
   const [out, error] = [printer(io.stdout, io.env), printer(io.stderr, io.env)];
-  const isNothing = planned.layers.length + planned.bases.length + python === 0;
+  const isNothing = unusedCount(planned) === 0;
   const isAsked = !options.dryRun && !options.yes && !isNothing;
   if (isAsked) printUnused(error, "would remove", planned);
   const isRefused = isAsked && !(await isAgreed(io, "Remove this?"));
@@ -155,23 +219,40 @@ export async function prunePackages({ io, options }: Context<PruneCommandOptions
     throw new SkillError("not-agreed", { message: "nothing was removed", fix });
   }
   if (options.dryRun) {
-    if (options.json)
-      printJson(io.stdout, { isDryRun: true, removed: planned.layers.map(layerFacts), bases: planned.bases, python });
+    if (options.json) printJson(io.stdout, { isDryRun: true, ...unusedFacts(planned) });
     else printUnused(out, "would remove", planned);
     return EXIT.fine;
   }
   const { layers, bases } = await pruneLayers(places, sets);
-  prunePythonPackages(found, folders);
-  if (options.json) printJson(io.stdout, { isDryRun: false, removed: layers.map(layerFacts), bases, python });
-  else printUnused(out, "removed", { layers, bases, python });
+  pruneSkillLibraries(found, libraries);
+  const removed = { layers, bases, libraries };
+  if (options.json) printJson(io.stdout, { isDryRun: false, ...unusedFacts(removed) });
+  else printUnused(out, "removed", removed);
   return EXIT.fine;
 }
 
-function printUnused(out: Printer, what: string, { layers, bases, python }: Unused & { python: number }): void {
+interface AllUnused extends Unused {
+  libraries: UnusedLibraries;
+}
+
+function unusedCount({ layers, bases, libraries }: AllUnused): number {
+  return layers.length + bases.length + libraries.layers.length + libraries.fetched.length;
+}
+
+function unusedFacts({ layers, bases, libraries }: AllUnused): object {
+  const python = libraries.fetched.length;
+  return { removed: layers.map(layerFacts), bases, python, libraries: libraries.layers.map(libraryFacts) };
+}
+
+function printUnused(out: Printer, what: string, unused: AllUnused): void {
+  const { layers, bases, libraries } = unused;
   for (const { names, bytes } of layers) out.line`${what} ${out.bold(names.join(", "))}  ${sizeOf(bytes)}`;
   for (const id of bases) out.line`${what} the base ${id}`;
-  if (python > 0) out.line`${what} the Python packages of ${count(python, "script")}`;
-  if (layers.length + bases.length + python === 0) out.line`nothing to remove`;
+  for (const { kind, wanted, bytes } of libraries.layers)
+    out.line`${what} ${out.bold(wanted.join(", "))}  ${sizeOf(bytes)}  ${KINDS[kind]}`;
+  if (libraries.fetched.length > 0)
+    out.line`${what} the Python packages of ${count(libraries.fetched.length, "script")}`;
+  if (unusedCount(unused) === 0) out.line`nothing to remove`;
 }
 
 async function planOne(names: readonly string[], places: Places, options: Work) {
@@ -221,13 +302,15 @@ function enabledSkills(found: Discovered): readonly Skill[] {
 }
 
 /** The sets that skills ask for, each once, with who asks; and whose names no package can have. */
-function askedBy(skills: readonly Skill[]): { asked: Asked[]; failures: Failure[] } {
+function askedBy(skills: readonly Skill[], found: Discovered): { asked: Asked[]; failures: Failure[] } {
   const sets = new Map<string, Asked>();
   const failures: Failure[] = [];
-  for (const { name, manifest } of skills) {
-    if (manifest.packages.length === 0) continue;
+  for (const skill of skills) {
+    const { name } = skill;
+    const { system } = givenPackages(skill, found);
+    if (system.length === 0) continue;
     try {
-      const names = packageSet(manifest.packages);
+      const names = packageSet(system);
       const set = sets.get(names.join(" ")) ?? { names, skills: [] };
       set.skills.push(name);
       sets.set(names.join(" "), set);

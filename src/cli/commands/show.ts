@@ -4,6 +4,8 @@ import { namespaceOf } from "../../capability/open.ts";
 import { promptListing } from "../../catalog/listing.ts";
 import type { Discovered } from "../../host/discover.ts";
 import { denials } from "../../policy/policy.ts";
+import { givenPackages } from "../../run/given-packages.ts";
+import { proposedPackages } from "../../run/proposed-packages.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens, oneLine } from "../../shared/text.ts";
 import { type Diagnostic, diagnose } from "../../skill/diagnostic.ts";
@@ -100,6 +102,8 @@ function factsOf(skill: Skill, found: Found) {
     tokens: { listed: estimateTokens(promptListing([skill])), full: fullTokens(skill) },
     files: files.map(({ path, size, executable }) => ({ path, bytes: size, isExecutable: executable })),
     scripts: scriptsOf(skill),
+    packages: givenPackages(skill, found),
+    proposed: proposedPackages(skill, found),
     trust: found.trust.standingOf(skill),
     ...(added ? { added } : {}),
     capabilities: standingsOf(skill, found),
@@ -186,7 +190,12 @@ function printFacts(io: Io, skill: Skill, found: Found, workspace: string | unde
       .map((name) => `${name} (${values?.get(name) ? "set" : "missing"})`)
       .join(", "),
   );
-  row("packages", manifest.packages.join(", "));
+  const given = givenPackages(skill, found);
+  row("packages", given.system.join(", "));
+  row("python", given.python.join(", "));
+  row("npm", given.npm.join(", "));
+  for (const { file, wanted, command } of proposedPackages(skill, found))
+    row("proposed", `${file} lists ${oneLine(wanted.join(", "), 400)}; to add them: ${command}`);
   for (const text of sayStandings(skill, found, workspace)) row("may ask", text);
   row("network", (found.settings.skills.get(skill.name)?.network ?? []).join(", "));
   const standing = found.trust.standingOf(skill);

@@ -32,8 +32,10 @@ export function findBases({ own, shared }: Places, { suite, arch }: Debian): Bas
     if (place === undefined) return [];
     const id = linkTarget(join(place, "bases", `${suite}-${arch}`));
     const folder = id === undefined ? "" : join(place, "bases", id);
-    if (id === undefined || !areTrusted(place, join(place, "bases"), folder, join(folder, "root"))) return [];
-    return [{ id, place, root: join(folder, "root") }];
+    const root = join(folder, "root");
+    if (id === undefined || !areTrusted(place, join(place, "bases"), folder, root)) return [];
+    if (!MOUNT_POINTS.every((point) => existsSync(join(root, point)))) return []; // Made by an older version.
+    return [{ id, place, root }];
   });
 }
 
@@ -56,8 +58,10 @@ export function pointTo(link: string, target: string): void {
 }
 
 /** Where the sandbox mounts things: the root itself is read-only. */
-const MOUNT_POINTS =
-  "/skill /workspace /home/skill /opt/skillet /proc /dev /tmp /run /sys /mnt /usr/share/man/man1 /usr/share/man/man7";
+export const MOUNT_POINTS = [
+  ...["/skill", "/workspace", "/node_modules", "/home/skill", "/opt/skillet", "/proc", "/dev", "/tmp", "/run", "/sys"],
+  ...["/mnt", "/usr/share/man/man1", "/usr/share/man/man7"],
+];
 const MOUNT_FILES = "/etc/hosts /etc/hostname /etc/resolv.conf /etc/machine-id";
 const UNWANTED = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*"];
 
@@ -69,7 +73,7 @@ export function baseLock(debian: Debian, packages: readonly LockedPackage[]): La
 /** Builds a base from these packages. mmdebstrap would run their scripts as the host's root, when called by it. */
 export async function buildBase(lock: LayerLock, options: RunOptions & { place: string; range: Range; apt: Apt }) {
   const { place, range, apt } = options;
-  const id = `${lock.suite}-${lock.arch}-${hashOf(lockText(lock)).slice(0, 16)}`;
+  const id = `${lock.suite}-${lock.arch}-${hashOf(lockText(lock) + MOUNT_POINTS.join(" ")).slice(0, 16)}`;
   const link = join(place, "bases", `${lock.suite}-${lock.arch}`);
   const finished = join(place, "bases", id);
   const base: Base = { id, place, root: join(finished, "root") };
@@ -119,7 +123,7 @@ const CONFIGURE = `set -eu; umask 022
 dpkg --install --force-depends /run/debs/*.deb
 printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
-mkdir -p ${MOUNT_POINTS}
+mkdir -p ${MOUNT_POINTS.join(" ")}
 for file in ${MOUNT_FILES}; do [ -e $file ] || : > $file; done
 rm -rf /var/log/* /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/lib/apt/lists/*
 `;

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { isAbsolute } from "node:path";
 import type { Readable } from "node:stream";
 import { systemProgram } from "../../host/programs.ts";
 import { SkillError } from "../../shared/error.ts";
@@ -15,6 +16,8 @@ export interface RunOptions {
   signal?: AbortSignal | undefined;
   onLine?: ((line: string) => void) | undefined;
   env?: Readonly<Record<string, string>>;
+  /** Where it starts. */
+  folder?: string;
   /** The builder's turn, which the program has too: nobody else builds before it has ended, whatever becomes of this process. */
   turn?: number | undefined;
 }
@@ -26,13 +29,18 @@ const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /** All that a program of the system is told of this one. */
 export const PLAIN: Readonly<Record<string, string>> = { PATH, LC_ALL: "C", DEBIAN_FRONTEND: "noninteractive" };
 
-/** Runs a program of the system to its end, or to that of this process. */
+/** Runs a program of the system, or the one at a whole path, to its end, or to that of this process. */
 export async function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<Result> {
-  const child = spawn(toolPath("setpriv"), ["--pdeathsig", "KILL", "--", toolPath(program), ...args], {
-    env: { ...PLAIN, ...options.env },
-    detached: true,
-    stdio: ["ignore", "pipe", "pipe", ...(options.turn === undefined ? [] : [options.turn])],
-  });
+  const child = spawn(
+    toolPath("setpriv"),
+    ["--pdeathsig", "KILL", "--", isAbsolute(program) ? program : toolPath(program), ...args],
+    {
+      env: { ...PLAIN, ...options.env },
+      ...(options.folder === undefined ? {} : { cwd: options.folder }),
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe", ...(options.turn === undefined ? [] : [options.turn])],
+    },
+  );
   return resultOf(child, options);
 }
 

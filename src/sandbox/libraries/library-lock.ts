@@ -1,0 +1,141 @@
+import { createHash } from "node:crypto";
+import { createReadStream, existsSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { SkillError } from "../../shared/error.ts";
+import { readRegularText } from "../../shared/regular-file.ts";
+import { byText } from "../../shared/text.ts";
+import { isData } from "../../skill/data.ts";
+import { makeFolder } from "../store.ts";
+
+/** Libraries are packages of a language, in contrast to those of the system. */
+export const LIBRARY_KINDS = ["python", "npm"] as const;
+export type LibraryKind = (typeof LIBRARY_KINDS)[number];
+
+/** The packages that are wanted together. */
+export interface LibrarySet {
+  kind: LibraryKind;
+  /** As they were given, each once, in order. */
+  wanted: readonly string[];
+  /** The interpreter and machine that they are resolved for. */
+  target: string;
+}
+
+export interface LockedLibrary {
+  name: string;
+  version: string;
+  /** The wheel or tarball that it comes as. */
+  file: string;
+  /** The hash of that file, as npm writes it: `sha512-…` in base64. */
+  integrity: string;
+  /** npm: the folders that it is unpacked to. */
+  places?: readonly string[];
+}
+
+export interface LibraryLock extends LibrarySet {
+  packages: readonly LockedLibrary[];
+}
+
+export function librarySet(kind: LibraryKind, wanted: readonly string[], target: string): LibrarySet {
+  return { kind, wanted: [...new Set(wanted)].sort(byText), target };
+}
+
+/** The name of a set in file names. */
+export function librarySetId({ kind, wanted, target }: LibrarySet): string {
+  return `${kind}-${sha256(JSON.stringify([wanted, target])).slice(0, 32)}`;
+}
+
+export function libraryLockFile(place: string, set: LibrarySet): string {
+  return join(place, "locks", `${librarySetId(set)}.json`);
+}
+
+/** The lock of a set in a place; nothing where there is none, or it is not one of this set. */
+export function readLibraryLock(place: string, set: LibrarySet): LibraryLock | undefined {
+  const file = libraryLockFile(place, set);
+  if (!existsSync(file)) return undefined;
+  const lock = parseLock(readRegularText(file));
+  if (lock && librarySetId(lock) === librarySetId(set)) return lock;
+  throw new SkillError("library-lock", {
+    message: `${file} is not a lock file of ${set.wanted.join(", ")}`,
+    fix: "`skillet packages build --update` writes it again",
+  });
+}
+
+export function writeLibraryLock(place: string, lock: LibraryLock): void {
+  const file = libraryLockFile(place, lock);
+  makeFolder(join(place, "locks"));
+  writeFileSync(`${file}.${process.pid}`, libraryLockText(lock), { mode: 0o644 });
+  renameSync(`${file}.${process.pid}`, file);
+}
+
+/** One text for one lock: packages in order. */
+export function libraryLockText({ kind, wanted, target, packages }: LibraryLock): string {
+  const sorted = packages
+    .map(({ name, version, file, integrity, places }) => ({
+      ...{ name, version, file, integrity },
+      ...(places ? { places: [...places].sort(byText) } : {}),
+    }))
+    .sort((a, b) => byText(`${a.name} ${a.version}`, `${b.name} ${b.version}`));
+  return `${JSON.stringify({ version: 1, kind, wanted, target, packages: sorted }, null, 2)}\n`;
+}
+
+/** Refuses files that are not, byte for byte, those of the lock. */
+export async function verifyLibraries({ packages }: LibraryLock, folder: string): Promise<void> {
+  for (const { file, integrity, name, version } of packages) {
+    const [, algorithm = "", expected = ""] = INTEGRITY.exec(integrity) ?? [];
+    const found = existsSync(join(folder, file)) ? await integrityOf(join(folder, file), algorithm) : "";
+    if (found === `${algorithm}-${expected}`) continue;
+    throw tamperedLibrary(`${name} ${version} is not the file that the lock names: its ${algorithm} differs`);
+  }
+}
+
+export async function integrityOf(path: string, algorithm: string): Promise<string> {
+  const hash = createHash(algorithm);
+  for await (const chunk of createReadStream(path)) hash.update(chunk);
+  return `${algorithm}-${hash.digest("base64")}`;
+}
+
+export function tamperedLibrary(message: string): SkillError {
+  return new SkillError("library-tampered", {
+    message,
+    fix: "nothing of it was used; if you expected a new version, `skillet packages build --update` resolves again",
+  });
+}
+
+export function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+export const INTEGRITY = /^(sha256|sha384|sha512)-([A-Za-z0-9+/]{43,88}={0,2})$/;
+/** A file in the folder of downloads, and nothing else. */
+const FILE = /^[A-Za-z0-9][A-Za-z0-9._+!~-]*\.(?:whl|tgz)$/;
+/** Folders of Node's resolution: names of packages below `node_modules`, at any depth. */
+const PLACE =
+  /^node_modules\/(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~-][\w.~-]*(?:\/node_modules\/(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~-][\w.~-]*)*$/;
+
+/** A lock decides what is unpacked where, so what is not exactly one is none. */
+function parseLock(text: string): LibraryLock | undefined {
+  let lock: unknown;
+  try {
+    lock = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (!isData(lock) || lock["version"] !== 1) return undefined;
+  const { kind, wanted, target, packages } = lock;
+  if (!LIBRARY_KINDS.some((known) => known === kind) || typeof target !== "string") return undefined;
+  if (!Array.isArray(wanted) || !wanted.every((one) => typeof one === "string")) return undefined;
+  if (!Array.isArray(packages) || !packages.every(isLockedLibrary)) return undefined;
+  return { kind: kind as LibraryKind, wanted, target, packages };
+}
+
+export function isLockedLibrary(value: unknown): value is LockedLibrary {
+  if (!isData(value)) return false;
+  const { name, version, file, integrity, places = [] } = value;
+  return (
+    [name, version, file, integrity].every((one) => typeof one === "string") &&
+    FILE.test(String(file)) &&
+    INTEGRITY.test(String(integrity)) &&
+    Array.isArray(places) &&
+    places.every((place) => typeof place === "string" && PLACE.test(place))
+  );
+}

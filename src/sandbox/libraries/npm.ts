@@ -1,0 +1,214 @@
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, delimiter, dirname, isAbsolute, join, relative } from "node:path";
+import { systemProgram } from "../../host/programs.ts";
+import { SkillError } from "../../shared/error.ts";
+import { isInside } from "../../shared/inside.ts";
+import { oneLine } from "../../shared/text.ts";
+import { isData } from "../../skill/data.ts";
+import { npmName } from "../../skill/package-specifier.ts";
+import { type Result, run } from "../packages/run.ts";
+import type { LibraryContext, LibrarySource } from "./library-layer.ts";
+import { type LockedLibrary, tamperedLibrary } from "./library-lock.ts";
+import { given } from "./pip.ts";
+
+/** At the root, where Node looks last from any folder: `NODE_PATH` counts for `require` alone, and not for `import`. */
+const MODULES = "/node_modules";
+const TARBALLS = "/opt/skillet/tarballs";
+
+/** npm packages: resolved and fetched by npm with the user's own configuration. No script of a package is run. */
+export const NPM: LibrarySource = {
+  mountPoint: MODULES,
+  programs: `${MODULES}/.bin`,
+  env: {},
+  async resolve(wanted, context) {
+    const dependencies = Object.fromEntries(
+      wanted.map((one) => {
+        const { name, range = "latest" } = npmName(one);
+        return [name, range];
+      }),
+    );
+    writeFileSync(join(context.folder, "package.json"), JSON.stringify({ private: true, dependencies }));
+    const result = await runNpm(["install", "--package-lock-only", ...QUIET], context);
+    if (result.code !== 0) throw npmFailed(wanted, result);
+    return lockedPackages(join(context.folder, "package-lock.json"));
+  },
+  async fetch(packages, context) {
+    const { downloads } = context;
+    context.onProgress(`fetching ${packages.length} npm packages`);
+    const specs = packages.map(({ name, version }) => `${name}@${version}`);
+    const result = await runNpm(["pack", ...QUIET, "--pack-destination", downloads, ...specs], context);
+    if (result.code !== 0) throw npmFailed(specs, result);
+  },
+  async install(packages, context) {
+    const { draft, downloads } = context;
+    const folders = packages.flatMap(({ file, places = [] }) =>
+      // Outer packages first: those in them are unpacked into their folders.
+      places.map((place) => ({ file, place: place.slice("node_modules/".length) })),
+    );
+    folders.sort((a, b) => a.place.length - b.place.length);
+    const list = folders.flatMap(({ file, place }) => [`${TARBALLS}/${file}`, `${MODULES}/${place}`]);
+    await context.runInside(["sh", "-c", UNPACK, "sh", ...list], [{ from: downloads, to: TARBALLS, access: "read" }]);
+    removeLinks(draft);
+    for (const { place } of folders) if (!place.includes("/node_modules/")) linkPrograms(draft, place);
+  },
+};
+
+const UNPACK = `set -eu
+while [ $# -gt 0 ]; do
+  mkdir -p "$2"
+  tar -xzf "$1" -C "$2" --strip-components=1 --no-same-owner --no-same-permissions
+  chmod -R u+rwX "$2"
+  shift 2
+done`;
+
+const QUIET = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
+
+export function npmTarget(): string {
+  return `${process.platform}-${process.arch}`;
+}
+
+async function runNpm(args: readonly string[], { folder, env, signal }: LibraryContext): Promise<Result> {
+  const cache = join(folder, "cache");
+  const path = [dirname(process.execPath), env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"].join(delimiter);
+  const own = { ...given(env), PATH: path, npm_config_cache: cache, npm_config_logs_max: "0" };
+  return run(process.execPath, [npmProgram(env), ...args], { folder, signal, env: own });
+}
+
+/** npm's own program: beside this Node, of the system, or the user's by the PATH. Never one that a workspace or another user put there. */
+function npmProgram(env: Readonly<Record<string, string | undefined>>): string {
+  const beside = join(dirname(realpathSync(process.execPath)), "../lib/node_modules/npm/bin/npm-cli.js");
+  const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
+  const ofUser = folders
+    .filter((folder) => !/(?:^|\/)node_modules(?:\/|$)/.test(folder))
+    .map((folder) => join(folder, "npm"))
+    .find(isOwnProgram);
+  const found = existsSync(beside) ? beside : (systemProgram("npm") ?? ofUser);
+  const script = found && realpathSync(found);
+  if (script !== undefined && /\.[cm]?js$/.test(basename(script))) return script;
+  throw new SkillError("library-tools", {
+    message: "npm is needed to fetch npm packages, and is not on this machine",
+    fix: "install it with Node, or: sudo apt-get install npm",
+  });
+}
+
+function isOwnProgram(path: string): boolean {
+  try {
+    return [statSync(dirname(path)), statSync(realpathSync(path))].every(
+      ({ uid, mode }) => (uid === 0 || uid === process.getuid?.()) && (mode & 0o022) === 0,
+    );
+  } catch {
+    return false;
+  }
+}
+
+/** The packages of npm's lock file for this machine, each once. Throws at one that is not from a registry. */
+function lockedPackages(file: string): LockedLibrary[] {
+  const lock: unknown = JSON.parse(readFileSync(file, "utf8"));
+  const entries = isData(lock) && isData(lock["packages"]) ? Object.entries(lock["packages"]) : [];
+  const found = new Map<string, LockedLibrary & { places: string[] }>();
+  for (const [place, entry] of entries) {
+    if (place === "" || !isData(entry) || entry["inBundle"] === true || !isForHere(entry)) continue;
+    const name = String(entry["name"] ?? place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length));
+    const version = String(entry["version"] ?? "");
+    const integrity = String(entry["integrity"] ?? "").split(" ")[0] ?? "";
+    if (entry["link"] === true || integrity === "" || isElsewhere(entry["resolved"])) {
+      throw new SkillError("library-unresolved", {
+        message: `the npm package ${oneLine(name, 100)} is not from a registry: ${oneLine(String(entry["resolved"] ?? "it has no hash"), 200)}`,
+        fix: "choose another version, or another package",
+      });
+    }
+    const known = found.get(`${name}@${version}`) ?? {
+      name,
+      version,
+      file: tarballName(name, version),
+      integrity,
+      places: [],
+    };
+    known.places.push(place);
+    found.set(`${name}@${version}`, known);
+  }
+  return [...found.values()];
+}
+
+/** Git repositories, folders, and files that no list of versions names. */
+function isElsewhere(resolved: unknown): boolean {
+  return typeof resolved === "string" && !/^https?:\/\/[^\s]+\/-\/[^\s]+\.tgz$/.test(resolved);
+}
+
+/** As `npm pack` names it. */
+function tarballName(name: string, version: string): string {
+  return `${name.replace(/^@/, "").replaceAll("/", "-")}-${version}.tgz`;
+}
+
+/** Whether a package is for this system: optional ones often are for one alone. */
+function isForHere(entry: Readonly<Record<string, unknown>>): boolean {
+  const libc = existsSync("/etc/alpine-release") ? "musl" : "glibc";
+  return allows(entry["os"], process.platform) && allows(entry["cpu"], process.arch) && allows(entry["libc"], libc);
+}
+
+/** A list of names that it is for, or, with `!`, that it is not for. */
+function allows(list: unknown, name: string): boolean {
+  if (!Array.isArray(list) || list.length === 0) return true;
+  const [not, only] = [
+    list.filter((one) => String(one).startsWith("!")),
+    list.filter((one) => !String(one).startsWith("!")),
+  ];
+  return !not.includes(`!${name}`) && (only.length === 0 || only.includes(name) || only.includes("any"));
+}
+
+/** npm unpacks no links either. */
+function removeLinks(folder: string): void {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) removeLinks(path);
+    else if (!entry.isFile()) rmSync(path);
+  }
+}
+
+/** Links to the programs of a package, as npm makes them. */
+function linkPrograms(draft: string, place: string): void {
+  const folder = join(draft, place);
+  const manifest: unknown = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  const bin = isData(manifest) ? manifest["bin"] : undefined;
+  const programs = typeof bin === "string" ? { [basename(place)]: bin } : isData(bin) ? bin : {};
+  for (const [name, path] of Object.entries(programs)) {
+    const program = join(folder, String(path));
+    const link = join(draft, ".bin", name);
+    const isPlain = /^[A-Za-z0-9_][\w.-]*$/.test(name) && isInside(folder, program);
+    if (!isPlain || !lstatSync(program, { throwIfNoEntry: false })?.isFile() || existsSync(link)) continue;
+    mkdirSync(dirname(link), { recursive: true });
+    chmodSync(program, 0o755);
+    symlinkSync(relative(dirname(link), program), link);
+  }
+}
+
+function npmFailed(wanted: readonly string[], { tail }: Result): SkillError {
+  const what = oneLine(wanted.join(", "), 200);
+  if (/EINTEGRITY/.test(tail))
+    return tamperedLibrary(`${what}: the registry gives a file with another hash than it names`);
+  const errors = tail.split("\n").filter((line) => /^npm (?:error|ERR!)/.test(line));
+  const said = oneLine(
+    (errors.length > 0 ? errors : tail.split("\n").slice(-2))
+      .map((line) => line.replace(/^npm (?:error|ERR!) ?/, "").trim())
+      .filter((line) => line !== "" && !/complete log|^code /.test(line))
+      .slice(0, 3)
+      .join("; "),
+    400,
+  );
+  const fix = /E404|ETARGET/.test(tail)
+    ? "check the name and the version"
+    : "npm uses your own configuration (`npm config list`): check that its registry can be reached";
+  return new SkillError("library-unresolved", { message: `npm found no way to get ${what}: ${said}`, fix });
+}

@@ -1,0 +1,157 @@
+import { spawnSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { systemProgram } from "../../host/programs.ts";
+import type { Mount } from "../../host/sandbox.ts";
+import { SkillError } from "../../shared/error.ts";
+import { byText, oneLine } from "../../shared/text.ts";
+import { pythonName } from "../../skill/package-specifier.ts";
+import { type Result, run } from "../packages/run.ts";
+import type { LibraryContext, LibrarySource } from "./library-layer.ts";
+import { integrityOf, type LockedLibrary, tamperedLibrary } from "./library-lock.ts";
+
+const VENV = "/opt/skillet/venv";
+const WHEELS = "/opt/skillet/wheels";
+const PIP_WHEEL = "/opt/skillet/pip";
+
+/** Python packages: resolved and fetched by pip with the user's own configuration, wheels only, since building one would run its code. */
+export const PIP: LibrarySource = {
+  mountPoint: VENV,
+  programs: `${VENV}/bin`,
+  // uv takes a wheel from there for `uv run --with NAME` and `uvx NAME`.
+  env: { VIRTUAL_ENV: VENV, UV_FIND_LINKS: `${VENV}/wheels` },
+  async resolve(wanted, context) {
+    const pip = await findPip(context);
+    const args = ["download", ...QUIET, "--only-binary", ":all:", "--dest", context.downloads, "--", ...wanted];
+    const result = await runPip(pip, args, context);
+    if (result.code !== 0) throw pipFailed(wanted, result);
+    const files = readdirSync(context.downloads).sort(byText);
+    return Promise.all(files.map((file) => lockedWheel(context.downloads, file)));
+  },
+  async fetch(packages, context) {
+    if (packages.every(({ file }) => existsSync(join(context.downloads, file)))) return;
+    const pip = await findPip(context);
+    const list = join(context.folder, "requirements.txt");
+    writeFileSync(list, requirementsText(packages));
+    const only = ["--only-binary", ":all:", "--no-deps", "--require-hashes"];
+    const result = await runPip(pip, ["download", ...QUIET, ...only, "--dest", context.downloads, "-r", list], context);
+    if (result.code !== 0)
+      throw pipFailed(
+        packages.map(({ name, version }) => `${name}==${version}`),
+        result,
+      );
+  },
+  async install(packages, context) {
+    const pip = await findPip(context);
+    const { draft, downloads } = context;
+    // By hand: Debian has the module that makes one in another package.
+    mkdirSync(join(draft, "bin"), { mode: 0o755 });
+    symlinkSync("/usr/bin/python3", join(draft, "bin/python3"));
+    symlinkSync("python3", join(draft, "bin/python"));
+    writeFileSync(join(draft, "pyvenv.cfg"), "home = /usr/bin\ninclude-system-site-packages = true\n");
+    mkdirSync(join(draft, "wheels"), { mode: 0o755 });
+    for (const { file } of packages) copyFileSync(join(downloads, file), join(draft, "wheels", file));
+    writeFileSync(join(downloads, "requirements.txt"), requirementsText(packages));
+    const offline = ["--no-index", "--find-links", WHEELS, "--no-deps", "--ignore-installed", "--require-hashes"];
+    const args = ["install", ...QUIET, ...offline, "--only-binary", ":all:", "-r", `${WHEELS}/requirements.txt`];
+    const wheels: Mount = { from: downloads, to: WHEELS, access: "read" };
+    await context.runInside([`${VENV}/bin/python3`, "-I", ...pip.inSandbox, ...args], [wheels, ...pip.mounts]);
+  },
+};
+
+const QUIET = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--progress-bar", "off"];
+
+/** The interpreter that code gets, by which wheels are chosen. Nothing where there is none. */
+export function pythonTarget(): string | undefined {
+  const python = systemProgram("python3");
+  return python && `${basename(realpathSync(python))}-${process.platform}-${process.arch}`;
+}
+
+interface Pip {
+  python: string;
+  /** How it is started on the host, and in a sandbox. */
+  onHost: readonly string[];
+  inSandbox: readonly string[];
+  mounts: readonly Mount[];
+}
+
+/** The system's pip; else the wheel of it that Debian keeps for virtual environments; else that wheel from a layer of its own. */
+async function findPip({ places, onProgress, signal }: LibraryContext): Promise<Pip> {
+  const python = systemProgram("python3");
+  if (python === undefined) {
+    throw new SkillError("library-tools", {
+      message: "python3 is needed to fetch Python packages, and is not on this machine",
+      fix: "install it: sudo apt-get install python3",
+    });
+  }
+  const hasPip = spawnSync(python, ["-I", "-c", "import pip"], { env: {}, stdio: "ignore" }).status === 0;
+  if (hasPip) return { python, onHost: ["-m", "pip"], inSandbox: ["-m", "pip"], mounts: [] };
+  const own = pipWheel(DEBIAN_WHEELS);
+  if (own !== undefined) return { python, onHost: [`${own}/pip`], inSandbox: [`${own}/pip`], mounts: [] };
+  const { buildPackages } = await import("../packages/packages.ts");
+  const built = await buildPackages(["python3-pip-whl"], places, { onProgress, signal });
+  const wheel = "root" in built ? pipWheel(join(built.root, DEBIAN_WHEELS)) : undefined;
+  if (wheel === undefined) {
+    throw new SkillError("library-tools", {
+      message: "pip is needed to fetch Python packages, and is not on this machine",
+      fix: "install it: sudo apt-get install python3-pip",
+    });
+  }
+  const mount: Mount = { from: wheel, to: `${PIP_WHEEL}/${basename(wheel)}`, access: "read" };
+  return { python, onHost: [`${wheel}/pip`], inSandbox: [`${mount.to}/pip`], mounts: [mount] };
+}
+
+const DEBIAN_WHEELS = "/usr/share/python-wheels";
+
+function pipWheel(folder: string): string | undefined {
+  const name = existsSync(folder) ? readdirSync(folder).find((file) => /^pip-.*\.whl$/.test(file)) : undefined;
+  return name === undefined ? undefined : join(folder, name);
+}
+
+function runPip({ python, onHost }: Pip, args: readonly string[], context: LibraryContext): Promise<Result> {
+  const { folder, signal, env } = context;
+  return run(python, ["-I", ...onHost, ...args], { folder, signal, env: { ...given(env), ...uvIndex(env) } });
+}
+
+/** The user's own variables, without those that are not set. */
+export function given(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
+/** Who has an index set for uv alone means it for Python packages. */
+function uvIndex(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const index = env["UV_DEFAULT_INDEX"] ?? env["UV_INDEX_URL"];
+  return env["PIP_INDEX_URL"] === undefined && index !== undefined ? { PIP_INDEX_URL: index } : {};
+}
+
+async function lockedWheel(folder: string, file: string): Promise<LockedLibrary> {
+  const [name = "", version = ""] = file.split("-");
+  return { name: pythonName(name), version, file, integrity: await integrityOf(join(folder, file), "sha256") };
+}
+
+function requirementsText(packages: readonly LockedLibrary[]): string {
+  return packages.map(({ name, version, integrity }) => `${name}==${version} --hash=${pipHash(integrity)}\n`).join("");
+}
+
+/** `sha256-BASE64` as pip writes it. */
+function pipHash(integrity: string): string {
+  const dash = integrity.indexOf("-");
+  return `${integrity.slice(0, dash)}:${Buffer.from(integrity.slice(dash + 1), "base64").toString("hex")}`;
+}
+
+function pipFailed(wanted: readonly string[], { tail }: Result): SkillError {
+  const what = wanted.join(", ");
+  if (/DO NOT MATCH THE HASHES/i.test(tail))
+    return tamperedLibrary(`${what}: the index gives a file with another hash than its lock or its own list says`);
+  const errors = tail.split("\n").filter((line) => line.startsWith("ERROR:"));
+  const said = oneLine(
+    (errors.length > 0 ? errors : tail.split("\n").slice(-2)).join(" ").replaceAll("ERROR: ", ""),
+    500,
+  );
+  const fix = /No matching distribution|Could not find a version/i.test(tail)
+    ? "check the name and the version; packages without a wheel for this Python are not supported, since building one would run its code"
+    : "pip uses your own configuration (`pip config list`): check that its index can be reached";
+  return new SkillError("library-unresolved", { message: `pip found no way to get ${what}: ${said}`, fix });
+}
