@@ -236,15 +236,12 @@ export const CODES = {
     "Two spellings of one field stand in the file; the first in order of preference counts.",
     "keep one",
   ),
-  "key-client": row(
-    "-e-e-",
-    "The key is one that some clients know, but not the standard.",
-    "keep it for those clients, or leave it out for others",
-  ),
-  "key-extension": row(
+  "key-client": row("-e-e-", "Some clients know the key, but not the standard.", "keep it for those clients alone"),
+  "key-extension": row("-e-ew", "The key is skillet's extension of the standard.", "put it under metadata:"),
+  "key-other-client": row(
     "-e-ew",
-    "The key is skillet's or another client's extension of the standard.",
-    "put it under metadata:, or leave it out there",
+    "The key is an extension that some clients read, at the top level only: under metadata it has no effect.",
+    "keep it for those clients, or leave it out for others",
   ),
   "key-top-level": row(
     "-e-ew",

@@ -26,6 +26,8 @@ export interface ModelAlias {
   model: string;
   from: "program" | "settings" | "built-in";
   isDefault: boolean;
+  /** Why it cannot be asked, where that was looked for: a missing key, a bad address. */
+  problem?: Notice;
 }
 
 /**
@@ -63,6 +65,22 @@ export async function aliasesOf(host: Host): Promise<readonly ModelAlias[]> {
     from,
     isDefault: own === usual?.alias,
   }));
+}
+
+/** The same, with what keeps the default and the configured ones from being asked: each is opened as a chat opens it, and not asked. */
+export async function checkAliases(host: Host): Promise<readonly ModelAlias[]> {
+  return Promise.all(
+    (await aliasesOf(host)).map(async (alias) => {
+      if (!alias.isDefault && alias.from !== "settings") return alias;
+      try {
+        await resolveModel(host, alias.alias);
+        return alias;
+      } catch (error) {
+        if (!(error instanceof SkillError)) throw error;
+        return { ...alias, problem: { code: error.code, message: error.message, fix: error.fix ?? "" } };
+      }
+    }),
+  );
 }
 
 const DEFAULT = "default";

@@ -221,8 +221,8 @@ const OF_THE_FORM = new Set(["instructions"]);
 
 function readInto(values: Record<string, unknown>, row: Row, key: string, data: Data, report: Report): void {
   if (!STANDARD.has(key) && !OF_THE_FORM.has(key)) {
-    const isReadInMetadata = row.place === "metadata" || row.name === "other";
-    const code = KNOWN_TO_VSCODE.has(key) ? "key-client" : isReadInMetadata ? "key-extension" : "key-top-level";
+    const ours = row.place === "metadata" ? "key-extension" : "key-top-level";
+    const code = KNOWN_TO_VSCODE.has(key) ? "key-client" : row.name === "other" ? "key-other-client" : ours;
     report(code, key, `"${key}" is not a key of the open standard`);
   }
   const preferred = row.keys.length > 1 ? row.keys.find((spelling) => spelling in data) : key;
@@ -240,7 +240,7 @@ function reportUnknown(key: string, data: Data, report: Report): void {
   }
   const use = clientUseOf(key);
   if (use === "skill") {
-    report("key-extension", key, `"${key}" is not a key of the open standard`);
+    report("key-other-client", key, `"${key}" is not a key of the open standard`);
     return;
   }
   const meant = use === undefined ? correctedKey(key, data) : undefined;

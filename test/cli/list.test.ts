@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { packageRoot } from "../../src/package.ts";
@@ -420,6 +420,29 @@ describe("skillet show", () => {
 });
 
 describe("skillet doctor", () => {
+  it("tests a configured model as a chat does: one that has no key is wrong, one with a key is not", async () => {
+    const table =
+      '[models.default]\nprovider = "anthropic"\nmodel = "claude-x"\nbase_url = "http://127.0.0.1:9999/v1"\n';
+    const at = async (config: string, args: string[] = []) => {
+      const home = temporaryFolder({ ".skillet/config.toml": config });
+      chmodSync(join(home, ".skillet/config.toml"), 0o600);
+      const cwd = temporaryFolder();
+      const env = { HOME: home, ANTHROPIC_API_KEY: "sk-of-the-environment" };
+      return skillet(["doctor", ...args], { cwd, env });
+    };
+    const without = await at(table);
+    expect(without.code).toBe(1);
+    expect(without.stdout).toMatch(
+      /✗ anthropic\/claude-x {2}default\n {4}The model 'default' \(anthropic\) has no key/,
+    );
+    expect(without.stdout).not.toContain("✓ anthropic");
+    const { models } = JSON.parse((await at(table, ["--json"])).stdout);
+    expect(models[0]).toMatchObject({ alias: "default", problem: { code: "model-key-missing" } });
+    const having = await at(`${table}api_key = "sk-mine-12345678"\n`);
+    expect(having.stdout).toContain("✓ anthropic/claude-x");
+    expect(having.code).toBe(0);
+  });
+
   it("[S-33] shows every folder with its count, the configuration, and what is wrong", async () => {
     const home = temporaryFolder({
       ".skillet/config.toml": '[sources.team]\npath = "~/team"\n[skills.fine]\nKEY = "secret-value"\n',

@@ -224,3 +224,19 @@ describe("skillet signers", () => {
     expect(stderr).toContain("nobody's signature counts");
   });
 });
+
+describe("skillet show of a signed skill", () => {
+  it("names the signer, a key that is not known, and a signature that does not hold", async () => {
+    const { run, cwd } = place();
+    const key = publicKeyIn((await run(["sign", "--new-key"])).stdout);
+    await run(["sign", "notes"]);
+    const signed = async () => /^ +signed +(.*(?:\n {12}.*)*)/m.exec((await run(["show", "notes"])).stdout)?.[1];
+    expect(await signed()).toMatch(/^it names a signer that nobody here knows \(sha256:/);
+    await run(["signers", "add", "Ada", key]);
+    expect(await signed()).toMatch(/^by Ada \(sha256:/);
+    expect(JSON.parse((await run(["show", "notes", "--json"])).stdout).signature).toMatchObject({ signer: "Ada" });
+    writeFileSync(join(cwd, "skills/notes/more.md"), "more");
+    expect(await signed()).toMatch(/^it has a signature that does not hold/);
+    expect((await run(["show", "deploy"])).stdout).not.toContain("signed");
+  });
+});

@@ -265,6 +265,7 @@ describe("what others depend on", () => {
       key-twice wwwww
       key-client -e-e-
       key-extension -e-ew
+      key-other-client -e-ew
       key-top-level -e-ew
       version-missing --e--
       version-format iwewi

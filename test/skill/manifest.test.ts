@@ -1,12 +1,16 @@
 import { describe, expect, it } from "vitest";
+import { CODES } from "../../src/codes/findings.ts";
 import { parseMarkdown } from "../../src/skill/document.ts";
-import { readManifest } from "../../src/skill/manifest.ts";
+import { ROWS, readManifest } from "../../src/skill/manifest.ts";
 
 function manifestOf(frontmatter: string) {
   const problems: string[] = [];
   const { data } = parseMarkdown(`---\n${frontmatter}\n---\nbody\n`);
   const manifest = readManifest(data, (code, key) => problems.push(`${code} ${key}`));
-  return { manifest, problems: problems.filter((problem) => !/^key-(?:extension|client|top-level)/.test(problem)) };
+  return {
+    manifest,
+    problems: problems.filter((problem) => !/^key-(?:extension|client|other-client|top-level)/.test(problem)),
+  };
 }
 
 describe("readManifest", () => {
@@ -176,5 +180,50 @@ describe("readManifest", () => {
     expect(manifestOf('description: d\ninput_schema:\n  items: { $ref: "#" }').manifest.inputSchema).toEqual({
       items: { $ref: "#" },
     });
+  });
+});
+
+/** A value for each field of the table, as it is written at the top level. */
+const SAMPLES: Record<string, string> = {
+  version: "1.2.3",
+  triggers: "{ keywords: [invoice] }",
+  maxSteps: "3",
+  inputSchema: "{ type: object }",
+  scripts: "[scripts/a.sh]",
+  env: "[API_KEY]",
+  packages: "[jq]",
+  capabilities: "[mail.messages]",
+  toolsets: '["toolsets/index:Tools"]',
+  sensitive: "true",
+  modelInvocationDisabled: "true",
+  userInvocable: "false",
+  defaultEnabled: "false",
+  access: "{ chat_types: [private] }",
+  metadata: "{ a: b }",
+};
+
+describe("the advice on keys", () => {
+  const keys = ROWS.flatMap(({ name, keys }) => keys.map((key) => ({ key, value: SAMPLES[name] ?? "text" })));
+  it.each(keys)("on $key never moves it to where it has no effect", ({ key, value }) => {
+    const advice: string[] = [];
+    const read = (frontmatter: string) => {
+      const { data } = parseMarkdown(`---\n${frontmatter}\n---\nbody\n`);
+      const { data: _, metadata: __, ...manifest } = readManifest(data, (code) => advice.push(CODES[code].fix));
+      return manifest;
+    };
+    const base = key === "description" ? "" : "description: d\n";
+    const written = read(`${base}${key}: ${value}`);
+    if (!advice.some((fix) => fix.includes("metadata"))) return;
+    expect(read(`${base}metadata:\n  ${key}: ${value}`)).toEqual(written);
+    expect(written).not.toEqual(read(base.trim()));
+  });
+
+  it("on keys that only other clients read leaves them where those read them", () => {
+    for (const key of ["hooks", "shell", "handoffs", "background", "platforms"]) {
+      const { data } = parseMarkdown(`---\ndescription: d\n${key}: x\n---\nbody\n`);
+      const codes: string[] = [];
+      readManifest(data, (code) => codes.push(code));
+      expect(codes, key).toEqual(["key-other-client"]);
+    }
   });
 });

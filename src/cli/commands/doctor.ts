@@ -13,6 +13,7 @@ import type { Context } from "../program.ts";
 import { waitingFor } from "../progress.ts";
 import { sayNotice } from "../say.ts";
 import { sayServers, serversOf } from "../servers.ts";
+import { printHanging } from "../wrap.ts";
 import { verdictFacts } from "./audit.ts";
 import { fileFacts } from "./config.ts";
 import { usualSandbox } from "./config-defaults.ts";
@@ -31,8 +32,8 @@ export async function doctor({ io, options }: Context<DoctorOptions>): Promise<n
   const found = await discoverToUse(io, options);
   if (options.sandbox) return (await import("./safety-card.ts")).safetyCard(io, options, found);
   if (options.tools) return (await import("./doctor-tools.ts")).doctorTools(io, options, found);
-  const { aliasesOf } = await import("../../model/resolve.ts");
-  const models = await aliasesOf(found);
+  const { checkAliases } = await import("../../model/resolve.ts");
+  const models = await checkAliases(found);
   const { capabilityFacts, printCapabilities } = await import("./doctor-capabilities.ts");
   const capabilities = await waitingFor(io, "asking who serves capabilities", () => capabilityFacts(io, found));
   const { printSupply, supplyFacts, supplyProblems } = await import("./doctor-supply.ts");
@@ -41,6 +42,7 @@ export async function doctor({ io, options }: Context<DoctorOptions>): Promise<n
   const connections = await connectionFacts(io, found);
   const facts = { ...factsOf(found), models, capabilities, supply, connections };
   const problems = [...connections.flatMap((one) => one.problems), ...capabilities.problems, ...supplyProblems(supply)];
+  const isAskable = models.every(({ problem }) => problem === undefined);
   const printMore = (out: Printer) => {
     printConnections(out, connections);
     printCapabilities(out, capabilities, found);
@@ -49,7 +51,7 @@ export async function doctor({ io, options }: Context<DoctorOptions>): Promise<n
   if (options.json) printJson(io.stdout, { ...facts, capabilities: asJson(capabilities) });
   else printFacts(io, found, facts, { printMore, problems });
   if (found.configuration.isBroken) return EXIT.usage;
-  const isWrong = facts.diagnostics.some(({ severity }) => severity === "error") || problems.length > 0;
+  const isWrong = facts.diagnostics.some(({ severity }) => severity === "error") || problems.length > 0 || !isAskable;
   return isWrong ? EXIT.findings : EXIT.fine;
 }
 
@@ -127,7 +129,10 @@ function printModels(out: Printer, models: readonly ModelAlias[], configuration:
   for (const alias of models) byModel.set(alias.model, [...(byModel.get(alias.model) ?? []), alias]);
   for (const [model, aliases] of byModel) {
     const isDefault = aliases.some((alias) => alias.isDefault);
-    out.line`  ${isDefault ? out.green("✓") : " "} ${model}  ${out.dim(aliases.map(({ alias }) => alias).join(", "))}`;
+    const problem = aliases.find((alias) => alias.problem)?.problem;
+    const mark = problem ? out.red("✗") : isDefault ? out.green("✓") : " ";
+    out.line`  ${mark} ${model}  ${out.dim(aliases.map(({ alias }) => alias).join(", "))}`;
+    if (problem) printHanging(out, "    ", [problem.message, ...problem.fix.split("\n")], { indent: 4 });
   }
   if (models.every(({ model }) => model === "runbook"))
     out.line`    no language model: set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama,\n    or add [models.default] to ${configuration}`;

@@ -12,7 +12,7 @@ import { type Diagnostic, diagnose } from "../../skill/diagnostic.ts";
 import { unusableName } from "../../skill/name.ts";
 import { declaredVariables } from "../../skill/needs.ts";
 import { scriptsOf } from "../../skill/script.ts";
-import type { Skill } from "../../skill/skill.ts";
+import { SIGNATURE_FILE, type Skill } from "../../skill/skill.ts";
 import { statOf } from "../../source/file.ts";
 import { displayPath } from "../../source/locations.ts";
 import { RemoteSkill } from "../../source/remote-skill.ts";
@@ -22,6 +22,7 @@ import { type Io, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { giveCommand, holdingOf, servedBy, switchOn } from "../providers-found.ts";
+import { signatureAsJson } from "../supply/json.ts";
 import { sayOrigin } from "../supply/origin.ts";
 import { Told } from "../told.ts";
 import { printHanging } from "../wrap.ts";
@@ -48,11 +49,16 @@ export async function show({ io, options, args }: Context<ShowOptions>): Promise
   }
   if (file !== undefined) await skill.fetch?.([file]);
   else if (options.body) await skill.fetch?.();
+  const signed = file === undefined ? await signatureOf(skill, found) : undefined;
   if (file !== undefined) printFile(io, skill, file, options.json ?? false);
   else if (options.json)
-    printJson(io.stdout, { ...factsOf(skill, found), ...(options.body ? { body: skill.body() } : {}) });
+    printJson(io.stdout, {
+      ...factsOf(skill, found),
+      ...(signed ? { signature: signatureAsJson(signed.state) } : {}),
+      ...(options.body ? { body: skill.body() } : {}),
+    });
   else if (options.body) printText(io, skill.body());
-  else printFacts(io, skill, found, options.workspace);
+  else printFacts(io, skill, found, { workspace: options.workspace, signed: signed?.text });
   return code;
 }
 
@@ -157,7 +163,24 @@ function sayStandings(skill: Skill, found: Found, workspace: string | undefined)
   return [...[...off].map(([command, ids]) => `${ids.join(", ")}, switched off: ${command}`), ...others];
 }
 
-function printFacts(io: Io, skill: Skill, found: Found, workspace: string | undefined): void {
+/** Returns who signed a skill, and whether that holds; undefined for one without a signature. */
+async function signatureOf(skill: Skill, { home }: Found) {
+  const { folder } = skill.origin;
+  if (folder === undefined || !skill.files().files.some(({ path }) => path === SIGNATURE_FILE)) return undefined;
+  const [{ checkSignature, saySignature }, { openSigners }] = await Promise.all([
+    import("../../supply/signature.ts"),
+    import("../../host/signers.ts"),
+  ]);
+  const state = checkSignature({ folder, name: skill.name, signers: openSigners(home) });
+  return { state, text: state.state === "valid" ? `by ${state.signer} (${state.key})` : `it ${saySignature(state)}` };
+}
+
+interface PrintedFacts {
+  workspace: string | undefined;
+  signed: string | undefined;
+}
+
+function printFacts(io: Io, skill: Skill, found: Found, { workspace, signed }: PrintedFacts): void {
   const out = printer(io.stdout, io.env);
   const { manifest, origin } = skill;
   const { tokens, files, places, denials: denied, diagnostics } = factsOf(skill, found);
@@ -214,6 +237,7 @@ function printFacts(io: Io, skill: Skill, found: Found, workspace: string | unde
   row("digest", origin.remote?.digest);
   row("source", origin.source === origin.scope ? origin.scope : `${origin.source} (${origin.scope})`);
   row("added", sayAdded(skill, found));
+  row("signed", signed);
   const length =
     skill instanceof RemoteSkill ? count(skill.ownSize(), "byte") : count(skill.body().split("\n").length, "line");
   row("tells", `~${tokens.listed} tokens in a list, ~${tokens.full} tokens in full (${length})`);
