@@ -1,6 +1,6 @@
 import type { CodeRow } from "./row.ts";
 
-/** One row a code. `weigh` has a letter a profile (load, agentskills, shipped, claude-upload, vscode): e, w, i or - for not said. */
+/** One row a code. `weigh` has a letter a profile (load, agentskills, shipped, claude-upload, vscode): e, w, i or - for not said; E is an error that is only reported. */
 export interface FindingRow extends CodeRow {
   weigh: string;
 }
@@ -215,12 +215,12 @@ export const CODES = {
   ),
   "description-type": row("weeee", "The description is not text.", "write it as one quoted sentence"),
   "description-too-long": row(
-    "weeee",
+    "Eeeee",
     "The description is longer than 1024 characters.",
     "shorten it; details belong in the instructions",
   ),
   "description-long": row(
-    "iwwww",
+    "wwwww",
     "The description is longer than 500 characters; every client pays for it in every conversation.",
     "shorten it",
   ),
@@ -248,12 +248,13 @@ export const CODES = {
     "The key is skillet's extension of the standard, and is read only at the top level: under metadata it has no effect.",
     "keep it for skillet, or leave it out for clients that refuse other keys",
   ),
+  "key-author": row("-eeew", "The author is at the top level: shipped skills have it under metadata.", "put it there"),
   "version-missing": row("--e--", "There is no version under metadata.", "add metadata: version: 1.0.0"),
   "version-format": row("iwewi", "The version is not major.minor.patch.", "write it like 1.0.0"),
   "tags-missing": row("--e--", "There are no tags under metadata.", "add metadata: tags: [a, b]"),
   "capability-format": row(
-    "weeee",
-    "A capability id has no namespace, so no host can grant it.",
+    "Eeeee",
+    "Capability ids have no namespace: no host can grant them.",
     "write it like gog.email",
   ),
   "provider-wiring": row(

@@ -7,7 +7,7 @@ import { reason } from "../shared/inside.ts";
 import { readRegularText } from "../shared/regular-file.ts";
 import { count } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
-import { type Diagnostic, diagnose, hasErrors } from "../skill/diagnostic.ts";
+import { areFatal, type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { parseMarkdown } from "../skill/document.ts";
 import { readSkill } from "../skill/read.ts";
 import type { Surroundings } from "../source/locations.ts";
@@ -197,7 +197,7 @@ function skillsOf(server: string, launch: Launch, folder: string, kept: KeptList
     const findings = judgeEntry(entry);
     if (diagnostics.length < MOST_DIAGNOSTICS)
       diagnostics.push(...diagnose(findings.slice(0, MOST_FINDINGS), `${source} ${entry.uri}`));
-    if (hasErrors(findings, "load")) return [];
+    if (areFatal(findings, "load")) return [];
     const files = openRemoteFiles(join(folder, `${entry.frontmatter.name}-${hash("sha256", entry.uri).slice(0, 16)}`));
     const download = async (of: RemoteEntry, uri: string) => {
       try {

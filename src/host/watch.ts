@@ -2,6 +2,7 @@ import { dirname } from "node:path";
 import type { Catalog } from "../catalog/catalog.ts";
 import { isInside } from "../shared/inside.ts";
 import type { Diagnostic } from "../skill/diagnostic.ts";
+import { stopsLoading } from "../skill/diagnostic.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type Watcher, watchFolders } from "../source/watch.ts";
 
@@ -77,7 +78,7 @@ const PAUSE = 200;
 
 /** A file that was a skill and now cannot be read is probably being written. */
 function hasBrokenSkill(before: Catalog, after: Catalog): boolean {
-  const broken = new Set(after.diagnostics.filter(({ severity }) => severity === "error").map(({ file }) => file));
+  const broken = new Set(after.diagnostics.filter(stopsLoading).map(({ file }) => file));
   return broken.size > 0 && before.skills.some(({ origin }) => origin.file !== undefined && broken.has(origin.file));
 }
 

@@ -20,6 +20,15 @@ export const seesCapabilities: Policy = (skill, host) => {
 };
 
 function nobodyServes(skill: Skill, ids: readonly string[]): Denial {
+  const bare = ids.filter((id) => !id.includes("."));
+  if (bare.length > 0) {
+    return {
+      code: "capability-unavailable",
+      kind: "setup",
+      message: `Skill '${skill.name}' needs ${sayIds(bare)}, which no provider can serve without a namespace`,
+      fix: `write a namespace before it in the skill, such as gog.${bare[0]}`,
+    };
+  }
   const tables = [...new Set(ids.map(namespaceOf))].map(providerTable);
   const own = tableOf(skill).replace(/\]$/, ".capability_provider]");
   return {

@@ -42,8 +42,24 @@ export function diagnose(findings: readonly Finding[], file: string, profile: Pr
   return diagnostics;
 }
 
+/** Returns whether a diagnostic says that its file is not loaded as a skill. */
+export function stopsLoading({ code, severity }: Pick<Diagnostic, "code" | "severity">): boolean {
+  return severity === "error" && !CODES[code].weigh.startsWith("E");
+}
+
+/** Returns whether these findings keep a file from being loaded by a profile: an error that is only reported does not. */
+export function areFatal(findings: readonly Finding[], profile: Profile): boolean {
+  return findings.some(({ code }) => CODES[code].weigh[PROFILES.indexOf(profile)] === "e");
+}
+
 export function hasErrors(findings: readonly Finding[], profile: Profile = "load"): boolean {
   return findings.some((finding) => severityOf(finding.code, profile) === "error");
 }
 
-const SEVERITY: Record<string, Severity | undefined> = { e: "error", w: "warning", i: "info", "-": undefined };
+const SEVERITY: Record<string, Severity | undefined> = {
+  e: "error",
+  E: "error",
+  w: "warning",
+  i: "info",
+  "-": undefined,
+};

@@ -121,9 +121,13 @@ function toolsIn(written: string): string[] {
 
 export const capabilities: Read<readonly string[]> = (value, problem) => {
   const ids = names(value, problem);
-  for (const id of ids ?? []) {
-    if (!CAPABILITY.test(id))
-      problem("capability-format", `lists "${oneLine(id, 64)}", which is not of the form namespace.name`);
+  const bare = (ids ?? []).filter((id) => !CAPABILITY.test(id));
+  if (bare.length > 0) {
+    const said = bare.map((id) => `"${oneLine(id, 64)}"`).join(", ");
+    problem(
+      "capability-format",
+      `lists ${said}, which ${bare.length === 1 ? "is" : "are"} not of the form namespace.name`,
+    );
   }
   return ids;
 };

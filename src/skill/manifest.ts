@@ -221,7 +221,8 @@ const OF_THE_FORM = new Set(["instructions"]);
 
 function readInto(values: Record<string, unknown>, row: Row, key: string, data: Data, report: Report): void {
   if (!STANDARD.has(key) && !OF_THE_FORM.has(key)) {
-    const ours = row.place === "metadata" ? "key-extension" : "key-top-level";
+    const inMetadata = key === "author" ? "key-author" : "key-extension";
+    const ours = row.place === "metadata" ? inMetadata : "key-top-level";
     const code = KNOWN_TO_VSCODE.has(key) ? "key-client" : row.name === "other" ? "key-other-client" : ours;
     report(code, key, `"${key}" is not a key of the open standard`);
   }

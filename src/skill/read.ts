@@ -1,7 +1,7 @@
 import type { Code } from "../codes/findings.ts";
 import { oneLine } from "../shared/text.ts";
 import type { Data } from "./data.ts";
-import { type Finding, hasErrors, type Profile, severityOf } from "./diagnostic.ts";
+import { areFatal, type Finding, type Profile, severityOf } from "./diagnostic.ts";
 import type { Document } from "./document.ts";
 import type { Form } from "./frame.ts";
 import { isKnownKey, type Report, readValues } from "./manifest.ts";
@@ -37,7 +37,7 @@ export function readSkill(document: Document, place: Place): SkillText {
     const hint = meant ? { meant, fix: `did you mean "${meant}"?${rename}` } : {};
     findings.push({ code, message, key: oneLine(key, 64), ...document.locate(key), ...hint });
   };
-  if (hasErrors(findings, place.profile) && isEmpty(data)) {
+  if (areFatal(findings, place.profile) && isEmpty(data)) {
     return { name: place.stem, description: "", data, findings, isUsable: false };
   }
   const values = readValues(data, report);
@@ -56,7 +56,7 @@ export function readSkill(document: Document, place: Place): SkillText {
     if (inMetadata(data, "version") === undefined) report("version-missing", "metadata", "has no metadata.version");
     if (!Array.isArray(inMetadata(data, "tags"))) report("tags-missing", "metadata", "has no list metadata.tags");
   }
-  return { name, description, data, findings, isUsable: !hasErrors(findings, place.profile) };
+  return { name, description, data, findings, isUsable: !areFatal(findings, place.profile) };
 }
 
 function readName(value: unknown, place: Place, report: Report): string {

@@ -1,7 +1,7 @@
 import { fstatSync, lstatSync, realpathSync, type Stats } from "node:fs";
 import { CODES } from "../codes/findings.ts";
 import type { Data } from "../skill/data.ts";
-import { type Finding, hasErrors, type Profile } from "../skill/diagnostic.ts";
+import { areFatal, type Finding, type Profile } from "../skill/diagnostic.ts";
 import { type Document, parseFrame, parseMarkdown, parseYaml } from "../skill/document.ts";
 import { findFrame, trimBody } from "../skill/frame.ts";
 import { readSkill } from "../skill/read.ts";
@@ -27,7 +27,7 @@ export function readCandidate(candidate: Candidate, profile: Profile): Reading |
   const judged = readSkill(file.document, { form, stem, profile });
   const { name, description, data } = judged;
   if (isNoSkill(candidate, data)) return { findings: [], stamp };
-  const isUsable = judged.isUsable && !hasErrors(candidate.findings, profile);
+  const isUsable = judged.isUsable && !areFatal(candidate.findings, profile);
   const findings = candidate.findings.length === 0 ? judged.findings : [...candidate.findings, ...judged.findings];
   delete data["instructions"];
   if (!isUsable && isElsewhere(candidate, stamp)) return { findings: withoutQuotes(findings), stamp };

@@ -10,6 +10,7 @@ import { openTrust } from "../host/trust.ts";
 import { mend } from "../install/apply.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
+import { stopsLoading } from "../skill/diagnostic.ts";
 import { withBody } from "../skill/skill.ts";
 import { copySkill } from "../source/digest.ts";
 import { statOf } from "../source/file.ts";
@@ -138,7 +139,7 @@ export function planAdditions(
 
 /** There is no skill in a source. */
 export function nothingThere({ offer, fetched }: Supply): SkillError {
-  const broken = offer.diagnostics.find(({ severity }) => severity === "error");
+  const broken = offer.diagnostics.find(stopsLoading);
   return new SkillError("no-skills", {
     message: broken
       ? `None of its skills can be loaded: ${broken.message}`

@@ -6,7 +6,7 @@ import { scanSkill } from "../scan/scan.ts";
 import { SkillError } from "../shared/error.ts";
 import { isInside } from "../shared/inside.ts";
 import { byText, nearest } from "../shared/text.ts";
-import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
+import { type Diagnostic, diagnose, stopsLoading } from "../skill/diagnostic.ts";
 import { toSkillMd } from "../skill/render.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { CopiedFile } from "../source/digest.ts";
@@ -176,7 +176,9 @@ export function candidateOf(name: string, offer: Offer): Candidate {
     named.length > 0 ? distinct(plain.length > 0 ? plain : named) : candidates.filter(({ path }) => path === name);
   if (!first) {
     const names = [...new Set(candidates.map(({ skill }) => skill.name))];
-    const broken = diagnostics.find(({ file, severity }) => severity === "error" && file.split(sep).includes(name));
+    const broken = diagnostics.find(
+      (diagnostic) => stopsLoading(diagnostic) && diagnostic.file.split(sep).includes(name),
+    );
     const meant = nearest(name, names);
     throw new SkillError("not-found", {
       message: broken

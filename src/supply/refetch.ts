@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { LockedSkill } from "../host/lock/format.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
+import { stopsLoading } from "../skill/diagnostic.ts";
 import type { Surroundings } from "../source/locations.ts";
 import { sayAddress } from "./address.ts";
 import { type Candidate, type Prepared, prepare } from "./candidate.ts";
@@ -118,7 +119,7 @@ function gone(name: string, path: string, { offer, fetched }: Supply): SkillErro
   }
   const renamed = candidates.find((one) => one.path === path);
   if (renamed) return wrong(`Skill "${name}" is called "${renamed.skill.name}" in its source now`, adding(renamed));
-  const broken = diagnostics.find(({ severity }) => severity === "error");
+  const broken = diagnostics.find(stopsLoading);
   return wrong(
     `Its source has no skill "${name}" ${path === "" ? "any more" : `at ${path} any more`}`,
     broken ? `a skill there does not load: ${broken.message}` : "keep it as it is, or remove it",

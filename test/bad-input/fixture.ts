@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import type { Code } from "../../src/codes/findings.ts";
-import type { Diagnostic } from "../../src/skill/diagnostic.ts";
+import { type Diagnostic, stopsLoading } from "../../src/skill/diagnostic.ts";
 import { checkPath } from "../../src/source/check.ts";
 import { directorySource } from "../../src/source/directory.ts";
 import type { Loaded } from "../../src/source/source.ts";
@@ -50,7 +50,10 @@ export async function expectVerdict(row: Row): Promise<void> {
   const isError = ({ severity }: Diagnostic) => severity === "error";
   const [file] = checked.files;
   expect({
-    loads: checked.files.length === 1 && file?.isValid && !checked.diagnostics.some(isError) ? file.name : false,
+    loads:
+      checked.files.length === 1 && !file?.diagnostics.some(stopsLoading) && !checked.diagnostics.some(isError)
+        ? file?.name
+        : false,
     codes: codesOf(said),
   }).toEqual({ loads: row.loads, codes: [...row.codes].sort() });
   loading ??= directorySource({ path: FIXTURES }).load();

@@ -17,6 +17,47 @@ const codesOf = (path: string, profile: (typeof PROFILES)[number] = "load") =>
   );
 
 describe("checking", () => {
+  it("[S-20] reports bare capability ids as errors, all of them, and the skill still loads", async () => {
+    const text = skillText("inbox", { more: "capabilities: [email, calendar, gog.email]\n" });
+    const home = temporaryFolder({ ".skillet/skills/inbox/SKILL.md": text });
+    const path = join(home, ".skillet/skills/inbox");
+    const { code, stdout } = await skillet(["skill", "validate", path], { env: { HOME: home } });
+    expect(code).toBe(1);
+    expect(stdout).toContain('"capabilities" lists "email", "calendar", which are not of the form namespace.name');
+    const run = (...args: string[]) => skillet(args, { cwd: temporaryFolder(), env: { HOME: home } });
+    expect((await run("list", "inbox")).stdout).toMatch(/^inbox /);
+    const dry = await run("run", "inbox", "x", "--dry-run");
+    expect(dry.stdout + dry.stderr).toContain("write a namespace before it in the skill, such as gog.email");
+  });
+
+  it("[T-01] reports a long description as a warning and one above 1024 characters as an error, and both load", async () => {
+    const home = temporaryFolder({
+      ".skillet/skills/long/SKILL.md": skillText("long", { description: `${"a".repeat(501)} Use when asked.` }),
+      ".skillet/skills/longer/SKILL.md": skillText("longer", { description: `${"a".repeat(1025)} Use when asked.` }),
+    });
+    const run = (...args: string[]) => skillet(args, { cwd: temporaryFolder(), env: { HOME: home } });
+    const { stdout, stderr } = await run("list", "--json", "--all");
+    const { skills, diagnostics } = JSON.parse(stdout) as Record<"skills" | "diagnostics", Record<string, string>[]>;
+    expect(skills.map(({ name }) => name)).toEqual(expect.arrayContaining(["long", "longer"]));
+    expect(diagnostics.map(({ code, severity }) => [code, severity])).toEqual(
+      expect.arrayContaining([
+        ["description-long", "warning"],
+        ["description-too-long", "error"],
+      ]),
+    );
+    expect(stderr).toBe("");
+    expect((await run("list")).stderr).not.toContain("not loaded");
+  });
+
+  it("[P-12] refuses a top-level author in the profile shipped", async () => {
+    const more = "author: Ada\nmetadata:\n  version: 1.0.0\n  tags: [a]\n";
+    const folder = temporaryFolder({ "skills/a/SKILL.md": skillText("a", { more }) });
+    const run = (profile: string) => skillet(["check", join(folder, "skills/a"), "--profile", profile]);
+    const shipped = await run("shipped");
+    expect(shipped).toMatchObject({ code: 1, stdout: expect.stringContaining("key-author") });
+    expect((await run("load")).code).toBe(0);
+  });
+
   it("[S-28, S-29] says of a path whether it is a valid skill, without loading it", async () => {
     const cwd = temporaryFolder({ "good/SKILL.md": good, "bad/SKILL.md": "---\nname: bad\n---\nx\n" });
     expect(await skillet(["skill", "validate", "good"], { cwd })).toMatchObject({ code: 0 });

@@ -2,6 +2,7 @@ import type { Discovered } from "../../host/discover.ts";
 import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
+import { stopsLoading } from "../../skill/diagnostic.ts";
 import { nothingThere, planAdditions } from "../../supply/add-skills.ts";
 import { parseAddress } from "../../supply/address.ts";
 import { type Candidate, candidateOf, distinct, outermost, type RefusedSkill } from "../../supply/candidate.ts";
@@ -177,7 +178,7 @@ async function choose(io: Io, supply: Supply, names: readonly string[], choosing
 
 function sayBroken(io: Io, { offer, fetched }: Supply, { found }: Choosing): void {
   const error = printer(io.stderr, io.env);
-  const broken = offer.diagnostics.filter(({ severity }) => severity === "error");
+  const broken = offer.diagnostics.filter(stopsLoading);
   const around = { ...found.around, workspace: fetched.folder };
   for (const diagnostic of broken.slice(0, 10)) printDiagnostic(error, diagnostic, around);
   if (broken.length > 10) error.line`  ${error.dim(`… and ${broken.length - 10} more`)}`;

@@ -10,6 +10,7 @@ import { MOST_RECENT } from "../../session/recent.ts";
 import { defined } from "../../shared/defined.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, estimateTokens } from "../../shared/text.ts";
+import { stopsLoading } from "../../skill/diagnostic.ts";
 import { isFor, type Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
@@ -117,9 +118,9 @@ function factsOf(query: string, found: Discovered, options: ExplainOptions & { c
         matched.has(skill) ? [] : { name: skill.name, why: `"${cue}" in the query speaks against it` },
       ),
       ...hidden.map((skill) => ({ name: skill.name, why: whyHidden(skill, found) })),
-      ...found.catalog.diagnostics.flatMap(({ severity, file, message }) =>
-        severity === "error" ? { name: displayPath(file, found.around), why: `did not load: ${message}` } : [],
-      ),
+      ...found.catalog.diagnostics
+        .filter(stopsLoading)
+        .map(({ file, message }) => ({ name: displayPath(file, found.around), why: `did not load: ${message}` })),
     ],
     told,
   };

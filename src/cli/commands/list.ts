@@ -4,6 +4,7 @@ import type { Trust } from "../../host/trust.ts";
 import { denials, isOffAtFirst, unavailability } from "../../policy/policy.ts";
 import { SkillError } from "../../shared/error.ts";
 import { count, oneLine } from "../../shared/text.ts";
+import { stopsLoading } from "../../skill/diagnostic.ts";
 import { sandboxPathOf } from "../../skill/script.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { displayPath } from "../../source/locations.ts";
@@ -153,7 +154,7 @@ async function printSummary(io: Io, found: Discovered, available: number): Promi
 
 /** How many files did not load. */
 export function brokenFiles({ diagnostics }: Catalog): number {
-  return new Set(diagnostics.filter(({ severity }) => severity === "error").map(({ file }) => file)).size;
+  return new Set(diagnostics.filter(stopsLoading).map(({ file }) => file)).size;
 }
 
 async function printRest(

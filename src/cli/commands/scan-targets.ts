@@ -7,6 +7,7 @@ import { scanFiles, scanSkill } from "../../scan/scan.ts";
 import { readInside } from "../../shared/inside.ts";
 import { type Data, isData } from "../../skill/data.ts";
 import type { Diagnostic, Finding } from "../../skill/diagnostic.ts";
+import { stopsLoading } from "../../skill/diagnostic.ts";
 import { readManifest } from "../../skill/manifest.ts";
 import type { CopiedFile } from "../../source/digest.ts";
 import { directorySource } from "../../source/directory.ts";
@@ -98,7 +99,7 @@ function addAll({ skills, diagnostics }: Loaded, scans: Scans, onAdded?: (of: nu
     else if (skill.origin.file !== undefined) addFile(skill.origin.file, scans, skill);
     onAdded?.(skills.length);
   }
-  for (const diagnostic of diagnostics.filter(({ severity }) => severity === "error")) {
+  for (const diagnostic of diagnostics.filter(stopsLoading)) {
     scans.problems.push(ofDiagnostic(diagnostic));
     if (/^skill\.md$/i.test(basename(diagnostic.file))) addFolder(dirname(diagnostic.file), scans);
     else addFile(diagnostic.file, scans);

@@ -9,6 +9,7 @@ import { isEnabled } from "../../policy/policy.ts";
 import { quoted } from "../../policy/trust.ts";
 import { SkillError } from "../../shared/error.ts";
 import { byText, nearest } from "../../shared/text.ts";
+import { stopsLoading } from "../../skill/diagnostic.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { statOf } from "../../source/file.ts";
 import { type Surroundings, shortPath } from "../../source/locations.ts";
@@ -163,7 +164,7 @@ function workspaceOf(folder: string, client: string): string | undefined {
 }
 
 function isBroken({ original }: InstalledCopy, { catalog }: Discovered): boolean {
-  return catalog.diagnostics.some(({ severity, file }) => severity === "error" && file === original);
+  return catalog.diagnostics.some((diagnostic) => stopsLoading(diagnostic) && diagnostic.file === original);
 }
 
 /** As a shell takes it: `~` means nothing within quotes. */
