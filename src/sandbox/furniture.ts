@@ -8,7 +8,7 @@ import { makeFolder } from "./store.ts";
 import { UV_FETCHED, uvPrograms } from "./uv.ts";
 
 const NO_UV = `#!/bin/sh
-echo "uv is not installed on this machine, so Python packages cannot be had: https://docs.astral.sh/uv says how to install it" >&2
+echo "uv is not installed on this machine: https://docs.astral.sh/uv shows how to install it" >&2
 exit 127
 `;
 

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { appendFileSync, chmodSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -240,6 +240,54 @@ describe("npm packages that a user gives to a skill", { timeout: 60_000 }, () =>
     } finally {
       own.close();
     }
+  });
+
+  it("[S-45] are refused when one of their dependencies is not from a registry", async () => {
+    const own = await npmRegistry({ ...LINES, manifest: { dependencies: { other: "git+file:///nowhere/other.git" } } });
+    try {
+      const found = await scene('[skills.x]\nnpm = ["lines"]\n', SCRIPTS, { npm_config_registry: own.url });
+      expect((await run(found, "go.mjs")).refusals).toMatchObject([{ code: "library-unresolved" }]);
+    } finally {
+      own.close();
+    }
+  });
+
+  it("[S-45][Q-18] are refused when their lock names files or folders outside of the layer", async () => {
+    const found = await scene('[skills.x]\nnpm = ["lines"]\n', SCRIPTS);
+    expect((await commandLine(found, "packages", "build", "x")).code).toBe(0);
+    const [name = ""] = readdirSync(join(found.packages, "locks"));
+    const file = join(found.packages, "locks", name);
+    const lock = readFileSync(file, "utf8");
+    for (const [from, to] of [
+      ["node_modules/lines", "node_modules/../../x"],
+      ["node_modules/lines", "/etc"],
+      ["lines-1.2.0.tgz", "../lines-1.2.0.tgz"],
+      ["sha512-", "sha1-"],
+    ] as const) {
+      expect(lock).toContain(from);
+      writeFileSync(file, lock.replace(from, to));
+      expect((await run(found, "go.mjs")).refusals, to).toMatchObject([{ code: "library-lock" }]);
+    }
+    expect((await commandLine(found, "packages", "build", "x", "--update")).code).toBe(0);
+    expect((await run(found, "go.mjs")).exitCode).toBe(0);
+  });
+
+  it("[S-45] are listed with the skills that use them, and pruned when none does; their lock stays", async () => {
+    const found = await scene('[skills.x]\nnpm = ["lines"]\n', SCRIPTS);
+    expect((await commandLine(found, "packages", "build", "x")).stdout).toContain(
+      "lines  npm packages, ready, 1 package",
+    );
+    const listed = JSON.parse((await commandLine(found, "packages", "list", "--json")).stdout);
+    expect(listed.libraries).toMatchObject([
+      { kind: "npm", wanted: ["lines"], skills: ["x"], isCurrent: true, isOwn: true },
+    ]);
+    const prune = async () => JSON.parse((await commandLine(found, "packages", "prune", "--yes", "--json")).stdout);
+    expect((await prune()).libraries).toEqual([]);
+    const lock = lockIn(found);
+    expect((await commandLine(found, "config", "unset", "skills.x.npm")).code).toBe(0);
+    expect((await prune()).libraries).toMatchObject([{ wanted: ["lines"] }]);
+    expect(layersIn(found)).toEqual([]);
+    expect(lockIn(found)).toEqual(lock);
   });
 
   it("[S-45] come from the registry that the user's npm is configured for", async () => {

@@ -118,7 +118,7 @@ function printCode(
   else if (missing !== null)
     out.line`  ${out.red(`✗ ${missing} is not installed, so no code runs`)}: skillet doctor --fix`;
   else out.line`  ${level} isolation by ${engine}`;
-  out.line`  uv ${hasUv ? "is there" : "is not there: Python scripts that declare packages need it"}`;
+  out.line`  uv ${hasUv ? "is there" : "is not there: pip fetches Python packages, and `uv run` and `uvx` do not work"}`;
   if (waitingForTrust > 0)
     out.line`  ${count(waitingForTrust, "skill")} ${waitingForTrust === 1 ? "waits" : "wait"} for \`skillet trust\``;
 }

@@ -18,7 +18,7 @@ export async function fix(io: Io, { yes = false, json = false }: { yes?: boolean
   for (const { tool } of missing) error.line`${error.yellow("!")} ${tool.program} is missing: it ${tool.purpose}`;
   // No package manager brings it.
   if (!uvPrograms(userHome(io.env)).has("uv"))
-    error.line`${error.dim("·")} uv is not there: Python scripts that declare packages need it (https://docs.astral.sh/uv)`;
+    error.line`${error.dim("·")} uv is not there: uv run and uvx need it (https://docs.astral.sh/uv)`;
   for (const command of commands) error.line`  ${error.cyan(command.join(" "))}`;
   if (commands.length > 0 && !yes && !(await isAgreed(io, "Run these commands?"))) {
     const fix = "run the commands above, or `skillet doctor --fix --yes`";

@@ -15,7 +15,7 @@ import { basename, delimiter, dirname, isAbsolute, join, relative } from "node:p
 import { systemProgram } from "../../host/programs.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
-import { oneLine } from "../../shared/text.ts";
+import { count, oneLine } from "../../shared/text.ts";
 import { isData } from "../../skill/data.ts";
 import { npmName } from "../../skill/package-specifier.ts";
 import { type Result, run } from "../packages/run.ts";
@@ -46,7 +46,7 @@ export const NPM: LibrarySource = {
   },
   async fetch(packages, context) {
     const { downloads } = context;
-    context.onProgress(`fetching ${packages.length} npm packages`);
+    context.onProgress(`fetching ${count(packages.length, "npm package")}`);
     const specs = packages.map(({ name, version }) => `${name}@${version}`);
     const result = await runNpm(["pack", ...QUIET, "--pack-destination", downloads, ...specs], context);
     if (result.code !== 0) throw npmFailed(specs, result);
@@ -82,7 +82,13 @@ export function npmTarget(): string {
 async function runNpm(args: readonly string[], { folder, env, signal }: LibraryContext): Promise<Result> {
   const cache = join(folder, "cache");
   const path = [dirname(process.execPath), env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"].join(delimiter);
-  const own = { ...given(env), PATH: path, npm_config_cache: cache, npm_config_logs_max: "0" };
+  const own = {
+    ...given(env),
+    PATH: path,
+    npm_config_cache: cache,
+    npm_config_logs_max: "0",
+    npm_config_allow_git: "none",
+  };
   return run(process.execPath, [npmProgram(env), ...args], { folder, signal, env: own });
 }
 

@@ -55,7 +55,7 @@ describe("skillet doctor --fix", () => {
   it.skipIf(!isRoot || !hasTools)("says that all is there, and that uv is not where it is not", async () => {
     const bare = await skillet(["doctor", "--fix"]);
     expect([bare.code, bare.stderr]).toEqual([0, expect.stringContaining("✓ everything is there")]);
-    const hint = "uv is not there: Python scripts that declare packages need it";
+    const hint = "uv is not there: uv run and uvx need it";
     expect(bare.stderr.includes(hint)).toBe(systemProgram("uv") === undefined);
     const home = temporaryFolder({ ".local/bin/uv": "" });
     expect((await skillet(["doctor", "--fix"], { env: { HOME: home } })).stderr).not.toContain("uv is not there");
