@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runScript } from "../../src/run/script.ts";
 import { copySkill } from "../../src/source/digest.ts";
+import { cachedBase, canBuild, lackedPackages, places } from "../sandbox/packages/place.ts";
 import { skillet } from "../support/command.ts";
 import { discoverIn, type Scene } from "../support/discover.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
@@ -68,7 +69,7 @@ async function scene(
   const packages = temporaryFolder(); // As root, the default one is the machine's.
   chmodSync(packages, 0o755);
   const given = { PIP_INDEX_URL: index.url, npm_config_registry: registry.url, SKILLET_PACKAGES: packages };
-  const variables = { PATH: process.env["PATH"] ?? "", ...given, ...more, SKILLET_PACKAGES: packages };
+  const variables = { PATH: process.env["PATH"] ?? "", ...given, ...more };
   const found = await discoverIn(
     {
       "home/.skillet/skills/x/SKILL.md": skillText("x"),
@@ -172,12 +173,15 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
   });
 
   it("[S-45] are wheels only: a package that has to be built is refused, since building it would run its code", async () => {
-    const found = await scene('[skills.x]\npython = ["absent"]\n', SCRIPTS);
+    index.serve(WORDS, GREETING, { name: "source", version: "1.0", isSource: true, files: { "setup.py": "exit(3)" } });
+    const found = await scene('[skills.x]\npython = ["source"]\n', SCRIPTS);
     const [refusal] = (await run(found, "go.py")).refusals;
     expect(refusal).toMatchObject({
       code: "library-unresolved",
       fix: expect.stringContaining("building one would run its code"),
     });
+    expect(index.asked).toContain("/simple/source/");
+    expect(index.asked.filter((path) => path.endsWith(".tar.gz"))).toEqual([]);
     expect(readdirSync(join(found.packages, "libraries"))).toEqual([]);
   });
 
@@ -292,7 +296,7 @@ describe("npm packages that a user gives to a skill", { timeout: 60_000 }, () =>
 
   it("[S-45] come from the registry that the user's npm is configured for", async () => {
     // As the person who runs the tests has npm configured: registry, proxy, certificates.
-    const { HOME: _, ...own } = process.env as Record<string, string>;
+    const { HOME: _, SKILLET_PACKAGES: __, ...own } = process.env as Record<string, string>;
     const registryHere = own["npm_config_registry"] ?? "https://registry.npmjs.org/";
     const found = await scene(
       '[skills.x]\nnpm = ["ms@2.1.3"]\n',
@@ -314,5 +318,24 @@ describe.skipIf(!HAS_ORDINARY_USER)("packages of an ordinary user", { timeout: 6
     expect(await start("script", "x", "go.mjs")).toMatchObject({ code: 0, stdout: "2\n" });
     expect([index.asked.length, registry.asked.length]).toEqual(asked);
     expect(readdirSync(join(found.root, "home/.skillet/packages/libraries"))).toHaveLength(2);
+  });
+});
+
+describe.skipIf(!canBuild)("system packages that a user gives to a skill", { timeout: 240_000 }, () => {
+  it("[S-26][S-45] are there beside its npm packages, without a word of them in the skill", async () => {
+    await cachedBase();
+    const [lacked = ""] = lackedPackages(1);
+    const { own } = places();
+    const found = await scene(
+      `[skills.x]\nnpm = ["lines"]\npackages = ["${lacked}"]\n`,
+      { ...SCRIPTS, "scripts/has.sh": `dpkg -s ${lacked} | grep ^Status; node /skill/scripts/go.cjs` },
+      { SKILLET_PACKAGES: own },
+    );
+    expect(await run(found, "has.sh")).toMatchObject({
+      stdout: "Status: install ok installed\n1\n",
+      exitCode: 0,
+      refusals: [],
+    });
+    expect(found.skill("x").manifest.packages).toEqual([]);
   });
 });

@@ -13,6 +13,8 @@ export interface ServedPackage {
   requires?: readonly string[];
   /** Python: lines of console scripts. */
   programs?: readonly string[];
+  /** Python: it is there as source alone, which has to be built. */
+  isSource?: boolean;
   /** npm: keys of its package.json besides name and version. */
   manifest?: Record<string, unknown>;
   /** npm: further entries of its tarball. */
@@ -36,13 +38,13 @@ export async function pythonIndex(...served: ServedPackage[]): Promise<PackageSe
     if (found.length === 0) return undefined;
     if (file === "") {
       const links = found.map((one) => {
-        const hash = createHash("sha256").update(wheelOf(one)).digest("hex");
-        return `<a href="${wheelName(one)}#sha256=${hash}">${wheelName(one)}</a>`;
+        const hash = createHash("sha256").update(fileOf(one)).digest("hex");
+        return `<a href="${fileName(one)}#sha256=${hash}">${fileName(one)}</a>`;
       });
       return { type: "text/html", body: `<!DOCTYPE html><html><body>${links.join("\n")}</body></html>` };
     }
-    const wheel = found.find((one) => wheelName(one) === file);
-    return wheel && { type: "application/zip", body: wheelOf(wheel) };
+    const wanted = found.find((one) => fileName(one) === file);
+    return wanted && { type: "application/octet-stream", body: fileOf(wanted) };
   });
 }
 
@@ -88,7 +90,9 @@ export function tarballOf({ name, version, files, manifest = {}, entries = [] }:
   );
 }
 
-const wheelName = ({ name, version }: ServedPackage) => `${name}-${version}-py3-none-any.whl`;
+const fileOf = (one: ServedPackage) => (one.isSource ? tarballOf(one) : wheelOf(one));
+const fileName = ({ name, version, isSource }: ServedPackage) =>
+  `${name}-${version}${isSource ? ".tar.gz" : "-py3-none-any.whl"}`;
 
 type Answer = { type: string; body: string | Buffer } | undefined;
 
