@@ -84,8 +84,9 @@ function isTemplate({ origin: { folder, file = "" } }: Skill, plugin: PluginFold
   if (!plugin?.plugins || plugin.plugins.length === 0) return false;
   const place = folder ?? file;
   const [root = ""] = plugin.folders;
-  const isSample = sampleFolderIn(relative(root, place).split(sep).join("/"));
-  return isSample !== undefined && !plugin.plugins.some((own) => isInside(own, place));
+  const path = relative(root, place).split(sep);
+  const isSample = sampleFolderIn(path.join("/")) !== undefined || path[0] === "template";
+  return isSample && !plugin.plugins.some((own) => isInside(own, place));
 }
 
 /** Returns a sentence for each refused file that belongs to no skill, as far as a reader wants to know. */

@@ -335,6 +335,7 @@ describe("a source of several skills", () => {
       "plugins/ops/commands/ship.md": page("ship"),
       "extra/report/SKILL.md": skillText("report"),
       "templates/blank/SKILL.md": skillText("blank"),
+      "template/SKILL.md": skillText("template-skill"),
     });
     const listed = (await json(["add", folder, "--list"])) as { name: string }[];
     expect(listed.map(({ name }) => name)).toEqual(["deploy", "report"]);

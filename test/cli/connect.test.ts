@@ -132,6 +132,17 @@ describe("skillet connect", () => {
     ]);
   });
 
+  it("names the skills whose code waits for trust, and the command that shows them", async () => {
+    const { connect } = place({
+      "home/.claude/skills/text/SKILL.md": "---\nname: text\ndescription: Text. Use when asked.\n---\nDo it.\n",
+      "home/.claude/skills/code/SKILL.md": "---\nname: code\ndescription: Code. Use when asked.\n---\nDo it.\n",
+      "home/.claude/skills/code/scripts/go.sh": "true\n",
+    });
+    const { stderr } = await connect(["claude", "--yes"]);
+    expect(stderr).toContain("The code of 1 skill waits for your trust: Claude Code gets the instructions");
+    expect(stderr).toContain("skillet trust ~/.claude/skills");
+  });
+
   it("[A-08] counts the text-only skills that the client reads itself, and names the way to list them again", async () => {
     const skill = "---\nname: own\ndescription: Does it. Use when asked.\n---\n\nDo it.\n";
     const at = place({ "home/.claude/skills/own/SKILL.md": skill });

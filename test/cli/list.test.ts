@@ -464,12 +464,16 @@ describe("skillet doctor", () => {
   });
 
   it("fits into 80 columns, with the home folder as ~", async () => {
-    const home = temporaryFolder({ ".claude/skills/y/SKILL.md": skillText("y") });
+    const home = temporaryFolder({
+      ".claude/skills/y/SKILL.md": skillText("y"),
+      ".claude/skills/y/scripts/a.sh": "true\n",
+      ".claude/skills/text/SKILL.md": skillText("text"),
+    });
     const { stdout } = await skillet(["doctor"], { env: { HOME: home }, cwd: join(home, ".claude") });
     const rest = stdout.split("\n").filter((line) => !line.includes(packageRoot() ?? ""));
     expect(rest.filter((line) => line.length > 80)).toEqual([]);
     expect(stdout).not.toContain(home);
-    expect(stdout).toContain("  1 skill waits for `skillet trust`\n");
+    expect(stdout).toContain("  the code of 1 skill waits for trust: skillet trust ~/.claude/skills\n");
     expect(stdout).toContain("or add [models.default] to ~/.skillet/config.toml\n");
   });
 

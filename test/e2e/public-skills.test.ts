@@ -127,8 +127,9 @@ describe.runIf(HAS_ORDINARY_USER)("skills of public repositories, for somebody n
     const { type, typed, documents, agents, tasks, papers, home, index } = await newcomer();
 
     const listed = await type(`skillet add ${documents.url} --list`);
-    expect(listed.text).toMatch(/pdf/);
-    expect(listed.text).toMatch(/components\.tar\.gz/);
+    expect(listed.text).toMatch(/^✓ pdf /m);
+    expect(listed.text).toMatch(/^✗ web +refused: .*components\.tar\.gz/m);
+    expect(listed.text).toMatch(/^3 skills$/m);
 
     const added = await type(`skillet add ${documents.url} pdf --yes`);
     expect(added).toMatchObject({ code: 0 });
@@ -163,5 +164,5 @@ describe.runIf(HAS_ORDINARY_USER)("skills of public repositories, for somebody n
     expect(readFileSync(join(papers, "form.pdf"), "utf8")).toBe(PDF);
     expect(await type("skillet verify")).toMatchObject({ code: 0 });
     expect(existsSync(join(home, ".skillet/installed/web"))).toBe(false);
-  });
+  }, 600_000);
 });

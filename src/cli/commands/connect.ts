@@ -15,6 +15,7 @@ import { SkillError } from "../../shared/error.ts";
 import { count } from "../../shared/text.ts";
 import { isTextOnly } from "../../skill/text-only.ts";
 import { displayPath, type Surroundings, shortPath } from "../../source/locations.ts";
+import { codeWaiting } from "../code-waiting.ts";
 import { EXIT } from "../exit.ts";
 import { forTerminal } from "../fold.ts";
 import { discoverFor, surroundingsFor, warnOfConfiguration } from "../found.ts";
@@ -297,6 +298,12 @@ async function printAdvice(
     say(
       `${row.title} reads ${count(listed.size, "text-only skill")} from its own folders: the server does not list ${listed.size === 1 ? "it" : "them"} again`,
       `To list ${listed.size === 1 ? "it" : "them"} twice: skillet connect ${at.client} -- --all`,
+    );
+  const waiting = "url" in server ? undefined : codeWaiting(found);
+  if (waiting)
+    say(
+      `The code of ${count(waiting.skills, "skill")} waits for your trust: ${row.title} gets the instructions, and cannot run scripts or tools`,
+      `Look at it: ${waiting.command}`,
     );
   const plain =
     row.copiesWorkBetter === undefined

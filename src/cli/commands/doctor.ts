@@ -6,6 +6,7 @@ import { packageVersion } from "../../package.ts";
 import { uvPrograms } from "../../sandbox/uv.ts";
 import { count } from "../../shared/text.ts";
 import { displayPath, type Location, shortPath } from "../../source/locations.ts";
+import { codeWaiting } from "../code-waiting.ts";
 import { EXIT } from "../exit.ts";
 import { discoverToUse, printDiagnostic } from "../found.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
@@ -96,22 +97,24 @@ function factsOf(found: Discovered) {
 }
 
 /** What there is to run code with, and what waits. */
-function codeFacts({ catalog, settings, system, trust, around }: Discovered) {
+function codeFacts(found: Discovered) {
+  const { settings, system, around } = found;
   const missing = system.missingEngine();
   const usual = usualSandbox(system.platform);
-  const waiting = catalog.skills.filter((skill) => trust.standingOf(skill) === "untrusted").length;
+  const waiting = codeWaiting(found);
   return {
     level: settings.sandbox.level ?? usual.level,
     engine: settings.sandbox.engine ?? usual.engine,
     missing: missing ?? null,
     hasUv: uvPrograms(around.home).has("uv"),
-    waitingForTrust: waiting,
+    waitingForTrust: waiting?.skills ?? 0,
+    trustCommand: waiting?.command ?? null,
   };
 }
 
 function printCode(
   out: Printer,
-  { level, engine, missing, hasUv, waitingForTrust }: ReturnType<typeof codeFacts>,
+  { level, engine, missing, hasUv, waitingForTrust, trustCommand }: ReturnType<typeof codeFacts>,
 ): void {
   out.line`\n${out.bold("Code")} ${out.dim("`skillet doctor --sandbox` tries what it promises")}`;
   if (level === "none") out.line`  ${out.red('✗ nothing keeps code apart: level = "none" under [sandbox]')}`;
@@ -120,7 +123,7 @@ function printCode(
   else out.line`  ${level} isolation by ${engine}`;
   out.line`  uv ${hasUv ? "is there" : "is not there: pip fetches Python packages, and `uv run` and `uvx` do not work"}`;
   if (waitingForTrust > 0)
-    out.line`  ${count(waitingForTrust, "skill")} ${waitingForTrust === 1 ? "waits" : "wait"} for \`skillet trust\``;
+    out.line`  the code of ${count(waitingForTrust, "skill")} waits for trust: ${trustCommand ?? ""}`;
 }
 
 function printModels(out: Printer, models: readonly ModelAlias[], configuration: string): void {
