@@ -91,16 +91,22 @@ const MOST_PROSE = 0.4;
 /** A query below this many characters is all request. */
 const SHORT_QUERY = 300;
 
-/** The first and the last paragraph that are not code are the request; everything else may be pasted. */
+/**
+ * The request is the paragraphs that are not code at the beginning and at the end of the text, or else the first and the last of them.
+ * Everything else may be pasted.
+ */
 function sectionsOf(text: string): Section[] {
   if (text.length < SHORT_QUERY && !text.includes("```")) return [{ text, ...REQUEST }];
   const blocks = blocksOf(text);
   const prose = blocks.filter(({ isCode }) => !isCode);
   const [first, last] = [prose[0], prose.at(-1)];
   if (blocks.length < 2 || !first) return [{ text, ...REQUEST }];
+  // Between code there are lines that only look like prose.
+  const edges = [blocks[0], blocks.at(-1)].filter((block) => block === first || block === last);
+  const requests = edges.length > 0 ? edges : [first, last];
   return blocks.map((block) => {
     const own = block.lines.join("\n");
-    if (block === first || block === last) return { text: own, ...REQUEST };
+    if (requests.includes(block)) return { text: own, ...REQUEST };
     return { text: own, weight: PASTED_WEIGHT, most: block.isCode ? MOST_CODE : MOST_PROSE };
   });
 }
@@ -133,6 +139,6 @@ function blocksOf(text: string): Block[] {
 }
 
 const FENCE = /^\s*(?:```|~~~)/;
-/** Indented lines, stack frames, log lines with a time, table rows, lines that end as statements do. */
+/** Indented lines, stack frames, log lines with a time, JSON, diffs, the head of a mail, table rows, lines that end as statements do. */
 const CODE_LINE =
-  /^(?: {4}|\t)|^\s*(?:at \S+[ (]|File "|Traceback |[{}[\]<>|$#;]|\/\/|import |from \S+ import |(?:const|let|var|def|func|fn|class|function|public|private|static|return|SELECT|INSERT|CREATE) |(?:if|for|while) ?\(|\[?\d{2,4}[-:/]\d\d[-:/ T]|(?:ERROR|WARN|INFO|DEBUG|TRACE|E|W)\b[:\] ]|\+{3} |-{3} |@@ |[\w.]+(?:Error|Exception): |Caused by: )|[;{}]\s*$|^[^\s,]+(?:,[^\s,]*){3,}\s*$/;
+  /^(?: {4}|\t)|^\s*(?:at \S+[ (]|File "|Traceback |[{}[\]<>|$#;]|"[^"]*": |\/\/|import |from \S+ import |(?:const|let|var|def|func|fn|class|function|public|private|static|return|SELECT|INSERT|CREATE) |(?:if|for|while) ?\(|\[?\d{2,4}[-:/]\d\d[-:/ T]|(?:ERROR|WARN|INFO|DEBUG|TRACE|E|W)\b[:\] ]|diff --git |\+{3} |-{3} |@@ |[+-]\t|(?:From|To|Cc|Subject|Date|Sent): |\.{3} \d+ more$|[\w.]+(?:Error|Exception): |Caused by: )|[;{}]\s*$|^[^\s,]+(?:,[^\s,]*){3,}\s*$/;
