@@ -30,8 +30,9 @@ export interface FileSkillParts {
 // Every key that a policy looks at, wherever it stands: a rule that reads another needs it here.
 const ASKING = /"(?:packages|scripts|env|requires|os|required[_-]tools|capabilities|sensitive|access)":/;
 
-/** And those that say who may invoke it. */
+/** And those that say who may invoke it. All of them have a part in common, which is found in a tenth of the time. */
 const LIMITING = /"(?:disable[_-]model[_-]invocation|user[_-]invo[ck]able)":/;
+const LIMITING_PART = "invo";
 
 /** A skill that lives in a file. A class, because ten thousand of these share what they do and keep only what differs. */
 export class FileSkill implements Skill {
@@ -43,6 +44,7 @@ export class FileSkill implements Skill {
   readonly #bodyIn: BodyIn;
   readonly #stamp: Stamp | undefined;
   readonly #seen: FolderSeen | undefined;
+  #asks: boolean | undefined;
   #manifest: Manifest | undefined;
   #body: { text: string; stamp: Stamp } | undefined;
   #files: FileList | undefined;
@@ -64,11 +66,12 @@ export class FileSkill implements Skill {
   }
 
   asksOfHost(): boolean {
-    return ASKING.test(this.#data);
+    this.#asks ??= ASKING.test(this.#data);
+    return this.#asks;
   }
 
   limitsInvocation(): boolean {
-    return LIMITING.test(this.#data);
+    return this.#data.includes(LIMITING_PART) && LIMITING.test(this.#data);
   }
 
   /** Of its file as it was found, and of the queries next to it as they are now, if there was a folder for them. */
