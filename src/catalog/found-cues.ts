@@ -34,7 +34,8 @@ export class FoundCues {
   readonly #before: number[] = [];
   readonly #reasons: WeighedReason[] = [];
   readonly #unsureCues: (UnsureCue | undefined)[] = [];
-  /** The skills with a pattern that was not run yet. */
+  /** The skills with a cue that is in the query for certain, and those with a pattern that was not run yet. */
+  readonly #sure: Uint8Array;
   readonly #unsure: Uint8Array;
 
   constructor(size: number) {
@@ -42,6 +43,7 @@ export class FoundCues {
     this.weights = new Float64Array(size);
     this.wordlessWeights = new Float64Array(size);
     this.#last = new Uint32Array(size);
+    this.#sure = new Uint8Array(size);
     this.#unsure = new Uint8Array(size);
   }
 
@@ -52,8 +54,8 @@ export class FoundCues {
 
   /** Returns whether a cue that is in the query for certain speaks for the skill. */
   has(skill: number): boolean {
-    this.confirm(skill);
-    return this.levels[skill] !== NO_CUE;
+    if (this.#sure[skill] === 0) this.confirm(skill);
+    return this.#sure[skill] === 1;
   }
 
   isUnsure(skill: number): boolean {
@@ -81,7 +83,7 @@ export class FoundCues {
     this.#before.push(this.#last[skill] as number);
     this.#last[skill] = this.#reasons.push(reason);
     this.#unsureCues.push(unsure);
-    if (unsure) this.#unsure[skill] = 1;
+    (unsure ? this.#unsure : this.#sure)[skill] = 1;
     const { kind, weak, weight } = reason;
     const level = weak ? WEAK : LEVEL_OF[kind as keyof typeof LEVEL_OF];
     if (level < (this.levels[skill] as number)) this.levels[skill] = level;
@@ -94,6 +96,7 @@ export class FoundCues {
     const kept = this.#cuesOf(skill).filter(isKept);
     this.#last[skill] = 0;
     this.#unsure[skill] = 0;
+    this.#sure[skill] = 0;
     this.levels[skill] = NO_CUE;
     this.weights[skill] = 0;
     this.wordlessWeights[skill] = 0;

@@ -175,10 +175,9 @@ function match(indexes: Indexes, written: string, options: MatchOptions): Matche
   const own =
     reading && (!isWide || found.skills.length > 0) ? indexes.search().search(reading, asking) : NOTHING_FOUND;
   const widest = reading && isWide ? indexes.wideSearch().search(reading, { ...asking, limit }) : own;
-  const totalOf = (index: number) =>
-    (widest.scores[index] ?? 0) + (found.wordlessWeights[index] as number) * Math.log(1 + skills.length);
+  const rarest = Math.log(1 + skills.length);
+  const totalOf = (index: number) => (widest.scores[index] ?? 0) + (found.wordlessWeights[index] as number) * rarest;
   const selected = bestOf(found, (level) => level < WEAK, byStrength(indexes, found, own, recent));
-  // After those, because a pattern that selects a skill may turn out not to match.
   const weak = bestOf(
     found,
     (level) => level === WEAK,
@@ -219,7 +218,8 @@ function bestOf(
   compare: (a: number, b: number) => number,
 ): { best: number[]; hasMore: boolean } {
   const isIn = (index: number) => isMeant(found.levels[index] as number);
-  const skills = found.skills.filter(isIn).sort(compare);
+  // A pattern that counts as one that matches may hide the level that the skill has without it.
+  const skills = found.skills.filter((index) => isIn(index) || found.isUnsure(index)).sort(compare);
   const best: number[] = [];
   let at = 0;
   for (; at < skills.length && best.length < MOST_MATCHES; at++) {

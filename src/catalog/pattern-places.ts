@@ -68,7 +68,7 @@ export class PatternPlaces {
 
   /** Returns whether the text has one text of each set. */
   hasAll(needs: readonly NeedSet[]): boolean {
-    for (const set of needs) if (this.#placesOf(set).length === 0) return false;
+    for (const { texts } of needs) if (!texts.some((id) => this.#found.has(id))) return false;
     return true;
   }
 
@@ -122,8 +122,8 @@ export class PatternPlaces {
   }
 
   #findPlaces({ texts }: NeedSet): readonly number[] {
-    if (texts.length === 1) return this.#found.placesOf(texts[0] as number) ?? NONE;
-    const places = texts.flatMap((id) => this.#found.placesOf(id) ?? NONE);
+    if (texts.length === 1) return this.#found.placesOf(texts[0] as number);
+    const places = texts.flatMap((id) => this.#found.placesOf(id));
     return places.length < 2 ? places : places.sort((a, b) => a - b);
   }
 
@@ -167,7 +167,6 @@ function firstFrom(numbers: readonly number[], least: number): number {
   return low;
 }
 
-const NONE: readonly number[] = [];
 const LONG_TEXT = 1000;
 /** How many places of its rarest need a pattern is compared at. */
 const MOST_PLACES = 256;

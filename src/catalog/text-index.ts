@@ -53,6 +53,8 @@ function slotOf(text: string, from: number, size: number): number {
   return (hash ^ (hash >>> 15)) & (SLOTS - 1);
 }
 
+const NONE: readonly number[] = [];
+
 /** Where each text of an index is in another text. */
 export class FoundTexts {
   /** The numbers of the texts that are there, in the order in which they first occur. */
@@ -72,8 +74,12 @@ export class FoundTexts {
     }
   }
 
-  /** The places of a text, ascending; undefined when it is not there. */
-  placesOf(id: number): readonly number[] | undefined {
-    return this.#places[id];
+  has(id: number): boolean {
+    return this.#places[id] !== undefined;
+  }
+
+  /** The places of a text, ascending. */
+  placesOf(id: number): readonly number[] {
+    return this.#places[id] ?? NONE;
   }
 }

@@ -437,4 +437,11 @@ describe("a query that matches hundreds of skills", () => {
     expect(found["d-nothing"]).toBeUndefined();
     expect(matches.filter(isSelected)).toHaveLength(100);
   });
+
+  it("finds a weak skill whose pattern would select it, if it matched, after the 100 that are selected", () => {
+    const skills = Object.fromEntries(numbered.map((number) => [`s${number}`, { keywords: [`tool${number}`] }]));
+    const all = { ...skills, zoo: { keywords: ["write"], patterns: ["tool000 +tool001 +tool003"] } };
+    const { matches } = matcherFor(all).match(`write about ${query}`);
+    expect(matches.filter(({ level }) => level === "weak").map(said)).toEqual(["zoo weak: keyword write"]);
+  });
 });
