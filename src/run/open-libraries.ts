@@ -105,6 +105,26 @@ export async function openSkillLibraries(
   return { libraries: libraryAccess(layers, uvAccess(scripts, places.own)), problems };
 }
 
+/** The same as far as it is built already, and what is not. */
+export function findSkillLibraries(
+  host: Host,
+  given: GivenPackages,
+  { skill, copy, sandbox, places }: Pick<SkillLibraryRequest, "sandbox" | "places"> & { skill: Skill; copy: SkillCopy },
+): { libraries: LibraryAccess; missing: readonly string[] } {
+  if (sandbox.by !== "bubblewrap") return { libraries: { mounts: [], env: {} }, missing: [] };
+  const declaring = declaringScripts(skill, copy);
+  const isByUv = hasUv(host);
+  const inline = isByUv ? [] : plainDependencies(declaring);
+  const sets = librarySets({ ...given, python: [...given.python, ...inline] });
+  const layers = sets.flatMap((set) => findLibraries(set, places) ?? []);
+  const needsUv = isByUv && declaring.length + given.python.length > 0;
+  const scripts = declaring.map((one) => uvScript(host, one.script, copy));
+  return {
+    libraries: libraryAccess(layers, needsUv ? uvAccess(scripts, places.own) : undefined),
+    missing: sets.filter((set) => !layers.some((layer) => layer.set === set)).flatMap(({ wanted }) => wanted),
+  };
+}
+
 /** What scripts declare is fetched for one that does, and for a run, whose commands may call any. Others use what is there. */
 function isNeeded(script: SkillScript | undefined, ours: DeclaringScript | undefined): boolean {
   return script === undefined || ours !== undefined;

@@ -16,8 +16,11 @@ import { findRoot } from "../sandbox/packages/packages.ts";
 import { declaredVariables } from "../skill/needs.ts";
 import { SKILL_FOLDER } from "../skill/script.ts";
 import { hasFolder, type Skill } from "../skill/skill.ts";
+import { copySkill } from "../source/digest.ts";
 import { environmentFor, placesOf, sandboxOf } from "./enclosure.ts";
 import { endpointsIn, socketsIn } from "./endpoints.ts";
+import { type GivenPackages, givenPackages } from "./given-packages.ts";
+import { findSkillLibraries } from "./open-libraries.ts";
 import { type CommandLimits, limitsOf } from "./script-limits.ts";
 import { checkWorkspace, chooseAccess, homeOf } from "./workspace-access.ts";
 
@@ -35,7 +38,7 @@ export interface SandboxView {
   network: readonly string[];
   /** The names of its variables. A shell sets more by itself. */
   variables: readonly string[];
-  packages: readonly string[];
+  packages: GivenPackages;
   limits: CommandLimits;
   /** Why it would not run, or sees less than by default. */
   notices: readonly Notice[];
@@ -55,23 +58,36 @@ export async function describeSandbox(host: Host, skill: Skill): Promise<Sandbox
   const places = { skill: seen(SKILL_FOLDER), workspace: seen(WORKSPACE_FOLDER) };
   const own = declaredVariables(skill);
   const env = environmentFor(new Map(own.map((name) => [name, ""])), { places, workspace });
-  const { packages, capabilities } = skill.manifest;
-  const root = sandbox.by === "bubblewrap" ? findRoot(packages, placesOf(host)) : undefined;
+  const { capabilities } = skill.manifest;
+  const packages = givenPackages(skill, host);
+  const kept = placesOf(host);
+  const { libraries, missing } = findSkillLibraries(host, packages, {
+    ...{ skill, copy: copySkill(skill), sandbox, places: kept },
+  });
+  const root = sandbox.by === "bubblewrap" ? findRoot(packages.system, kept) : undefined;
   const limits = limitsOf(host);
   const folder = workspace === undefined ? SKILL_FOLDER : WORKSPACE_FOLDER;
-  const command = { env, folder, mounts, limits, ...(root?.kind === "layer" ? { root: root.root } : {}) };
+  const command = {
+    env,
+    folder,
+    mounts: [...libraries.mounts, ...mounts],
+    limits,
+    ...(root?.kind === "layer" ? { root: root.root } : {}),
+  };
   const paths = sandbox.paths?.(command);
   const opened = [...host.settings.sandbox.network, ...(host.settings.skills.get(skill.name)?.network ?? [])];
   const network = endpointsIn(opened).map(endpointText);
   const variables = [
-    ...[...Object.keys(FIXED_VARIABLES), "PWD", ...Object.keys(env)],
+    ...[...Object.keys(FIXED_VARIABLES), "PWD", ...Object.keys(env), ...Object.keys(libraries.env)],
     ...(network.length === 0 ? [] : PROXY_VARIABLES),
     ...(capabilities.length === 0 ? [] : [SOCKET_VARIABLE, TOKEN_VARIABLE]),
   ];
-  const missing: Notice[] =
-    root?.kind === "missing"
-      ? [{ code: "packages-missing", message: `The packages ${packages.join(", ")} are not built yet`, fix: root.fix }]
-      : [];
+  const unbuilt = [...(root?.kind === "missing" ? packages.system : []), ...missing];
+  const building: Notice = {
+    code: "packages-missing",
+    message: `${unbuilt.join(", ")} will be built before the first run, and then be readable too`,
+    fix: `build them now: skillet packages build ${skill.name}`,
+  };
   return {
     skill: skill.name,
     isolation: { level: sandbox.level, by: sandbox.by },
@@ -82,6 +98,6 @@ export async function describeSandbox(host: Host, skill: Skill): Promise<Sandbox
     variables: [...new Set(variables)].sort(),
     packages,
     limits,
-    notices: [...denials(skill, host, "run"), ...notices, ...missing],
+    notices: [...denials(skill, host, "run"), ...notices, ...(unbuilt.length > 0 ? [building] : [])],
   };
 }

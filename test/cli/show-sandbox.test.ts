@@ -6,6 +6,7 @@ import type { SandboxView } from "../../src/run/sandbox-view.ts";
 import { skillet } from "../support/command.ts";
 import { skillText, temporaryFolder } from "../support/folder.ts";
 import { giveValuesIn } from "../support/give-values.ts";
+import { pythonIndex } from "../support/package-servers.ts";
 
 /** Walks everything outside of the paths it is given, tries to write everywhere, and prints what it found. */
 const PROBE = `import { readdirSync, lstatSync, statSync, openSync, closeSync, readSync, writeFileSync, rmSync, accessSync, constants } from "node:fs";
@@ -38,7 +39,7 @@ const reached = await new Promise((resolve) => connect(port, "127.0.0.1").once("
 console.log(JSON.stringify({ folder: process.cwd(), variables: Object.keys(process.env).sort(), unlisted, unreadable, written: written.sort(), reached }));
 `;
 
-function scene(config = "", more = "") {
+function scene(config = "", more = "", env: Record<string, string> = {}) {
   const root = temporaryFolder();
   const home = join(root, "home");
   const workspace = join(home, "work");
@@ -52,7 +53,7 @@ function scene(config = "", more = "") {
   chmodSync(workspace, 0o777);
   giveValuesIn(home);
   const run = (args: string[], stdin?: string) =>
-    skillet(args, { env: { HOME: home }, cwd: workspace, ...(stdin === undefined ? {} : { stdin }) });
+    skillet(args, { env: { HOME: home, ...env }, cwd: workspace, ...(stdin === undefined ? {} : { stdin }) });
   const view = async (): Promise<SandboxView> => JSON.parse((await run(["show", "x", "--sandbox", "--json"])).stdout);
   return { home, workspace, run, view };
 }
@@ -101,6 +102,23 @@ describe("skillet show --sandbox", () => {
     expect(view.network).toEqual(["example.com:443"]);
     expect((await probe(place, view)).variables).toEqual(view.variables);
     expect(view.variables).toContain("HTTPS_PROXY");
+  });
+
+  it("[S-45] has the packages that the user gives, once they are built", async () => {
+    const index = await pythonIndex({ name: "words", version: "1.0", files: { "words.py": "A = 1\n" } });
+    onTestFinished(() => index.close());
+    const packages = temporaryFolder();
+    chmodSync(packages, 0o755);
+    const env = { PIP_INDEX_URL: index.url, SKILLET_PACKAGES: packages, PATH: process.env["PATH"] ?? "" };
+    const place = scene('[skills.x]\npython = ["words"]\n', "", env);
+    const before = await place.view();
+    expect(before.packages).toEqual({ system: [], python: ["words"], npm: [] });
+    expect(before.notices).toMatchObject([{ code: "packages-missing" }]);
+    await place.run(["packages", "build", "x"]);
+    const view = await place.view();
+    expect(view.notices).toEqual([]);
+    expect(view.paths.length).toBe(before.paths.length + 1);
+    expect(await probe(place, view)).toMatchObject({ unlisted: [], unreadable: [], variables: view.variables });
   });
 
   it("is a page for people, with where each path comes from, and shows no value", async () => {

@@ -32,7 +32,7 @@ export async function showSandbox(io: Io, found: Found, { skill, asJson, workspa
   row("starts in", view.folder);
   row("network", view.network.join(", ") || "none");
   row("variables", view.variables.join(", "));
-  row("packages", view.packages.join(", ") || "none besides the system's");
+  row("packages", formatPackages(view) || "none besides the system's");
   row("limits", formatLimits(view));
   for (const [access, title] of TITLES) {
     const paths = view.paths.filter((path) => path.access === access);
@@ -70,6 +70,11 @@ function formatOrigin({ path, access, from }: SandboxPath, found: Found): string
   if (from === undefined) return access === "read-write" ? "empty, its own, removed afterwards" : "its own";
   if (isInside(sandboxFolder(found.home), from)) return "from skillet";
   return from === path ? "the system's" : from;
+}
+
+function formatPackages({ packages: { system, python, npm } }: SandboxView): string {
+  const kinds = Object.entries({ system, Python: python, npm }).filter(([, names]) => names.length > 0);
+  return kinds.map(([kind, names]) => `${kind}: ${names.join(", ")}`).join("; ");
 }
 
 function formatLimits({ limits }: SandboxView): string {
