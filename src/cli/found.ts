@@ -7,6 +7,7 @@ import { SkillError } from "../shared/error.ts";
 import type { Diagnostic } from "../skill/diagnostic.ts";
 import { displayPath, type Surroundings } from "../source/locations.ts";
 import { type Io, type Printer, printer, type Safe } from "./io.ts";
+import { keepUntouchedSkills } from "./moved-heads.ts";
 import type { CommonOptions } from "./program.ts";
 import { Told } from "./told.ts";
 import { printHanging } from "./wrap.ts";
@@ -25,7 +26,9 @@ export async function discoverFor(
 ): Promise<Discovered> {
   const where = { workspace: workspaceOf(io, options), env: io.env, caller: callerOf(options) };
   // Most commands are not about the skills of MCP servers, and wait for none.
-  return discover({ follow: false, remote: "cached", ...where, ...more });
+  const found = await discover({ follow: false, remote: "cached", ...where, ...more });
+  await keepUntouchedSkills(found);
+  return found;
 }
 
 /** What was found, with who serves capabilities. */

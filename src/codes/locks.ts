@@ -28,6 +28,28 @@ export const LOCKS = {
     "What skillet put there was changed by hand since, and would be lost.",
     "keep your changes somewhere else, then say --force",
   ),
+  "no-source": row(
+    "The skill was adopted, and where it came from is not known.",
+    "set a source: `skillet adopt PATH --from SOURCE`",
+  ),
+  "skill-ambiguous": row("Several folders have a managed skill of this name.", "name one: NAME@FOLDER"),
+  "already-managed": row("The skill is managed already: it was added, adopted or exported.", "use it as it is"),
+  "not-adoptable": row(
+    "What is there cannot be adopted as a skill.",
+    "adopt the folder of one skill, with a SKILL.md and the skill's name",
+  ),
+  "owned-by-others": row(
+    "A file belongs to another user, or other users can change it.",
+    "make it yours alone: chown, and chmod go-w",
+  ),
+  "skill-repository": row(
+    "The skill's folder is itself a git repository, which every git command changes.",
+    "let git manage it (`git pull`, then `skillet trust NAME`), or adopt a copy without .git",
+  ),
+  "adopted-unreadable": row(
+    "The record of folders with adopted skills cannot be read.",
+    "fix it, or remove it and adopt the skills again",
+  ),
   "in-the-way": row("Something stands there that skillet did not put there.", "move it away if you do not need it"),
   "merge-broken": row(
     "What comes of your changes and theirs is no skill.",

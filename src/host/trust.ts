@@ -7,12 +7,13 @@ import { isData } from "../skill/data.ts";
 import { requirementsOf } from "../skill/needs.ts";
 import { plainPath } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
-import type { CopiedFile, SkillCopy } from "../source/digest.ts";
+import { type CopiedFile, copySkill, type SkillCopy } from "../source/digest.ts";
 import type { Location } from "../source/locations.ts";
 import { openLedger } from "./ledger.ts";
 import { approve, type Seen } from "./lock/approve.ts";
 import type { Drift } from "./lock/drift.ts";
 import { type LockState, type Locks, openLocks } from "./lock/locks.ts";
+import { type OwnFolders, type OwnRefusal, openOwnFolders } from "./own-folders.ts";
 
 /** `own`: nobody has to be asked. Else whether the user said that its code may run; `changed`: it is not what its lock says. */
 export type Standing = "own" | "trusted" | "untrusted" | "changed";
@@ -51,6 +52,10 @@ export interface Trust {
   revoke(places: readonly string[]): void;
   /** Whether models may read the skill's text without trust in its code. */
   text: TextApprovals;
+  /** Folders whose skills the user writes. */
+  own: OwnFolders;
+  /** Why a skill in such a folder is not trusted by that. Nothing for any other skill, and for one that is. */
+  refusalOf(skill: Skill): OwnRefusal | undefined;
 }
 
 /**
@@ -81,6 +86,23 @@ export function openTrust(
   });
   const entryOf = (skill: Skill) => ledger.entries()[placeOf(skill)];
   const text = openTextApprovals(skilletHome);
+  const own = openOwnFolders(skilletHome);
+  const isInOwn = (skill: Skill) => skill.origin.remote === undefined && own.holds(placeOf(skill));
+  const judgeOwn = (skill: Skill, copy: SkillCopy) =>
+    own.judge(placeOf(skill), { name: skill.name, copy, marks: marksOf(skill, copy) });
+  // Only what may have changed is read as a whole.
+  const refusalOf = (skill: Skill): OwnRefusal | undefined => {
+    if (!isInOwn(skill)) return undefined;
+    const foreign = own.judgeFiles(placeOf(skill));
+    if (foreign) return foreign;
+    const refusal = own.glance(placeOf(skill));
+    if (!refusal) return undefined;
+    try {
+      return judgeOwn(skill, copySkill(skill));
+    } catch {
+      return refusal; // What cannot be read is not trusted.
+    }
+  };
   const installed = new Set(locations.flatMap(({ scope, path }) => (scope === "installed" ? path : [])));
   // The lock of what was added for all projects is the user's own. Any other is whoever's made it, and gives nobody trust.
   const isAgreed = ({ origin: { file = "" } }: Skill, is: LockState["is"]) =>
@@ -89,6 +111,8 @@ export function openTrust(
     origin.scope === "workspace" || origin.remote !== undefined || asking.has(origin.source);
   return {
     text,
+    own,
+    refusalOf,
     lockStateOf: locks.stateOf,
     steadily: locks.steadily,
     standingOf(skill) {
@@ -97,14 +121,20 @@ export function openTrust(
       if (!needsWord(skill)) return "own";
       const { remote } = skill.origin;
       if (remote) return entryOf(skill)?.listed === remote.digest ? "trusted" : "untrusted";
-      return entryOf(skill) || isAgreed(skill, is) ? "trusted" : "untrusted";
+      if (entryOf(skill) || isAgreed(skill, is)) return "trusted";
+      return isInOwn(skill) && !refusalOf(skill) ? "trusted" : "untrusted";
     },
     entryOf,
     changesOf(skill, copy) {
       const drift = locks.changesOf(skill, copy);
       if (drift && (drift.length > 0 || isAgreed(skill, locks.stateOf(skill).is))) return [...drift];
       if (!needsWord(skill)) return [];
-      const entry = entryOf(skill);
+      const refusal = isInOwn(skill) ? judgeOwn(skill, copy) : undefined;
+      if (isInOwn(skill) && !refusal) return [];
+      // A file that others can write is not what was approved, whatever is in it now.
+      if (refusal && entryOf(skill) === undefined && !CHANGED.has(refusal.why))
+        return [{ path: refusal.path, what: "mode" }];
+      const entry = entryOf(skill) ?? own.recordOf(placeOf(skill));
       const changes = compare(entry?.files ?? {}, marksOf(skill, copy));
       // An older record lacks files that count by now. They are as they were if all of the skill is, byte for byte.
       return withOneOwnFile(
@@ -124,6 +154,8 @@ export function openTrust(
         if (state.is === "unknown") throw state.problem;
         if (state.is === "changed") approve(skill, { copy, there }, skilletHome);
       }
+      for (const { skill, copy } of granted)
+        if (isInOwn(skill)) own.accept(placeOf(skill), { name: skill.name, copy, marks: marksOf(skill, copy) });
       const written = granted.filter(({ skill }) => !isAgreed(skill, locks.stateOf(skill).is));
       if (written.length === 0) return;
       ledger.change((skills) => {
@@ -189,6 +221,9 @@ function isTrustedSkill(entry: unknown): entry is TrustedSkill {
   if (!isData(entry) || !isData(entry["files"])) return false;
   return ["name", "digest", "at"].every((key) => typeof entry[key] === "string");
 }
+
+/** Refusals of a skill in a folder of the user's that are about what changed in it. */
+const CHANGED: ReadonlySet<OwnRefusal["why"]> = new Set(["run", "update", "git", "repository"]);
 
 const OWN_FILE = "SKILL.md";
 /** Its bytes, where code can read them: its mark by itself is of what it asks for. No file can have this path. */

@@ -1,5 +1,6 @@
 import type { Host } from "../host/host.ts";
-import { count } from "../shared/text.ts";
+import type { OwnRefusal } from "../host/own-folders.ts";
+import { count, oneLine } from "../shared/text.ts";
 import type { Policy } from "./policy.ts";
 import { shownPath } from "./shown-path.ts";
 
@@ -16,12 +17,33 @@ export const isTrusted: Policy = (skill, host) => {
       fix: `look at it, then run: skillet trust ${quoted(`${skill.name}@${source}`)}`,
     };
   }
+  const refusal = host.trust.refusalOf(skill);
   return {
     code: "untrusted",
     kind: "setup",
-    message: `Skill '${skill.name}' (from ${source}) has not been trusted yet`,
+    message: refusal
+      ? `Skill '${skill.name}' (from ${source}) is in a folder of yours, but not trusted: ${sayOwnRefusal(refusal)}`
+      : `Skill '${skill.name}' (from ${source}) has not been trusted yet`,
     fix: `look at it, then run: skillet trust ${quotedPath(folder ?? file ?? ".", host)}`,
   };
+};
+
+/** Says why a skill in a folder of the user's is not trusted as the user's own work. */
+export function sayOwnRefusal({ why, path }: OwnRefusal): string {
+  const file = path === "." ? "it" : oneLine(path, 100);
+  return OWN_REFUSALS[why].replace("FILE", () => file);
+}
+
+const OWN_REFUSALS: Record<OwnRefusal["why"], string> = {
+  run: "FILE was changed while a run, chat or call of skillet was under way",
+  update: "an update or addition of skillet wrote it",
+  git: "git checked out another commit since, and it changed",
+  repository: "it is in a repository that was put there since",
+  owner: "FILE belongs to another user",
+  writable: "FILE can be written to by other users (chmod go-w)",
+  link: "FILE is a symlink",
+  special: "FILE is not a plain file",
+  unreadable: "FILE",
 };
 
 /** What was added is what was agreed to then, to the last byte: another is not even read out until somebody has looked at it. */

@@ -31,6 +31,7 @@ import { endpointsIn, socketsIn } from "./endpoints.ts";
 import { type GivenPackages, givenPackages } from "./given-packages.ts";
 import { openSkillLibraries } from "./open-libraries.ts";
 import { collectBytes, collectOutput, type Output } from "./output.ts";
+import { watchOwnSkills } from "./own-skills.ts";
 import { limitsOf } from "./script-limits.ts";
 import type { HeldChanges } from "./workspace/held-changes.ts";
 import { type ReviewChanges, settleHeld } from "./workspace/review-changes.ts";
@@ -195,8 +196,9 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
         throw error;
       }
       let left: Notice[] = [];
-      const { notices: said = [], ...outcome } = await sandbox
-        .run(
+      const mayWrite = workspace.mounts.some((mount) => mount.access === "read-write") || sandbox.level === "none";
+      const begin = () =>
+        sandbox.run(
           {
             argv,
             env: { ...libraries.env, ...(options.isPlain ? {} : env), ...options.env, ...way?.env },
@@ -218,12 +220,14 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
             ...(request.waited ? { waited: request.waited } : {}),
             ...(claim ? { onMounted: claim.release } : {}),
           },
-        )
-        .finally(async () => {
+        );
+      const { notices: said = [], ...outcome } = await (mayWrite ? watchOwnSkills(host, begin) : begin()).finally(
+        async () => {
           claim?.release();
           left = await closeWorkspace(workspace, home, request.review);
           planted.push(...left);
-        });
+        },
+      );
       isolation = outcome.isolation;
       const printed = output.end({ isCut: outcome.ending !== "exit" });
       return { ...outcome, ...printed, ...(raw ? raw.end() : {}), notices: [...said, ...left], limits };

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { SkillError } from "../shared/error.ts";
 import { grouped } from "../shared/text.ts";
 import { findFrame } from "../skill/frame.ts";
@@ -33,6 +32,7 @@ export function copySkill(skill: Skill): SkillCopy {
       fix: "keep what it does not need out of its folder",
     });
   }
+  const { createHash } = process.getBuiltinModule("node:crypto"); // Loading it costs a start, and most need no digest.
   const hash = createHash("sha256");
   const part = (bytes: string | Uint8Array) => {
     hash.update(`${bytes.length}:`);

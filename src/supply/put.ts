@@ -4,6 +4,7 @@ import { digestsOf } from "../host/lock/approve.ts";
 import { LARGEST_LOCK, LOCK_FILE, type LockedFiles, type LockedSkill, printLock } from "../host/lock/format.ts";
 import { openOriginals } from "../host/lock/originals.ts";
 import { treeDigest, treeOf } from "../host/lock/tree.ts";
+import { openOwnFolders } from "../host/own-folders.ts";
 import { type Application, apply } from "../install/apply.ts";
 import { SkillInstallationError } from "../install/error.ts";
 import { SkillError } from "../shared/error.ts";
@@ -69,6 +70,8 @@ export function change({ place, put = [], remove = {}, skilletHome }: Changes): 
     },
   });
   originals.forget(unneeded, place.folder);
+  const written = put.map(({ name }) => join(place.folder, name));
+  openOwnFolders(skilletHome).markChanged(written, "update"); // Not an edit of the user's, wherever the folder is.
 }
 
 function applying(place: SkillsPlace, put: readonly Put[], application: Application): void {
@@ -106,7 +109,7 @@ function checkUnchanged(now: string | undefined, before: string | undefined, pla
   });
 }
 
-function checkedSize(text: string): string {
+export function checkedSize(text: string): string {
   if (text.length <= LARGEST_LOCK) return text;
   throw new SkillError("lock-too-large", {
     message: `${LOCK_FILE} would be larger than ${grouped(LARGEST_LOCK)} bytes, and could not be read again`,

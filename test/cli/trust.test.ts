@@ -11,10 +11,12 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { discover } from "../../src/host/discover.ts";
 import { type RunOptions, skillet } from "../support/command.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 
 const SCRIPT = "#!/bin/sh\necho ran\n";
+const TOOLSET = 'export class Page { tool = { description: "tool", execute: () => "ran" }; }\n';
 
 /** A workspace with one skill that somebody else wrote. */
 function scene(files: Record<string, string> = {}) {
@@ -376,6 +378,76 @@ describe("the code of a workspace", () => {
     expect((await run(["trust", "--text", "--revoke"])).code).toBe(0);
     expect(await run(["trust", "--text", "--revoke"])).toMatchObject({ code: 1 });
     expect((await run(["trust", "--text", "nowhere", "--yes"])).stderr).toContain("There is no folder");
+  });
+
+  it.each([
+    ["a script", { "skills/page/scripts/go.sh": SCRIPT }],
+    ["a script by its first line alone", { "skills/page/notes.md": SCRIPT }],
+    [
+      "a toolset",
+      {
+        "skills/page/SKILL.md": skillText("page", { more: 'toolsets: ["index:Page"]\n' }),
+        "skills/page/toolsets/index.ts": TOOLSET,
+      },
+    ],
+    ["a hook", { "skills/page/SKILL.md": skillText("page", { more: "hooks: {Stop: [{command: evil}]}\n" }) }],
+    [
+      "a command in its text",
+      { "skills/page/SKILL.md": skillText("page", { body: "Now: !`touch /tmp/evil; echo evil`" }) },
+    ],
+  ])("[Q-04] does not run by a decision about text: %s that is added later", async (_what, added) => {
+    const { run, cwd, home } = scene({
+      "project/skills/page/SKILL.md": skillText("page"),
+      "home/.claude/skills/own/SKILL.md": skillText("own"),
+    });
+    expect(await run(["trust", "--text", ".", "--yes"])).toMatchObject({ code: 0 });
+    expect((await run(["show", "page", "--body"])).code).toBe(0);
+    writeFiles(cwd, added);
+    // The user's own folders need no decision about text at all, and code in them waits as well.
+    const own = Object.entries(added).map(([path, text]) => [
+      path.replace("skills/page", "own"),
+      text.replace("name: page", "name: own"),
+    ]);
+    writeFiles(join(home, ".claude/skills"), Object.fromEntries(own));
+    for (const name of ["page", "own"]) {
+      expect((await run(["show", name])).stdout, name).toMatch(/trust +untrusted/);
+      for (const args of [
+        ["script", name, "go.sh"],
+        ["script", name, "notes.md"],
+        ["call", `${name}.tool`],
+        ["run", name, "do it"],
+      ]) {
+        const { code, stdout } = await run(args);
+        expect({ isRefused: code !== 0, stdout }, args.join(" ")).toEqual({ isRefused: true, stdout: "" });
+      }
+      expect((await run(["tools", name])).stdout, name).not.toContain("tool");
+      expect((await run(["show", name, "--body"])).stdout, "its text is shown as it is written").not.toMatch(
+        /^Now: evil$/m,
+      );
+    }
+    expect(existsSync("/tmp/evil")).toBe(false);
+    expect(existsSync(join(home, ".skillet/trust.json"))).toBe(false);
+    expect(await run(["trust", "page", "--yes"])).toMatchObject({ code: 0 });
+    expect((await run(["show", "page"])).stdout, "by a decision about the skill").toMatch(/trust +trusted/);
+  });
+
+  it("[Q-04] does not cover by a decision about text what a symlink leads to that is swapped in", async () => {
+    const { run, cwd, root, home } = scene({
+      "project/skills/page/SKILL.md": skillText("page"),
+      "elsewhere/page/SKILL.md": skillText("page", { body: "Evil text." }),
+      "elsewhere/page/scripts/go.sh": SCRIPT,
+    });
+    expect(await run(["trust", "--text", ".", "--yes"])).toMatchObject({ code: 0 });
+    const isCovered = async () => {
+      const { catalog, trust } = await discover({ workspace: cwd, env: { HOME: home }, follow: false });
+      const page = catalog.find("page");
+      return page && trust.text.covers(page);
+    };
+    expect(await isCovered()).toBe(true);
+    rmSync(join(cwd, "skills/page"), { recursive: true });
+    symlinkSync(join(root, "elsewhere/page"), join(cwd, "skills/page"));
+    expect(await run(["script", "page", "go.sh"])).toMatchObject({ code: 3, stdout: "" });
+    expect(await isCovered()).toBe(false);
   });
 
   it("[Q-04] is not approved for a folder that holds the home folder, and so for all workspaces", async () => {

@@ -109,12 +109,13 @@ function codeFacts(found: Discovered) {
     hasUv: uvPrograms(around.home).has("uv"),
     waitingForTrust: waiting?.skills ?? 0,
     trustCommand: waiting?.command ?? null,
+    ownFolders: found.trust.own.list().map(([folder]) => folder),
   };
 }
 
 function printCode(
   out: Printer,
-  { level, engine, missing, hasUv, waitingForTrust, trustCommand }: ReturnType<typeof codeFacts>,
+  { level, engine, missing, hasUv, waitingForTrust, trustCommand, ownFolders }: ReturnType<typeof codeFacts>,
 ): void {
   out.line`\n${out.bold("Code")} ${out.dim("`skillet doctor --sandbox` tries what it promises")}`;
   if (level === "none") out.line`  ${out.red('✗ nothing keeps code apart: level = "none" under [sandbox]')}`;
@@ -124,6 +125,8 @@ function printCode(
   out.line`  uv ${hasUv ? "is there" : "is not there: pip fetches Python packages, and `uv run` and `uvx` do not work"}`;
   if (waitingForTrust > 0)
     out.line`  the code of ${count(waitingForTrust, "skill")} waits for trust: ${trustCommand ?? ""}`;
+  if (ownFolders.length > 0)
+    out.line`  ${count(ownFolders.length, "folder")} trusted as yours: edits there keep the trust (skillet trust --list)`;
 }
 
 function printModels(out: Printer, models: readonly ModelAlias[], configuration: string): void {

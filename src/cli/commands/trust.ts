@@ -6,6 +6,7 @@ import { placeOf, type Trust } from "../../host/trust.ts";
 import { quoted } from "../../policy/trust.ts";
 import { storeFolder } from "../../sandbox/places.ts";
 import { storeSkill } from "../../sandbox/store.ts";
+import { scanSkill } from "../../scan/scan.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
 import { oneLine } from "../../shared/text.ts";
@@ -16,6 +17,7 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, folderSaid, requireConfiguration, withCapabilities } from "../found.ts";
 import { type Io, isAgreed, type Printer, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
+import { listFindings, sayWeights } from "../supply/words.ts";
 import { notAgreed } from "../told.ts";
 import { type Subject, showSubject } from "./trust-show.ts";
 
@@ -25,6 +27,7 @@ interface TrustOptions {
   yes?: boolean;
   secrets?: string;
   text?: boolean;
+  mine?: string | true;
   show?: boolean;
 }
 
@@ -45,6 +48,11 @@ export async function trust({ io, options, args }: Context<TrustOptions>): Promi
     });
   if (options.text && !options.list)
     return (await import("./trust-text.ts")).trustText(io, found, { ...options, folder: given });
+  const { mine } = options;
+  if (mine !== undefined && !options.list) {
+    const folder = mine === true ? given : mine;
+    return (await import("./trust-mine.ts")).trustMine(io, found, { ...options, folder: folder ?? around.workspace });
+  }
   if (options.list) return listTrusted(io, found, options.json ?? false);
   if (options.revoke) return revoke(io, found, given, options.json ?? false);
   const skills = new Set((args.length > 0 ? args : [undefined]).flatMap((wanted) => meant(found, wanted, io.cwd)));
@@ -83,40 +91,60 @@ export async function trust({ io, options, args }: Context<TrustOptions>): Promi
   return EXIT.fine;
 }
 
-interface Approving {
+export interface Approving {
   subjects: readonly Subject[];
   /** Those that are not trusted as they are now. */
   pending: readonly Subject[];
-  options: Context<TrustOptions>["options"];
+  options: Pick<Context<TrustOptions>["options"], "json" | "yes" | "show">;
+  /** The first word of each question. Defaults to "Trust". */
+  verb?: string;
 }
 
 /** Shows what is about to be trusted and asks: few skills in full, many as a table with one question per group. Returns those approved. */
-async function approveSubjects(
+export async function approveSubjects(
   io: Io,
   found: Discovered,
-  { subjects, pending, options }: Approving,
+  { subjects, pending, options, verb = "Trust" }: Approving,
 ): Promise<readonly Subject[]> {
   const out = printer(options.json ? io.stderr : io.stdout, io.env);
   const isAsking = io.ask !== undefined && !options.yes;
   const isShown = !options.json || isAsking;
   if (options.show || pending.length <= FEW) {
-    for (const one of isShown ? subjects : []) showSubject(out, one, found);
-    return options.yes || pending.length === 0 || (await isAgreed(io, question(pending))) ? pending : [];
+    for (const one of isShown ? subjects : []) {
+      showSubject(out, one, found);
+      if (pending.includes(one)) showFindings(out, one);
+    }
+    return options.yes || pending.length === 0 || (await isAgreed(io, question(pending, verb))) ? pending : [];
   }
   const { groupForTrust, printTrustGroup } = await import("./trust-summary.ts");
   const approved: Subject[] = [];
   for (const group of groupForTrust(pending)) {
     const members = group.summaries.map((summary) => summary.subject);
     if (isShown) printTrustGroup(out, group);
-    if (options.yes || (await isGroupApproved(io, out, members, found))) approved.push(...members);
+    if (options.yes || (await isGroupApproved(io, out, members, { found, verb }))) approved.push(...members);
   }
   return approved;
 }
 
+const MOST_FINDINGS = 10;
+
+/** What the scanner advises to look at first. */
+function showFindings(out: Printer, { skill: { name, description, manifest }, copy: { files } }: Subject): void {
+  const findings = scanSkill({ name, description, manifest, files }).filter(({ weight }) => weight !== "low");
+  if (findings.length === 0) return;
+  out.line`  ${out.yellow(`scan: ${sayWeights(findings)}`)} ${out.dim("(advice: look yourself)")}`;
+  listFindings(out, findings, MOST_FINDINGS);
+}
+
 /** Asks about a group until the answer is yes or no. `show` and `show NAME` print everything that will be followed and run. */
-async function isGroupApproved(io: Io, out: Printer, members: readonly Subject[], found: Discovered): Promise<boolean> {
+async function isGroupApproved(
+  io: Io,
+  out: Printer,
+  members: readonly Subject[],
+  { found, verb }: { found: Discovered; verb: string },
+): Promise<boolean> {
   for (let left = MOST_ANSWERS; io.ask && left > 0; left--) {
-    const answer = ((await io.ask(`${question(members)} [y/N/show NAME] `)) ?? "").trim();
+    const answer = ((await io.ask(`${question(members, verb)} [y/N/show NAME] `)) ?? "").trim();
     const [, isShow, name] = /^(s(?:how)?)(?:\s+(\S+))?$/i.exec(answer) ?? [];
     if (isShow === undefined) return /^y(?:es)?$/i.test(answer);
     const shown = members.filter(({ skill }) => name === undefined || skill.name === name);
@@ -163,7 +191,11 @@ function subject(found: Skill, { trust: given, home }: Discovered): Subject {
     return { skill, copy, before: entry, changes: drift, there, was: openOriginals(home).read(entry.files) };
   }
   const isAdded = state.is === "as-locked" && given.standingOf(skill) === "trusted";
-  const before = new Map(given.list()).get(placeOf(skill)) ?? (isAdded ? state.entry : undefined);
+  const place = placeOf(skill);
+  const before =
+    new Map(given.list()).get(place) ??
+    (isAdded ? state.entry : undefined) ??
+    (given.own.holds(place) ? given.own.recordOf(place) : undefined);
   return { skill, copy, before, changes: before ? given.changesOf(skill, copy) : [] };
 }
 
@@ -174,14 +206,14 @@ function grant({ trust: given, home }: Discovered, subjects: readonly Subject[])
   for (const { copy } of subjects) storeSkill(copy, storeFolder(home));
 }
 
-function question(subjects: readonly Subject[]): string {
+function question(subjects: readonly Subject[], verb = "Trust"): string {
   if (subjects.some(({ skill }) => skill.manifest.toolsets.length > 0)) {
     const whose = subjects.length === 1 ? "this skill, and its" : `these ${subjects.length} skills, and their`;
-    return `Trust ${whose} tools to run as you, without a sandbox?`;
+    return `${verb} ${whose} tools to run as you, without a sandbox?`;
   }
   return subjects.length === 1
-    ? "Trust this skill to be followed, and its code to run in a sandbox?"
-    : `Trust these ${subjects.length} skills to be followed, and their code to run in a sandbox?`;
+    ? `${verb} this skill to be followed, and its code to run in a sandbox?`
+    : `${verb} these ${subjects.length} skills to be followed, and their code to run in a sandbox?`;
 }
 
 function meant({ catalog, trust: given, around }: Discovered, wanted: string | undefined, cwd: string): Skill[] {
@@ -235,7 +267,8 @@ function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJs
     return { name, place: path, digest, at, state: stateOf(path, skills.get(path), given) };
   });
   const texts = given.text.list().map(([folder, at]) => ({ folder, at }));
-  if (asJson) printJson(io.stdout, { trusted: rows, text: texts });
+  const mine = given.own.list().map(([folder, { at }]) => ({ folder, at }));
+  if (asJson) printJson(io.stdout, { trusted: rows, text: texts, mine });
   const out = printer(io.stdout, io.env);
   if (!asJson) {
     for (const { name, place, at, state } of rows) {
@@ -244,7 +277,9 @@ function listTrusted(io: Io, { trust: given, catalog, around }: Discovered, asJs
     }
     for (const { folder, at } of texts)
       out.line`${out.green("✓")} ${displayPath(folder, around)}  ${out.dim(`text approved ${at.slice(0, 10)}`)}`;
-    if (rows.length + texts.length === 0)
+    for (const { folder, at } of mine)
+      out.line`${out.green("✓")} ${displayPath(folder, around)}  ${out.dim(`yours since ${at.slice(0, 10)}: edits keep the trust`)}`;
+    if (rows.length + texts.length + mine.length === 0)
       printer(io.stderr, io.env).line`${given.problem() ?? "nothing has been trusted yet: `skillet trust PATH` does"}`;
   }
   return EXIT.fine;

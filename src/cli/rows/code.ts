@@ -112,6 +112,12 @@ export const TRUST: Entry = {
       )
       .addOption(
         new Option(
+          "--mine [folder]",
+          "you write the skills in this folder: your edits keep the trust; not proof against other programs that run as you",
+        ).conflicts(["secrets", "text"]),
+      )
+      .addOption(
+        new Option(
           "--secrets <skill>",
           "give a skill's values to the copy found now, and no longer to another",
         ).conflicts(["list", "revoke"]),
@@ -128,6 +134,7 @@ export const TRUST: Entry = {
           "skillet trust skills/deploy",
           "skillet trust ~/.claude/skills",
           "skillet trust --text .",
+          "skillet trust --mine ~/code/skills",
           "skillet trust --list",
           "skillet trust --revoke skills/deploy",
           "skillet trust --secrets research",

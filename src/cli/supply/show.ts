@@ -16,7 +16,7 @@ import { printHanging } from "../wrap.ts";
 import { ASKS, asksOf, manifestIn, newAsksOf } from "./asks.ts";
 import { sayOtherCopies } from "./copies.ts";
 import { SHORT, sayOrigin } from "./origin.ts";
-import { codeIn, keptIn, sayNames, sayWeights, someOf, treeOf } from "./words.ts";
+import { codeIn, keptIn, listFindings, sayNames, sayWeights, someOf, treeOf } from "./words.ts";
 
 export interface Showing {
   found: Discovered;
@@ -243,14 +243,4 @@ function showFindings(out: Printer, findings: readonly ScanFinding[], known = 0)
   const rest = known > 0 ? ` new, and ${known} as before` : "";
   out.line`  ${sayScan(out, `${sayWeights(findings)}${rest}`)}`;
   listFindings(out, findings, MOST_FINDINGS);
-}
-
-function listFindings(out: Printer, findings: readonly ScanFinding[], most: number): void {
-  for (const { weight, file, line, message, rule } of findings.slice(0, most)) {
-    const mark = weight === "high" ? out.red("✗") : weight === "medium" ? out.yellow("!") : out.dim("·");
-    const place = `${file}${line === undefined ? "" : `:${line}`}`;
-    printHanging(out, out.text`    ${mark} `, [`${place} ${message} (${rule})`], { indent: 6 });
-  }
-  const more = findings.length - most;
-  if (more > 0) out.line`    ${out.dim(`… and ${count(more, "more finding")}`)}`;
 }

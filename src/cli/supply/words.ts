@@ -8,7 +8,7 @@ import type { Conflict } from "../../supply/merge.ts";
 import { lockedFilesOf } from "../../supply/read-tree.ts";
 import type { Printer } from "../io.ts";
 import { sayNotice } from "../say.ts";
-import { printDiff } from "../wrap.ts";
+import { printDiff, printHanging } from "../wrap.ts";
 
 /** Some names, and how many more there are. */
 export function someOf(names: readonly string[], most = 20): string {
@@ -19,6 +19,16 @@ export function someOf(names: readonly string[], most = 20): string {
 export function sayWeights(findings: readonly ScanFinding[]): string {
   const counts = WEIGHTS.map((weight) => [findings.filter((one) => one.weight === weight).length, weight] as const);
   return counts.flatMap(([number, weight]) => (number > 0 ? `${number} ${weight}` : [])).join(", ");
+}
+
+export function listFindings(out: Printer, findings: readonly ScanFinding[], most: number): void {
+  for (const { weight, file, line, message, rule } of findings.slice(0, most)) {
+    const mark = weight === "high" ? out.red("✗") : weight === "medium" ? out.yellow("!") : out.dim("·");
+    const place = `${file}${line === undefined ? "" : `:${line}`}`;
+    printHanging(out, out.text`    ${mark} `, [`${place} ${message} (${rule})`], { indent: 6 });
+  }
+  const more = findings.length - most;
+  if (more > 0) out.line`    ${out.dim(`… and ${count(more, "more finding")}`)}`;
 }
 
 export function showConflicts(out: Printer, conflicts: readonly Conflict[]): void {

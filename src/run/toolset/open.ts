@@ -20,6 +20,7 @@ import type { SkillCopy } from "../../source/digest.ts";
 import { changed } from "../changed.ts";
 import { hostTool } from "../host-tool.ts";
 import { asNotice } from "../notice.ts";
+import { watchOwnSkills } from "../own-skills.ts";
 import { allSecrets } from "../secrets.ts";
 import { homeOf } from "../workspace-access.ts";
 import type { Offer, Start } from "./messages.ts";
@@ -74,7 +75,9 @@ export async function openToolsets(host: Host, request: ToolsetRequest): Promise
       ...offer,
       inputSchema: plainSchema(offer.inputSchema) ?? offer.inputSchema,
     }));
-    const tools = offers.map((offer) => hostTool(toolOf(offer, thread, start.given.skill), most, hiding));
+    const tools = offers.map((offer) =>
+      hostTool(toolOf(offer, thread, { owner: start.given.skill, host }), most, hiding),
+    );
     writeKnownTools(homeOf(host), copy.digest, tools);
     return { tools, problems: [], ended: () => thread.ended(), close: () => thread.close() };
   } catch (error) {
@@ -160,7 +163,11 @@ async function schemaProblem(schema: Data): Promise<string | undefined> {
 
 const LONGEST_DESCRIPTION = 4096;
 
-function toolOf({ name, description, inputSchema, hasEffect }: Offer, thread: Thread, owner: ToolOwner): Tool {
+function toolOf(
+  { name, description, inputSchema, hasEffect }: Offer,
+  thread: Thread,
+  { owner, host }: { owner: ToolOwner; host: Host },
+): Tool {
   return {
     name: `${owner.name}.${name}`,
     description: spellHidden(description).text.slice(0, LONGEST_DESCRIPTION),
@@ -168,7 +175,7 @@ function toolOf({ name, description, inputSchema, hasEffect }: Offer, thread: Th
     inputSchema,
     owner,
     ...(hasEffect ? { effect: (input: unknown) => thread.effect(name, input) } : {}),
-    execute: (input, options) => thread.call(name, input, { ...options, skill: owner }),
+    execute: (input, options) => watchOwnSkills(host, () => thread.call(name, input, { ...options, skill: owner })),
   };
 }
 

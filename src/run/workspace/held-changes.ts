@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { openOwnFolders } from "../../host/own-folders.ts";
 import { SkillError } from "../../shared/error.ts";
 import { reason } from "../../shared/inside.ts";
 import { count } from "../../shared/text.ts";
@@ -140,6 +141,10 @@ export function applyHeld(home: string, { id, workspace, changes }: HeldChanges)
       throw new SkillError("held-unapplied", { message: `${path} could not be changed: ${reason(error)}`, fix });
     }
   }
+  openOwnFolders(home).markChanged(
+    changes.map(({ raw }) => join(workspace, textOf(raw))),
+    "run",
+  );
   discardHeld(home, id);
 }
 

@@ -1,0 +1,41 @@
+import { lstatSync, readdirSync, type Stats } from "node:fs";
+import { join } from "node:path";
+
+/** A file or folder that is not the user's alone. `path` is relative to the folder that was looked at; empty for that itself. */
+export interface ForeignFile {
+  path: string;
+  why: "owner" | "writable" | "link" | "special";
+}
+
+export interface OwnFilesOptions {
+  /** What else is not accepted beside files of other users. */
+  refuses: readonly Exclude<ForeignFile["why"], "owner">[];
+  /** Names of folders that are not looked into. */
+  skips?: ReadonlySet<string>;
+}
+
+/** Finds the first file below a folder, or the folder itself, that is not the user's alone. Throws when it cannot be looked into. */
+export function findForeignFile(folder: string, { refuses, skips }: OwnFilesOptions): ForeignFile | undefined {
+  const visit = (path: string): ForeignFile | undefined => {
+    const stats = lstatSync(join(folder, path));
+    const why = judgeOwner(stats);
+    if (why !== undefined && (why === "owner" || refuses.includes(why))) return { path, why };
+    if (!stats.isDirectory()) return undefined;
+    for (const name of readdirSync(join(folder, path)).sort()) {
+      if (skips?.has(name)) continue;
+      const found = visit(path === "" ? name : `${path}/${name}`);
+      if (found) return found;
+    }
+    return undefined;
+  };
+  return visit("");
+}
+
+/** Returns why a file is not the user's alone. */
+export function judgeOwner(stats: Stats): ForeignFile["why"] | undefined {
+  const user = process.getuid?.();
+  if (user !== undefined && stats.uid !== user) return "owner";
+  if (stats.isSymbolicLink()) return "link"; // Its mode says nothing: everybody may follow it.
+  if (!stats.isFile() && !stats.isDirectory()) return "special";
+  return (stats.mode & 0o022) === 0 ? undefined : "writable";
+}
