@@ -14,7 +14,7 @@ import { CONNECT, HOOK, MCP_CONFIG, SERVE } from "./rows/serve.ts";
 import { COMPLETION, HELP } from "./rows/shell.ts";
 import { SIGN, SIGNERS } from "./rows/sign.ts";
 import { STATS } from "./rows/stats.ts";
-import { ADD, OUTDATED, REMOVE, UPDATE, VERIFY } from "./rows/supply.ts";
+import { ADD, ADOPT, OUTDATED, REMOVE, UPDATE, VERIFY } from "./rows/supply.ts";
 import { DISABLE, ENABLE } from "./rows/switch.ts";
 import { CHAT, RUN } from "./rows/use.ts";
 import { CHECK, NEW, SCHEMA, SKILL } from "./rows/write.ts";
@@ -81,7 +81,7 @@ const GROUPS: Readonly<Record<string, readonly Row[]>> = {
   ],
   Fetch: [
     row("skills from elsewhere: look, agree, lock", { add: ADD, update: UPDATE, remove: REMOVE }),
-    row("is there something newer; is all as locked", { outdated: OUTDATED, verify: VERIFY }),
+    row("lock what you have; what is newer, changed", { adopt: ADOPT, outdated: OUTDATED, verify: VERIFY }),
   ],
   "Set up": [
     row("settings; switch skills on and off", { config: CONFIG, enable: ENABLE, disable: DISABLE }),

@@ -30,7 +30,7 @@ import {
 import { fetchOffer, provenanceOf, type Supply } from "./fetch-offer.ts";
 import { change } from "./put.ts";
 import { requireSignatures } from "./signature.ts";
-import { lockedIn, placeFor, type SkillsPlace } from "./skills-place.ts";
+import { lockedIn, lockedPlaces, placeFor, type SkillsPlace } from "./skills-place.ts";
 import { inStaging } from "./staging.ts";
 import { type Verified, verifySkill } from "./verify.ts";
 
@@ -169,12 +169,13 @@ export function trustPlaced(
   );
 }
 
-/** Compares all that was added with its lock. Throws a SkillError when the lock cannot be used. */
+/** Compares all that was added or adopted with its lock. Throws a SkillError when the lock cannot be used. */
 export function verifySkills(
   options: Pick<DiscoverOptions, "workspace" | "home" | "env"> & { isProject?: boolean; isFull?: boolean } = {},
 ): Verified[] {
   const around = surroundings(options);
-  const place = placeFor(around, options.isProject ?? false);
   const stamps = options.isFull ? undefined : openStamps(around.skilletHome);
-  return Object.entries(lockedIn(place)).map(([name, entry]) => verifySkill(place, name, entry, stamps));
+  return lockedPlaces(around, options.isProject ?? false).flatMap((place) =>
+    Object.entries(lockedIn(place)).map(([name, entry]) => verifySkill(place, name, entry, stamps)),
+  );
 }

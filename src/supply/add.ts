@@ -1,7 +1,7 @@
 import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { agreedTo } from "../host/lock/approve.ts";
-import type { LockedSkill, LockedSkills } from "../host/lock/format.ts";
+import { LOCAL_SOURCE, type LockedSkill, type LockedSkills } from "../host/lock/format.ts";
 import { saySource } from "../host/lock/locks.ts";
 import type { Originals } from "../host/lock/originals.ts";
 import { defined } from "../shared/defined.ts";
@@ -83,7 +83,7 @@ function inTheWay(name: string, there: string): SkillError {
 
 function fromElsewhere(name: string, entry: LockedSkill, provenance: Provenance): SkillError {
   return new SkillError("other-source", {
-    message: `"${name}" was added from ${saySource(entry)}, and this one is from ${saySource(provenance)}`,
+    message: `"${name}" was ${entry.source === LOCAL_SOURCE ? "adopted without a source" : `added from ${saySource(entry)}`}, and this one is from ${saySource(provenance)}`,
     fix: `look at both; --force puts this one in its place, without what the other one was given`,
   });
 }

@@ -7,6 +7,7 @@ export { scanFiles, scanSkill, subjectOf } from "../scan/scan.ts";
 export type { Addition } from "./add.ts";
 export { type AddSkillsOptions, addSkills, type Coming, verifySkills } from "./add-skills.ts";
 export { parseAddress, sayAddress } from "./address.ts";
+export { type Adoption, type AdoptSkillsOptions, adoptSkills } from "./adopt.ts";
 export type { Address } from "./contract.ts";
 export { checkSignature, type SignatureState, signSkill } from "./signature.ts";
 export type { Verified } from "./verify.ts";

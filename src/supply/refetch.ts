@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { LockedSkill } from "../host/lock/format.ts";
+import { hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../host/lock/format.ts";
 import { defined } from "../shared/defined.ts";
 import { SkillError } from "../shared/error.ts";
 import { stopsLoading } from "../skill/diagnostic.ts";
@@ -59,6 +59,7 @@ async function supplyOf(
   const [first] = group;
   if (!first) return new SkillError("not-found", { message: "There is nothing to fetch", fix: "" });
   const [, entry] = first;
+  if (entry.source === LOCAL_SOURCE) return noSource(group.map(([name]) => name));
   try {
     const address = addressOf(entry, around);
     if (isProject && !allowPrivate) await judgeLocked(address);
@@ -75,6 +76,26 @@ async function supplyOf(
     if (error instanceof SkillError && !signal?.aborted) return error;
     throw error;
   }
+}
+
+function noSource([name = "", ...more]: readonly string[]): SkillError {
+  return new SkillError("no-source", {
+    message: `Where ${more.length > 0 ? "they" : "it"} came from is not known: adopted without a source`,
+    fix: `set one: skillet adopt ${more.length > 0 ? "NAME" : name} --from SOURCE`,
+  });
+}
+
+/**
+ * Fetches the original files of adopted skills whose origin has a commit and whose files at that commit are not known here. One that cannot
+ * be fetched is left out: then nothing tells which files were edited.
+ */
+export async function fetchBases(
+  entries: readonly (readonly [string, LockedSkill])[],
+  options: RefetchOptions,
+): Promise<ReadonlyMap<string, Prepared>> {
+  const unknown = entries.filter(([, entry]) => hasUnknownBase(entry) && entry.commit !== undefined);
+  const fetched = await refetch(unknown, { ...options, isPinned: true });
+  return new Map([...fetched].flatMap(([name, one]) => ("prepared" in one ? [[name, one.prepared]] : [])));
 }
 
 /** Throws when a lock that others wrote names a private address: whoever clones a project has not typed it. */

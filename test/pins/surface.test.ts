@@ -42,6 +42,7 @@ describe("what others depend on", () => {
   it("is what skillet/supply exports", () => {
     expect(Object.keys(supply).sort()).toEqual([
       "addSkills",
+      "adoptSkills",
       "checkSignature",
       "openSigners",
       "parseAddress",

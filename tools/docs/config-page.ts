@@ -53,6 +53,10 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
     "where other clients have their skills and configurations",
   ],
   [
+    ["XDG_STATE_HOME"],
+    "where `npx skills` has its lock file, which [`skillet adopt`](supply.md#adopting-skills-that-you-have) reads",
+  ],
+  [
     ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"],
     "the way to the network, passed on to git and the Claude Agent SDK",
   ],

@@ -6,9 +6,10 @@ import { SkillError } from "../../shared/error.ts";
 import { byText, count } from "../../shared/text.ts";
 import type { Skill } from "../../skill/skill.ts";
 import { copySkill } from "../../source/digest.ts";
+import { needsTrust } from "../../supply/skills-place.ts";
 import { unlockedIn, verifySkill } from "../../supply/verify.ts";
 import type { Printer } from "../io.ts";
-import { lockedPlace } from "../supply/locked-skills.ts";
+import { everyLockedPlace, type LockedPlace } from "../supply/locked-skills.ts";
 
 /** What was added, and what the scanner has to say of all skills that did not come with the program. */
 export interface SupplyFacts {
@@ -28,12 +29,12 @@ const MOST_SCANNED = 1000;
 
 export function supplyFacts(found: Discovered): SupplyFacts {
   const stamps = openStamps(found.home);
-  const places = [false, true].flatMap((isProject) => placeOf(found, isProject));
+  const places = placesIn(found);
   const notAsLocked = places.flatMap(({ place, skills }) => [
     ...skills
       .filter(([name, entry]) => verifySkill(place, name, entry, stamps).is !== "as-locked")
       .map(([name]) => name),
-    ...(place.isProject ? [] : unlockedIn(place, new Set(skills.map(([name]) => name)))),
+    ...(needsTrust(place) ? [] : unlockedIn(place, new Set(skills.map(([name]) => name)))),
   ]);
   const foreign = found.catalog.skills.filter(({ origin }) => origin.file !== undefined && origin.scope !== "bundled");
   const findings = { high: 0, medium: 0, low: 0 };
@@ -53,13 +54,16 @@ export function supplyFacts(found: Discovered): SupplyFacts {
   };
 }
 
-function placeOf({ around }: Discovered, isProject: boolean) {
-  try {
-    return [lockedPlace(around, isProject)];
-  } catch (error) {
-    if (error instanceof SkillError) return []; // It is among the findings.
-    throw error;
-  }
+function placesIn({ around }: Discovered): LockedPlace[] {
+  const levels = ["user", "project"] as const;
+  return levels.flatMap((level) => {
+    try {
+      return everyLockedPlace(around, [level]);
+    } catch (error) {
+      if (error instanceof SkillError) return []; // It is among the findings.
+      throw error;
+    }
+  });
 }
 
 function findingsOf(skill: Skill): readonly ScanFinding[] {

@@ -1,6 +1,9 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { hasUnknownBase, LOCAL_SOURCE, type LockedSkill } from "../../host/lock/format.ts";
 import { defined } from "../../shared/defined.ts";
 import type { SkillError } from "../../shared/error.ts";
-import { count } from "../../shared/text.ts";
+import { byText, count } from "../../shared/text.ts";
 import { type Refetched, refetch } from "../../supply/refetch.ts";
 import { inStaging } from "../../supply/staging.ts";
 import { unmoved } from "../../supply/unmoved.ts";
@@ -10,9 +13,9 @@ import { type Io, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
 import type { CommonOptions, Context } from "../program.ts";
 import { fetching, unlessStopped } from "../supply/fetch.ts";
-import { type LockedPlace, lockedPlace, named, sayNothingAdded } from "../supply/locked-skills.ts";
+import { allLockedPlaces, chooseNamed, type LockedPlace, sayNothingAdded } from "../supply/locked-skills.ts";
 import { SHORT } from "../supply/origin.ts";
-import { sayProblems } from "../supply/words.ts";
+import { sayNames, sayProblems } from "../supply/words.ts";
 
 /** Asks the sources of added skills whether what they have is what was added. */
 export async function outdated({
@@ -22,33 +25,49 @@ export async function outdated({
 }: Context<{ project?: boolean; allowPrivateAddresses?: boolean }>): Promise<number> {
   const allowPrivate = options.allowPrivateAddresses ?? false;
   const around = surroundingsFor(io, options);
-  const locked = lockedPlace(around, options.project ?? false);
-  const entries = named(locked, args);
+  const chosen = chooseNamed(allLockedPlaces(around, options.project ?? false), args);
   const asking = async (work: string) => {
-    const { same, fetched } = await fetching(io, "what was added", async (signal) => {
-      const { isProject } = locked.place;
-      const options = { around, work, env: io.env, signal, allowPrivate, isProject };
-      const same = await unmoved(entries, options);
-      const others = entries.filter(([name]) => !same.has(name));
-      return { same, fetched: await refetch(others, options) };
+    const rows = await fetching(io, "what was added", async (signal) => {
+      const rows: Row[] = [];
+      for (const [index, { locked, entries }] of chosen.entries()) {
+        const { isProject, folder, isAdopted } = locked.place;
+        const own = join(work, `${index}`);
+        mkdirSync(own, 0o700);
+        const fetchOptions = { around, work: own, env: io.env, signal, allowPrivate, isProject };
+        const remote = entries.filter(([, { source }]) => source !== LOCAL_SOURCE);
+        const same = await unmoved(remote, fetchOptions);
+        const fetched = await refetch(
+          remote.filter(([name]) => !same.has(name)),
+          fetchOptions,
+        );
+        for (const [name, entry] of entries) {
+          const { commit, ref, source, path } = entry;
+          const about = { name, source, path, ref, commit, ...(isAdopted ? { folder } : {}) };
+          if (source === LOCAL_SOURCE) rows.push({ ...about, source: undefined, state: "no-source" });
+          else if (same.has(name)) rows.push({ ...about, state: "up-to-date", ...defined({ now: commit }) });
+          else rows.push({ ...about, ...stateOf(entry, fetched.get(name)) });
+        }
+      }
+      return rows.sort((a, b) => byText(a.name, b.name));
     });
-    const rows = entries.map(([name, entry]): Row => {
-      const { commit, ref, source, path } = entry;
-      const about = { name, source, path, ref, commit };
-      if (same.has(name)) return { ...about, state: "up-to-date", ...defined({ now: commit }) };
-      return { ...about, ...stateOf((entry.upstream ?? entry).digest, fetched.get(name)) };
-    });
-    return report(rows, { io, options, locked });
+    return report(rows, { io, options, locked: chosen[0]?.locked });
   };
   return unlessStopped("nothing is known", () => inStaging(around.skilletHome, asking));
 }
 
-type Row = { name: string; commit?: string | undefined } & ReturnType<typeof stateOf>;
+type Row = { name: string; source?: string | undefined; commit?: string | undefined } & State;
+
+interface State {
+  state: "up-to-date" | "outdated" | "unknown" | "no-source";
+  now?: string;
+  problem?: SkillError;
+}
 
 function report(rows: readonly Row[], { io, options, locked }: Reporting): number {
   const old = rows.filter(({ state }) => state === "outdated");
   const failed = rows.flatMap(({ name, problem }) => (problem ? [{ name, error: problem }] : []));
-  if (options.json) printJson(io.stdout, { folder: locked.place.folder, skills: rows.map(asJson) });
+  const known = rows.filter(({ state }) => state !== "no-source");
+  if (options.json) printJson(io.stdout, { folder: locked?.place.folder, skills: rows.map(asJson) });
   else {
     const out = printer(io.stdout, io.env);
     const error = printer(io.stderr, io.env);
@@ -58,13 +77,18 @@ function report(rows: readonly Row[], { io, options, locked }: Reporting): numbe
       out.line`${out.yellow("!")} ${out.bold(name.padEnd(widest))}  ${change}`;
     }
     sayProblems(error, failed);
-    if (rows.length === 0) error.line`${sayNothingAdded(locked)}`;
-    else if (old.length === 0 && failed.length === 0)
-      out.line`${out.green("✓")} ${count(rows.length, "skill")} up to date`;
+    if (rows.length === 0) error.line`${locked ? sayNothingAdded(locked) : ""}`;
+    else if (old.length === 0 && failed.length === 0 && known.length > 0)
+      out.line`${out.green("✓")} ${count(known.length, "skill")} up to date`;
     else if (old.length > 0) {
       const command = `skillet update${options.project ? " --project" : ""} --dry-run`;
       out.line`  to see what is new: ${fromHere(command, options.workspace)}`;
     }
+  }
+  const local = rows.filter(({ state }) => state === "no-source").map(({ name }) => name);
+  if (local.length > 0 && !options.json) {
+    const out = printer(io.stdout, io.env);
+    out.line`${out.dim(`· without a source: ${sayNames(local)} (skillet adopt NAME --from SOURCE)`)}`;
   }
   return old.length + failed.length > 0 ? EXIT.findings : EXIT.fine;
 }
@@ -72,7 +96,7 @@ function report(rows: readonly Row[], { io, options, locked }: Reporting): numbe
 interface Reporting {
   io: Io;
   options: CommonOptions & { project?: boolean };
-  locked: LockedPlace;
+  locked: LockedPlace | undefined;
 }
 
 function asJson({ problem, now, ...row }: Row): object {
@@ -80,14 +104,12 @@ function asJson({ problem, now, ...row }: Row): object {
   return { ...row, ...defined({ commitThere: now }), ...(problem ? { error: { code, message, fix } } : {}) };
 }
 
-function stateOf(
-  digest: string,
-  fetched: Refetched | undefined,
-): { state: "up-to-date" | "outdated" | "unknown"; now?: string; problem?: SkillError } {
+function stateOf(entry: LockedSkill, fetched: Refetched | undefined): State {
   if (!fetched) return { state: "unknown" };
   if ("error" in fetched) return { state: "unknown", problem: fetched.error };
   const { prepared, supply } = fetched;
   const { commit } = supply.fetched;
+  const { digest } = hasUnknownBase(entry) ? entry : (entry.upstream ?? entry);
   const state = prepared.digest === digest ? "up-to-date" : "outdated";
   return { state, ...(commit === undefined ? {} : { now: commit }) };
 }

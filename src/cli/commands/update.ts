@@ -1,19 +1,29 @@
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { LockedSkill } from "../../host/lock/format.ts";
+import type { Discovered } from "../../host/discover.ts";
+import { LOCAL_SOURCE, type LockedSkill } from "../../host/lock/format.ts";
 import { openOriginals } from "../../host/lock/originals.ts";
 import { SkillError } from "../../shared/error.ts";
+import { byText } from "../../shared/text.ts";
 import type { Addition } from "../../supply/add.ts";
 import { provenanceOf } from "../../supply/fetch-offer.ts";
-import { type Refetched, refetch } from "../../supply/refetch.ts";
+import { fetchBases, type Refetched, refetch } from "../../supply/refetch.ts";
 import { inStaging } from "../../supply/staging.ts";
 import { planUpdate } from "../../supply/update.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, requireConfiguration, surroundingsFor } from "../found.ts";
-import { printer, printJson } from "../io.ts";
+import { type Io, printer, printJson } from "../io.ts";
 import type { Context } from "../program.ts";
 import { fetching, unlessStopped } from "../supply/fetch.ts";
-import { lockedPlace, named, sayNothingAdded } from "../supply/locked-skills.ts";
-import { agreeAndPut } from "../supply/put.ts";
+import {
+  allLockedPlaces,
+  type Chosen,
+  chooseNamed,
+  type LockedPlace,
+  sayNothingAdded,
+} from "../supply/locked-skills.ts";
+import { agreeAndPut, type PutReport } from "../supply/put.ts";
+import { sayNames } from "../supply/words.ts";
 
 interface UpdateOptions {
   project?: boolean;
@@ -25,25 +35,70 @@ interface UpdateOptions {
   conflicts?: "mine" | "theirs";
 }
 
-/** Brings added skills up to date. What the user changed is kept, or the conflict is shown and nothing changes. */
+/** Brings added and adopted skills up to date. What the user changed is kept, or the conflict is shown and nothing changes. */
 export async function update({ io, options, args }: Context<UpdateOptions>): Promise<number> {
-  const locked = lockedPlace(surroundingsFor(io, options), options.project ?? false);
-  const { place } = locked;
-  const entries = named(locked, args);
+  const places = allLockedPlaces(surroundingsFor(io, options), options.project ?? false);
+  const all = chooseNamed(places, args);
   const found = await discoverFor(io, options);
   requireConfiguration(io, found);
-  const { around, home } = found;
-  if (entries.length === 0) {
-    printer(io.stderr, io.env).line`${sayNothingAdded(locked)}`;
-    if (options.json)
-      printJson(io.stdout, { folder: place.folder, isDryRun: options.dryRun ?? false, skills: [], problems: [] });
+  // Those without a source are passed over unless they are named.
+  const isMeant = ([, { source }]: LockedPlace["skills"][number]) => args.length > 0 || source !== LOCAL_SOURCE;
+  const chosen = all.map(({ locked, entries }) => ({ locked, entries: entries.filter(isMeant) }));
+  const isDryRun = options.dryRun ?? false;
+  const [first] = chosen;
+  const local = all.flatMap(({ entries }) => entries.filter((entry) => !isMeant(entry)).map(([name]) => name));
+  const error = printer(io.stderr, io.env);
+  if (local.length > 0)
+    error.line`${error.dim(`· without a source: ${sayNames(local)} (skillet adopt NAME --from SOURCE)`)}`;
+  const some = chosen.filter(({ entries }) => entries.length > 0);
+  if (!first || some.length === 0) {
+    if (first && local.length === 0) error.line`${sayNothingAdded(first.locked)}`;
+    if (options.json) printJson(io.stdout, { folder: first?.locked.place.folder, isDryRun, skills: [], problems: [] });
     return EXIT.fine;
   }
+  const reports: PutReport[] = [];
+  const codes: number[] = [];
+  for (const one of some)
+    codes.push(await updateIn(one, { io, options, found, report: (facts) => reports.push(facts) }));
+  if (options.json) printJson(io.stdout, together(reports));
+  return Math.max(...codes);
+}
+
+/** One report for all places; what is not in the first says where it is. */
+function together([first, ...others]: readonly PutReport[]): PutReport | undefined {
+  if (!first) return undefined;
+  const placed = (facts: readonly object[], folder: string) => facts.map((fact) => ({ ...fact, folder }));
+  return {
+    ...first,
+    skills: byName([...first.skills, ...others.flatMap(({ skills, folder }) => placed(skills, folder))]),
+    problems: byName([...first.problems, ...others.flatMap(({ problems, folder }) => placed(problems, folder))]),
+  };
+}
+
+function byName(facts: readonly object[]): object[] {
+  const nameOf = (fact: object) => String("name" in fact ? fact.name : "");
+  return facts.toSorted((a, b) => byText(nameOf(a), nameOf(b)));
+}
+
+interface Updating {
+  io: Io;
+  options: Context<UpdateOptions>["options"];
+  found: Discovered;
+  report(facts: PutReport): void;
+}
+
+function updateIn({ locked, entries }: Chosen, { io, options, found, report }: Updating): Promise<number> {
+  const { place } = locked;
+  const { around, home } = found;
   const allowPrivate = options.allowPrivateAddresses ?? false;
   const updating = async (work: string) => {
-    const fetched = await fetching(io, "what was added", (signal) =>
-      refetch(entries, { around, work, env: io.env, signal, allowPrivate, isProject: place.isProject }),
-    );
+    const { fetched, bases } = await fetching(io, "what was added", async (signal) => {
+      const fetchOptions = { around, work, env: io.env, signal, allowPrivate, isProject: place.isProject };
+      const fetched = await refetch(entries, fetchOptions);
+      const before = join(work, "before");
+      mkdirSync(before, 0o700);
+      return { fetched, bases: await fetchBases(entries, { ...fetchOptions, work: before }) };
+    });
     const problems: { name: string; error: SkillError }[] = [];
     const plan = (name: string, entry: LockedSkill, refetched: Refetched | undefined): Addition[] => {
       try {
@@ -51,7 +106,7 @@ export async function update({ io, options, args }: Context<UpdateOptions>): Pro
         const { prepared, supply } = refetched;
         const provenance = provenanceOf(supply.fetched, prepared.path, { place, around });
         const originals = openOriginals(home);
-        const merging = { work: join(work, "merged"), conflicts: options.conflicts };
+        const merging = { work: join(work, "merged"), conflicts: options.conflicts, base: bases.get(name) };
         const planned = planUpdate({ name, entry, place, prepared, provenance, originals, ...merging });
         return [{ name, prepared, ...(planned.is === "up-to-date" ? { ...planned, is: "same" } : planned) }];
       } catch (problem) {
@@ -61,7 +116,7 @@ export async function update({ io, options, args }: Context<UpdateOptions>): Pro
       }
     };
     const additions = entries.flatMap(([name, entry]) => plan(name, entry, fetched.get(name)));
-    return agreeAndPut(additions, { io, options, found, place, work, verb: "Update", problems });
+    return agreeAndPut(additions, { io, options, found, place, work, verb: "Update", problems, report });
   };
   return unlessStopped("nothing was updated", () => inStaging(home, updating));
 }

@@ -1,11 +1,11 @@
 import { join } from "node:path";
-import { LOCK_FILE } from "../../host/lock/format.ts";
+import { isEdited, LOCK_FILE } from "../../host/lock/format.ts";
 import { openStamps } from "../../host/lock/stamps.ts";
 import { openSigners } from "../../host/signers.ts";
 import { quoted } from "../../policy/trust.ts";
-import { count, grouped } from "../../shared/text.ts";
+import { byText, count, grouped } from "../../shared/text.ts";
 import { checkSignature, type SignatureState, saySignature } from "../../supply/signature.ts";
-import type { SkillsPlace } from "../../supply/skills-place.ts";
+import { needsTrust, type SkillsPlace } from "../../supply/skills-place.ts";
 import { unlockedIn, type Verified, verifySkill } from "../../supply/verify.ts";
 import { EXIT } from "../exit.ts";
 import { surroundingsFor } from "../found.ts";
@@ -14,7 +14,7 @@ import { fromHere } from "../next-step.ts";
 import type { Context } from "../program.ts";
 import { openWaiting } from "../progress.ts";
 import { signatureAsJson } from "../supply/json.ts";
-import { type LockedPlace, lockedPlace, named } from "../supply/locked-skills.ts";
+import { everyLockedPlace, type LockedPlace, named } from "../supply/locked-skills.ts";
 import { showDrift } from "../supply/words.ts";
 import { printHanging } from "../wrap.ts";
 
@@ -30,7 +30,7 @@ type Row = Verified & { place: SkillsPlace; isEdited?: boolean; signature?: Sign
 /** Compares added skills with their locks: those for all projects, and the workspace's. */
 export async function verify({ io, options, args }: Context<VerifyOptions>): Promise<number> {
   const around = surroundingsFor(io, options);
-  const places = [...(options.project ? [] : [false]), true].map((isProject) => lockedPlace(around, isProject));
+  const places = everyLockedPlace(around, options.project ? ["project"] : ["user", "project"]);
   const stamps = openStamps(around.skilletHome);
   const signers = openSigners(around.skilletHome);
   const waiting = openWaiting(io, "comparing with the lock");
@@ -39,22 +39,23 @@ export async function verify({ io, options, args }: Context<VerifyOptions>): Pro
     const entries = chosen(locked, args, places);
     const verified = entries.map(([name, entry], index) => {
       waiting.at(`comparing ${grouped(index + 1)} of ${count(entries.length, "skill")} with the lock`);
-      const isEdited = entry.upstream !== undefined;
-      const one = { ...verifySkill(place, name, entry, options.full ? undefined : stamps), isEdited };
+      const hasEdits = isEdited(entry);
+      const one = { ...verifySkill(place, name, entry, options.full ? undefined : stamps), isEdited: hasEdits };
       // Approved edits of the user break a signature, and are no news.
-      if (!options.requireSignature && !(entry.requireSignature && !isEdited)) return one;
+      if (!options.requireSignature && !(entry.requireSignature && !hasEdits)) return one;
       const folder = join(place.folder, name);
       return { ...one, signature: checkSignature({ folder, name, signers }) };
     });
     // What else lies in a project's folder is the project's own.
     const unlocked =
-      place.isProject || args.length > 0 ? [] : unlockedIn(place, new Set(locked.skills.map(([name]) => name)));
+      needsTrust(place) || args.length > 0 ? [] : unlockedIn(place, new Set(locked.skills.map(([name]) => name)));
     return [...verified, ...unlocked.map((name) => ({ name, is: "unlocked" as const }))].map((row) => ({
       ...row,
       place,
     }));
   });
   waiting.end();
+  rows.sort((a, b) => Number(a.place.isProject) - Number(b.place.isProject) || byText(a.name, b.name));
   const wrong = rows.filter(isWrong);
   if (options.json) {
     const skills = rows.map(({ place: { folder, isProject }, ...row }) => ({ ...asJson(row), folder, isProject }));
@@ -133,11 +134,14 @@ function sayNext(
     const name = changed.length === 1 ? quoted(changed[0]?.name ?? "") : "NAME";
     say(`to see the difference, and agree to it or not: skillet trust ${name}`);
     const project = changed[0]?.place.isProject ? " --project" : "";
-    if (!changed.some(({ isEdited }) => isEdited))
+    if (!changed.some(({ isEdited: hasEdits, place }) => hasEdits || place.isAdopted))
       say(`to have what was agreed to: remove its folder, then run: skillet add --frozen${project} ${name}`);
   }
+  const gone = wrong.filter(({ is }) => is === "missing");
+  const adopted = gone.filter(({ place }) => place.isAdopted).map(({ name }) => quoted(name));
+  if (adopted.length > 0) say(`to stop managing what is gone: skillet remove ${adopted.join(" ")}`);
   for (const [isProject, missing] of Map.groupBy(
-    wrong.filter(({ is }) => is === "missing"),
+    gone.filter(({ place }) => !place.isAdopted),
     ({ place }) => place.isProject,
   )) {
     const names = missing.length > 5 ? "" : missing.map(({ name }) => ` ${quoted(name)}`).join("");

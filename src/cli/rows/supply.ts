@@ -43,11 +43,34 @@ export const ADD: Entry = {
   load: async () => (await import("../commands/add.ts")).add,
 };
 
+/** `skillet adopt`. */
+export const ADOPT: Entry = {
+  define: (command) =>
+    command
+      .description("manage skills that you have already, where they are: review, trust, lock; no file is changed")
+      .argument("[path...]", "skill folders, folders of skills, or names; your clients' folders when left out")
+      .option("--project", "without a path: the skills of this workspace, in place of yours")
+      .option("--from <source>", "where they came from, as `skillet add` takes it")
+      .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
+      .option("-n, --dry-run", "show what would be adopted, and record nothing")
+      .option("--show", "show all that will be followed and run, not a summary")
+      .addHelpText(
+        "after",
+        examples(
+          "skillet adopt",
+          "skillet adopt ~/.claude/skills",
+          "skillet adopt ~/.claude/skills/pdf --from anthropics/skills",
+          "skillet adopt --project --dry-run",
+        ),
+      ),
+  load: async () => (await import("../commands/adopt.ts")).adopt,
+};
+
 /** `skillet update`. */
 export const UPDATE: Entry = {
   define: (command) =>
     command
-      .description("bring added skills up to date with their sources; what you changed is kept")
+      .description("bring added and adopted skills up to date with their sources; what you changed is kept")
       .argument("[skill...]", "skills; all that were added when left out")
       .option("--project", PROJECT)
       .option("-y, --yes", "agree without being asked: to instructions and code, never to values and capabilities")
@@ -72,11 +95,13 @@ export const UPDATE: Entry = {
 export const REMOVE: Entry = {
   define: (command) =>
     command
-      .description("take added skills away again")
-      .argument("<skill...>", "skills")
+      .description("take added skills away again; stop managing adopted ones")
+      .argument("<skill...>", "skills; NAME@FOLDER where several folders have one")
       .option("--project", PROJECT)
       .option("-n, --dry-run", "show what would be removed, and remove nothing")
       .option("--force", "also those that you changed")
+      .option("--keep", "keep the files of adopted skills, and only stop managing them")
+      .option("-y, --yes", "delete the files of adopted skills without being asked")
       .addHelpText("after", examples("skillet remove deploy", "skillet remove deploy --project")),
   load: async () => (await import("../commands/remove.ts")).remove,
 };

@@ -5,7 +5,7 @@ import { SkillError } from "../../shared/error.ts";
 import { byText, count, nearest } from "../../shared/text.ts";
 import { statOf } from "../../source/file.ts";
 import type { Surroundings } from "../../source/locations.ts";
-import { lockedIn, placeFor, type SkillsPlace } from "../../supply/skills-place.ts";
+import { lockedIn, lockedPlaces, placeFor, type SkillsPlace } from "../../supply/skills-place.ts";
 
 /** A folder of skills with a lock, and what is locked there. */
 export interface LockedPlace {
@@ -17,10 +17,64 @@ export interface LockedPlace {
 
 /** The place that a command is about. What a killed process left half-done there is taken back first. */
 export function lockedPlace(around: Surroundings, isProject: boolean): LockedPlace {
-  const place = placeFor(around, isProject);
+  return openPlace(placeFor(around, isProject), around);
+}
+
+function openPlace(place: SkillsPlace, around: Surroundings): LockedPlace {
   if (statOf(place.folder)) mend(place.folder);
   const skills = Object.entries(lockedIn(place)).sort(([a], [b]) => byText(a, b));
-  return { place, skills, elsewhere: () => otherNames(around, !isProject) };
+  return { place, skills, elsewhere: () => otherNames(around, !place.isProject) };
+}
+
+/** The places that a command is about: the one that `skillet add` uses first, then those with adopted skills. */
+export function allLockedPlaces(around: Surroundings, isProject: boolean): LockedPlace[] {
+  return lockedPlaces(around, isProject).map((place) => openPlace(place, around));
+}
+
+/** The places for all projects and of the workspace, each once: a workspace can be the home folder. */
+export function everyLockedPlace(around: Surroundings, levels: readonly ("user" | "project")[]): LockedPlace[] {
+  const all = levels.flatMap((level) => allLockedPlaces(around, level === "project"));
+  return all.filter(({ place }, index) => all.findIndex((one) => one.place.folder === place.folder) === index);
+}
+
+/** Skills of one place that a command is about. */
+export interface Chosen {
+  locked: LockedPlace;
+  entries: LockedPlace["skills"];
+}
+
+/**
+ * Returns the skills of these names by place; all when none is named. `NAME@FOLDER` names the one in a folder. Throws a SkillError when one
+ * is in no place.
+ */
+export function chooseNamed(places: readonly LockedPlace[], names: readonly string[]): Chosen[] {
+  const [first] = places;
+  if (!first) return [];
+  const wanted = [...new Set(names)].map((name) => ({ name, ...addressIn(name, places) }));
+  for (const { name, bare, isIn } of wanted)
+    if (!places.some((one) => isIn(one) && has(one, bare))) named(first, [name]); // Throws, with what was meant.
+  const chosen = places.map((locked) => ({
+    locked,
+    entries: locked.skills.filter(
+      ([name]) => names.length === 0 || wanted.some(({ bare, isIn }) => bare === name && isIn(locked)),
+    ),
+  }));
+  const some = chosen.filter(({ entries }) => entries.length > 0);
+  return some.length > 0 ? some : [{ locked: first, entries: [] }];
+}
+
+/** A skill's name may hold an @ only before the folder that it is in. */
+function addressIn(name: string, places: readonly LockedPlace[]) {
+  const at = name.indexOf("@");
+  const folder = name.slice(at + 1);
+  const meant = at === -1 ? [] : places.filter(({ place }) => place.shown === folder || place.folder === folder);
+  return meant.length === 0
+    ? { bare: name, isIn: () => true }
+    : { bare: name.slice(0, at), isIn: (one: LockedPlace) => meant.includes(one) };
+}
+
+function has({ skills }: LockedPlace, name: string): boolean {
+  return skills.some(([other]) => other === name);
 }
 
 /** Those of these names; all when none is named. Throws a SkillError when one was not added there. */
@@ -63,8 +117,10 @@ function sayElsewhere({ place, elsewhere }: LockedPlace): string {
 
 function otherNames(around: Surroundings, isProject: boolean): string[] {
   try {
-    const lock = readLock(placeFor(around, isProject).folder);
-    return lock instanceof SkillError || lock === undefined ? [] : Object.keys(lock);
+    return lockedPlaces(around, isProject).flatMap(({ folder }) => {
+      const lock = readLock(folder);
+      return lock instanceof SkillError || lock === undefined ? [] : Object.keys(lock);
+    });
   } catch {
     return []; // There can be no such place.
   }

@@ -15,7 +15,7 @@ import { type Coming, isComing, trustPlaced } from "../../supply/add-skills.ts";
 import { change } from "../../supply/put.ts";
 import { type Tree, writeTree } from "../../supply/read-tree.ts";
 import { checkSignature, requireSignatures, type SignatureState } from "../../supply/signature.ts";
-import { lockedIn, type SkillsPlace } from "../../supply/skills-place.ts";
+import { lockedIn, needsTrust, type SkillsPlace } from "../../supply/skills-place.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, type Printer, printer, printJson } from "../io.ts";
 import { fromHere } from "../next-step.ts";
@@ -45,8 +45,17 @@ interface Putting {
   work: string;
   verb: "Add" | "Update";
   notes?: readonly string[];
+  /** Takes what `--json` prints, where several places are reported together. */
+  report?(facts: PutReport): void;
   /** What could not be fetched, or cannot be put there. */
   problems?: readonly { name: string; error: SkillError }[];
+}
+
+export interface PutReport {
+  folder: string;
+  isDryRun: boolean;
+  skills: readonly object[];
+  problems: readonly object[];
 }
 
 /** Shows what is to come, asks, and puts it in its place: all of it or nothing. */
@@ -63,12 +72,10 @@ export async function agreeAndPut(additions: readonly Addition[], putting: Putti
   const report = () => {
     if (!options.json) return;
     const skills = additions.map((one) => additionAsJson(one, known));
-    printJson(io.stdout, {
-      folder: place.folder,
-      isDryRun: options.dryRun ?? false,
-      skills,
-      problems: problems.map(asJson),
-    });
+    const isDryRun = options.dryRun ?? false;
+    const facts: PutReport = { folder: place.folder, isDryRun, skills, problems: problems.map(asJson) };
+    if (putting.report) putting.report(facts);
+    else printJson(io.stdout, facts);
   };
   sayProblems(printer(io.stderr, io.env), problems);
   saySame(out, additions);
@@ -95,7 +102,7 @@ export async function agreeAndPut(additions: readonly Addition[], putting: Putti
   change({ place, put: coming.map(({ put }) => put), skilletHome: found.home });
   // What was agreed to for another that stood there is not agreed to for this one.
   for (const { name } of coming) found.approvals.forget(name, join(place.folder, name));
-  if (place.isProject)
+  if (needsTrust(place))
     trustPlaced(
       coming.filter(({ name }) => trusted.has(name)),
       place,

@@ -5,7 +5,7 @@ import { digestOf } from "../../source/digest.ts";
 import { readFolderSkill } from "../../source/folder-skill.ts";
 import type { Coming } from "../../supply/add-skills.ts";
 import { type Tree, writeTree } from "../../supply/read-tree.ts";
-import type { SkillsPlace } from "../../supply/skills-place.ts";
+import { needsTrust, type SkillsPlace } from "../../supply/skills-place.ts";
 
 const ORIGIN = { scope: "workspace", source: ".agents/skills" } as const;
 
@@ -15,7 +15,7 @@ export function trustedOnceAgreed(
   where: { place: SkillsPlace; found: Discovered; work: string },
 ): ReadonlySet<string> {
   const { place, found, work } = where;
-  if (!place.isProject) return new Set(coming.map(({ name }) => name));
+  if (!needsTrust(place)) return new Set(coming.map(({ name }) => name));
   const given = new Map(found.trust.list());
   const isSeen = (one: Coming) => {
     if (one.is === "new") return true;

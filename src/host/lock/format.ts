@@ -23,7 +23,7 @@ export type LockedFiles = Readonly<Record<string, LockedFile>>;
 
 /** One skill in a folder of skills: where it came from, and what it is to be. */
 export interface LockedSkill {
-  /** As `skillet add` takes it, without its ref. */
+  /** As `skillet add` takes it, without its ref. `LOCAL_SOURCE` for an adopted skill whose origin is not known. */
   source: string;
   /** The skill's folder or file in its source, where it is not the source itself. */
   path?: string;
@@ -34,12 +34,30 @@ export interface LockedSkill {
   /** Over all files: see `treeDigest`. */
   digest: string;
   files: LockedFiles;
-  /** What came from the source, where the user changed it since and agreed to the change. */
+  /**
+   * What came from the source, where the user changed it since and agreed to the change. Without any file: an adopted skill whose original
+   * files are not known.
+   */
   upstream?: { digest: string; files: LockedFiles };
   /** What of it was agreed to, in order. What it is given beside that, values and capabilities, is the configuration's to say. */
   grants: readonly Grant[];
   /** Whether it was added with `--require-signature`: an update must be signed by a known signer too. */
   requireSignature?: true;
+  /** Whether it was adopted where it was: skillet did not put it there. */
+  adopted?: true;
+}
+
+/** The source of an adopted skill whose origin is not known. No address is written so. */
+export const LOCAL_SOURCE = "local:";
+
+/** True for an adopted skill whose original files are not known, so that nothing tells which files were edited. */
+export function hasUnknownBase({ upstream }: Pick<LockedSkill, "upstream">): boolean {
+  return upstream !== undefined && Object.keys(upstream.files).length === 0;
+}
+
+/** True when the approved files are known to differ from those that came from the source. */
+export function isEdited(entry: Pick<LockedSkill, "upstream">): boolean {
+  return entry.upstream !== undefined && !hasUnknownBase(entry);
 }
 
 export const GRANTS = ["instructions", "packages", "scripts", "toolsets"] as const;
@@ -95,6 +113,7 @@ function lockedSkill(name: string, entry: unknown): LockedSkill {
     ...(upstream === undefined ? {} : { upstream: tree(upstream, `what came from the source of ${where}`) }),
     grants: GRANTS.filter((grant) => grants.includes(grant)),
     ...(entry["requireSignature"] === true ? { requireSignature: true as const } : {}),
+    ...(entry["adopted"] === true ? { adopted: true as const } : {}),
   };
 }
 
