@@ -4,6 +4,8 @@ import { capability } from "./capability.mjs";
 import * as discloseReport from "./disclose/report.mjs";
 import { disclose } from "./disclose.mjs";
 import { discover } from "./discover.mjs";
+import * as embedReport from "./embed/report.mjs";
+import { embed } from "./embed.mjs";
 import * as hooksReport from "./hooks/report.mjs";
 import { hooks } from "./hooks.mjs";
 import * as installReport from "./install/report.mjs";
@@ -24,7 +26,7 @@ import { supply } from "./supply.mjs";
 import * as useReport from "./use/report.mjs";
 import { use } from "./use.mjs";
 
-const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [options]
+const HELP = `usage: npm run bench -- [discover] [match] [disclose] [sandbox] [use] [runs] [mcp] [hooks] [capability] [render] [install] [supply] [embed] [options]
 
   --sizes 100,1000,10000   how many skills to write and find; match takes the largest
   --runs 7                 rounds; one more before them warms up; sandbox takes ten times as many, and at least 50; use three times
@@ -47,6 +49,7 @@ const BENCHES = {
   render: { measure: render, ...renderReport },
   install: { measure: install, ...installReport },
   supply: { measure: supply, ...supplyReport },
+  embed: { measure: embed, ...embedReport },
 };
 
 try {

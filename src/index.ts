@@ -167,6 +167,7 @@ export type { Run } from "./run/start-run.ts";
 export { type UseRequest, useSkill } from "./run/use.ts";
 export { type AdviceMemory, createAdviceMemory, openAdviceFiles } from "./session/advice-memory.ts";
 export { type Advice, type AdviseContext, type AdvisedSkill, advise } from "./session/advise.ts";
+export { type AgentTool, createAgentTools } from "./session/agent-tools.ts";
 export { type Conversation, type ConverseOptions, converse, type SendOptions } from "./session/converse.ts";
 export { resumeChat } from "./session/resume-chat.ts";
 export {

@@ -4,7 +4,7 @@
 // for the first `npx skillet` of a clone. Also builds build/, the library module by module, which the tests import and nobody publishes.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, transform } from "esbuild";
@@ -105,6 +105,7 @@ for (const folder of ["dist", "build"]) rmSync(join(root, folder), { recursive: 
 const tsc = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit", shell });
 if (tsc.error) console.error(`tsc could not be started: ${tsc.error.message} (run it as \`npm run build\`)`);
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
+writeToolsetTypes();
 keepPublicTypes();
 const inlined = await inlineModules();
 await buildLibrary();
@@ -320,6 +321,48 @@ async function evaluated(path) {
 /** Declarations that no export of the package leads to are of no use to anybody. */
 function keepPublicTypes() {
   const types = join(root, "dist", "types");
+  const files = Object.values(published).flatMap(({ types: file }) => (file === undefined ? [] : join(root, file)));
+  const reached = declarations(files);
+  for (const path of readdirSync(types, { recursive: true, withFileTypes: true }))
+    if (path.isFile() && !reached.has(join(path.parentPath, path.name))) rmSync(join(path.parentPath, path.name));
+}
+
+/**
+ * What `skillet types` puts next to skills: the declarations of the modules that a toolset can import, as packages. A program that wants more
+ * of skillet's installs the package.
+ */
+function writeToolsetTypes() {
+  const to = join(root, "dist", "toolset-types");
+  const [types, zod] = [join(root, "dist", "types"), join(root, "node_modules", "zod")];
+  const writePackage = (name, files) => {
+    const description = "Declarations for toolsets, written by `skillet types`.";
+    const manifest = { name, version, description, type: "module", types: "./index.d.ts", exports: files };
+    writeFileSync(join(to, name, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+  };
+  const copy = (files, from, name) => {
+    for (const file of files) {
+      mkdirSync(dirname(join(to, name, relative(from, file))), { recursive: true });
+      copyFileSync(file, join(to, name, relative(from, file)));
+    }
+  };
+  const tools = join(types, "run", "toolset", "tools.d.ts");
+  copy(declarations([tools]), types, "@agent/tools");
+  writeFileSync(join(to, "@agent/tools", "index.d.ts"), 'export * from "./run/toolset/tools.ts";\n');
+  mkdirSync(join(to, "skillet"));
+  writeFileSync(join(to, "skillet", "index.d.ts"), 'export * from "@agent/tools";\n');
+  const entries = Object.entries(OWN_MODULES).filter(([name]) => name.startsWith("zod"));
+  const paths = entries.map(([name, path]) => [
+    name.replace("zod", "."),
+    path.replace("/node_modules/zod", "").replace(/\.js$/, ".d.ts"),
+  ]);
+  copy(declarations(paths.map(([, path]) => join(zod, path))), zod, "zod");
+  copyFileSync(join(zod, "LICENSE"), join(to, "zod", "LICENSE"));
+  for (const name of ["@agent/tools", "skillet"]) writePackage(name, { ".": { types: "./index.d.ts" } });
+  writePackage("zod", Object.fromEntries(paths.map(([name, path]) => [name, { types: path }])));
+}
+
+/** The files that these declarations lead to, and they themselves. */
+function declarations(files) {
   const reached = new Set();
   const follow = (file) => {
     if (reached.has(file)) return;
@@ -327,9 +370,8 @@ function keepPublicTypes() {
     for (const [, path] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.[^"]+)\.[jt]s"/g))
       follow(join(dirname(file), `${path}.d.ts`));
   };
-  for (const { types: file } of Object.values(published)) if (file !== undefined) follow(join(root, file));
-  for (const path of readdirSync(types, { recursive: true, withFileTypes: true }))
-    if (path.isFile() && !reached.has(join(path.parentPath, path.name))) rmSync(join(path.parentPath, path.name));
+  for (const file of files) follow(file);
+  return reached;
 }
 
 async function buildServer() {

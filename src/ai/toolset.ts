@@ -1,13 +1,13 @@
 import { type JSONSchema7, jsonSchema, type ModelMessage, type Tool, tool } from "ai";
-import { type Catalog, openCatalog } from "../catalog/catalog.ts";
+import { openCatalog } from "../catalog/catalog.ts";
 import { promptListing } from "../catalog/listing.ts";
 import { isInReach } from "../catalog/reach.ts";
 import { completeHost, type HostOptions } from "../host/complete-host.ts";
 import { defaultContextWindow } from "../model/context-windows.ts";
+import { type OfferedTool, offeredTools } from "../session/agent-tools.ts";
 import { openSession, type Session } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
-import { type CallOptions, makeTool, type Tool as SessionTool, type ToolResult } from "../skill/tool.ts";
-import { wireNames } from "../skill/wire-name.ts";
+import type { ToolResult } from "../skill/tool.ts";
 import { directorySource } from "../source/directory.ts";
 
 /** What a session's tools are called: spelled out, so that `activeTools`, `toolApproval` and results know them beside your own. */
@@ -54,10 +54,7 @@ export async function skillToolset(from: readonly string[] | Session, host: Host
   const session = "call" in from ? from : await openFolders(from, host);
   return {
     get tools() {
-      const { tools } = session;
-      const { toWire } = wireNames(tools.map(({ name }) => name));
-      const offered = bringsTools(session) ? [...tools, callTool(session)] : tools;
-      return Object.fromEntries(offered.map((tool) => [toWire(tool.name), asTool(tool, session)])) as SkillTools;
+      return Object.fromEntries(offeredTools(session).map((tool) => [tool.name, asTool(tool)])) as SkillTools;
     },
     // A getter: the skills as they are now, also after a reload.
     get instructions() {
@@ -86,49 +83,24 @@ async function openFolders(folders: readonly string[], host: HostOptions): Promi
   return openSession(await openCatalog(sources), host, defined({ contextWindow }));
 }
 
-/** The tools of one call stay what they are, also when a skill is loaded while it goes on: this reaches what that brought. */
-function callTool(session: Session): SessionTool {
-  return makeTool(
-    {
-      name: CALL_TOOL,
-      description:
-        "Calls a tool that a loaded skill brought and that is not among your tools: one of those that load_skill named.",
-      category: "skills",
-      parameters: {
-        tool: { type: "string", says: "the tool's name, as load_skill gave it", isRequired: true },
-        input: { type: "object", says: "the tool's input" },
-      },
-    },
-    ({ tool, input = {} }, options) => session.call(tool, input, options),
-  );
+/** What the AI SDK passes to a call, all of it optional: other frameworks need not pass the same. */
+interface CallContext {
+  messages?: readonly ModelMessage[];
+  abortSignal?: AbortSignal | undefined;
 }
 
-const CALL_TOOL = "call_skill_tool";
-
-function bringsTools({ catalog }: Session): boolean {
-  const known = BRINGING.get(catalog) ?? catalog.skills.some(({ manifest }) => manifest.toolsets.length > 0);
-  BRINGING.set(catalog, known);
-  return known;
-}
-
-/** Of ten thousand skills it takes a while to say. */
-const BRINGING = new WeakMap<Catalog, boolean>();
-
-function asTool(offered: SessionTool, session: Session): Tool<unknown, ToolResult> {
-  const { name, description, category, inputSchema } = offered;
-  const execute = (input: unknown, options: CallOptions) =>
-    name === CALL_TOOL ? offered.execute(input, options) : session.call(name, input, options);
+function asTool({ description, category, inputSchema, call }: OfferedTool): Tool<unknown, ToolResult> {
   return tool({
     description,
     // No `validate`: the session takes other spellings than the schema's, and answers wrong input so that a model can mend it.
     inputSchema: jsonSchema<unknown>(inputSchema as JSONSchema7),
     metadata: { category },
-    async execute(input, { messages, abortSignal }) {
+    async execute(input, { messages = [], abortSignal }: CallContext = {}) {
       const options = abortSignal ? { signal: abortSignal } : {};
-      const result = await execute(input, options);
+      const result = await call(input, options);
       if (result.code !== "already-loaded") return result;
       // What the session has loaded is out of sight in a conversation that was shortened, or in another one of the same agent.
-      const whole = await execute({ ...Object(input), again: true }, options);
+      const whole = await call({ ...Object(input), again: true }, options);
       return isIn(messages, whole.content) ? result : whole;
     },
     toModelOutput: (given) => modelOutput(given as { output: ToolResult } | ToolResult),

@@ -17,7 +17,7 @@ import { STATS } from "./rows/stats.ts";
 import { ADD, ADOPT, OUTDATED, REMOVE, UPDATE, VERIFY } from "./rows/supply.ts";
 import { DISABLE, ENABLE } from "./rows/switch.ts";
 import { CHAT, RUN } from "./rows/use.ts";
-import { CHECK, NEW, SCHEMA, SKILL } from "./rows/write.ts";
+import { CHECK, NEW, SCHEMA, SETUP, SKILL, TYPES } from "./rows/write.ts";
 
 /** Options that every command takes. */
 export interface CommonOptions {
@@ -58,7 +58,7 @@ const GROUPS: Readonly<Record<string, readonly Row[]>> = {
     row("make a skill that passes every check", { new: NEW }),
     row("what is wrong; what to see before you trust", { check: CHECK, scan: SCAN }),
     row("say who made it; whose word counts for you", { sign: SIGN, signers: SIGNERS }),
-    row("JSON Schema, for your editor", { schema: SCHEMA }),
+    row("JSON Schema and types, for your editor", { schema: SCHEMA, types: TYPES }),
   ],
   Use: [
     row("hand a task to a skill; talk with an agent", { run: RUN, chat: CHAT }),
@@ -85,6 +85,7 @@ const GROUPS: Readonly<Record<string, readonly Row[]>> = {
   ],
   "Set up": [
     row("settings; switch skills on and off", { config: CONFIG, enable: ENABLE, disable: DISABLE }),
+    row("packages for a program that imports skillet", { setup: SETUP }),
     row("TAB in bash, zsh and fish", { completion: COMPLETION }),
     row("more about a command; other names for some", { help: HELP, skill: SKILL }),
   ],

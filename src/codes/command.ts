@@ -21,6 +21,7 @@ export const COMMAND = {
   bug: row("Something that skillet did not expect.", "please report it with the command you ran"),
   interrupted: row("Ctrl-C ended it.", "run it again if that was not meant"),
   exists: row("What is to be written is there already.", "choose another name or place, or --force where there is one"),
+  "install-failed": row("A package manager could not install packages.", "run the command of the message yourself"),
   unwritable: row("A file or folder cannot be written.", "check that it can be written to, and that there is room"),
   locked: row(
     "Another skillet has held a file for too long.",

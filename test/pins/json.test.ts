@@ -68,6 +68,12 @@ async function atHome(printed: Printed): Promise<void> {
   await take("ExplainClient", "explain", "greet them", "--as", "copilot");
   await take("Eval", "eval", "own");
   await take("New", "new", "fresh");
+  await take("New", "new", "typed", "--toolset");
+  await take("Types", "types");
+  writeFiles(project, { "skills/node_modules/zod/package.json": "{}" });
+  await take("Types", "types");
+  writeFiles(project, { "package.json": "{}" });
+  await take("Setup", "setup", "mcp", "--dry-run");
   await take("Script", "script", "own");
   await take("ScriptRun", "script", "own", "hi.sh");
   await take("Tools", "tools");

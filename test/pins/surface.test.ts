@@ -84,6 +84,7 @@ describe("what others depend on", () => {
       "converse",
       "copySkill",
       "createAdviceMemory",
+      "createAgentTools",
       "createEmbeddedMatcher",
       "createSettings",
       "defineSkill",

@@ -12,11 +12,13 @@ import { EXIT } from "../exit.ts";
 import { discoverFor, surroundingsFor } from "../found.ts";
 import { type Io, printer, printJson } from "../io.ts";
 import type { CommonOptions, Context } from "../program.ts";
+import { writeToolsetTypes } from "../toolset-types.ts";
 
 interface NewOptions {
   description?: string;
   in?: string;
   user?: boolean;
+  toolset?: boolean;
 }
 
 export async function newSkill({ io, options, args: [name = ""] }: Context<NewOptions>): Promise<number> {
@@ -47,7 +49,11 @@ export async function newSkill({ io, options, args: [name = ""] }: Context<NewOp
   const draft = join(parent, `.${name}.${process.pid}`);
   try {
     mkdirSync(draft, { recursive: true });
-    writeFileSync(join(draft, "SKILL.md"), skillText(name, description));
+    writeFileSync(join(draft, "SKILL.md"), skillText(name, description, options.toolset === true));
+    if (options.toolset) {
+      mkdirSync(join(draft, "toolsets"));
+      writeFileSync(join(draft, "toolsets", "index.ts"), TOOLSET);
+    }
     renameSync(draft, folder);
   } catch (error) {
     rmSync(draft, { recursive: true, force: true });
@@ -57,12 +63,17 @@ export async function newSkill({ io, options, args: [name = ""] }: Context<NewOp
       cause: error,
     });
   }
+  const types = options.toolset ? writeToolsetTypes(parent) : undefined;
   await trustOwn(io, options, folder);
-  if (options.json) printJson(io.stdout, { name, file });
+  if (options.json) printJson(io.stdout, { name, file, ...(types ? { types: types.folder } : {}) });
   else {
     const out = printer(io.stdout, io.env);
     const here = { ...around, workspace: io.cwd };
     out.line`${out.green("✓")} ${displayPath(file, here)}`;
+    if (types) {
+      out.line`${out.green("✓")} ${displayPath(join(folder, "toolsets", "index.ts"), here)}`;
+      out.line`${out.green("✓")} ${displayPath(types.folder, here)} ${out.dim("(types for your editor; git leaves them out)")}`;
+    }
     for (const [profile, message] of broken(folder))
       out.line`${out.yellow("!")} ${message} ${out.dim(`(profile ${profile})`)}`;
     out.line`  edit it, then: ${out.cyan(`skillet check ${displayPath(folder, here)}`)}`;
@@ -89,10 +100,27 @@ function broken(folder: string): [Profile, string][] {
   return [...said].map(([message, profile]) => [profile, message]);
 }
 
-function skillText(name: string, description: string): string {
+const TOOLSET = [
+  'import { Tool } from "@agent/tools";',
+  'import { z } from "zod";',
+  "",
+  "// `toolsets` in SKILL.md names this file and this export.",
+  "export const tools = [",
+  '  Tool.define("describe_city", {',
+  '    description: "Describes a city in one sentence.",',
+  '    parameters: z.object({ city: z.string().describe("the name of the city") }),',
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a template of the file that is written
+  "    execute: async ({ city }) => `${city.trim()} is a city.`,",
+  "  }),",
+  "];",
+  "",
+].join("\n");
+
+function skillText(name: string, description: string, hasToolset: boolean): string {
   const title = titleOf(name);
+  const toolsets = hasToolset ? { toolsets: ["toolsets/index:tools"] } : {};
   return renderDocument(
-    { name, description, metadata: { version: "0.1.0", tags: [name.split("-")[0] ?? name] } },
+    { name, description, ...toolsets, metadata: { version: "0.1.0", tags: [name.split("-")[0] ?? name] } },
     [
       `# ${title}`,
       "",

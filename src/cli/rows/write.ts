@@ -13,14 +13,44 @@ export const NEW: Entry = {
       .option("-d, --description <text>", "what it does and when to use it")
       .addOption(new Option("--in <folder>", "the folder for it").default(undefined, "<workspace>/skills"))
       .addOption(new Option("--user", "make it in your own skills, ~/.skillet/skills").conflicts("in"))
+      .option("--toolset", "with a tool in TypeScript, and the types that your editor needs")
       .addHelpText(
         "after",
         examples(
           "skillet new release-notes",
           'skillet new deploy --description "Deploys the app. Use when asked to ship."',
+          "skillet new weather --toolset",
         ),
       ),
   load: async () => (await import("../commands/new.ts")).newSkill,
+};
+
+/** `skillet types`. */
+export const TYPES: Entry = {
+  define: (command) =>
+    command
+      .description("write the types that toolsets import next to your skills, for editors and compilers; needs no npm")
+      .addArgument(
+        new Argument("[folder]", "a skill's folder, or a folder of skills").default(undefined, "<workspace>/skills"),
+      )
+      .addHelpText("after", examples("skillet types", "skillet types ~/.skillet/skills")),
+  load: async () => (await import("../commands/types.ts")).types,
+};
+
+/** What can be set up: spelled out here too, since every command reads this file. */
+export const SETUP_NAMES = ["anthropic", "openai", "openai-compatible", "mcp"] as const;
+
+/** `skillet setup`. */
+export const SETUP: Entry = {
+  define: (command) =>
+    command
+      .description(
+        "install optional packages in your project, for a program that imports skillet; the command needs none",
+      )
+      .addArgument(new Argument("<name>", "what for").choices(SETUP_NAMES))
+      .option("-n, --dry-run", "print the command, and install nothing")
+      .addHelpText("after", examples("skillet setup anthropic", "skillet setup mcp --dry-run")),
+  load: async () => (await import("../commands/setup.ts")).setup,
 };
 
 /** `skillet check`. */

@@ -31,7 +31,7 @@ async function main() {
       errors: catalog.diagnostics.filter(({ severity }) => severity === "error").map(({ message }) => message),
       tier: disclosure.tier,
       used: { content: used.content, isError: used.isError },
-      loaded: loaded.isError,
+      isLoaded: !loaded.isError,
       called: called.content,
     }),
   );
