@@ -6,7 +6,7 @@ export const SCRIPTS = {
   "script-unknown": row("The skill has no such script.", "the message names those it has"),
   "script-interpreter": row(
     "Nothing says what runs the script, or that is not there.",
-    "give it a first line or an ending, or add the package to `packages`",
+    "give it a first line or an ending, or give the skill the package: `skillet config set skills.NAME.packages PACKAGE`",
   ),
   "script-arguments": row(
     "The script was given more arguments, or longer ones, than the limits allow.",

@@ -38,7 +38,7 @@ export const USE = {
   ),
   "missing-program": row(
     "A program that the skill needs is not installed.",
-    "install it, or add its package to `packages` in the skill",
+    "install it, or give the skill its package: `skillet config set skills.NAME.packages PACKAGE`",
   ),
   "package-missing": row(
     "An optional package that skillet needs for this is not installed next to your program.",

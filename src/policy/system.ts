@@ -4,6 +4,7 @@ import { requirementsOf } from "../skill/needs.ts";
 import { interpreterOf, STAND_INS } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { Denial, Policy } from "./policy.ts";
+import { quoted } from "./trust.ts";
 
 /** This machine has what the skill says that its code needs. What a sandbox of the host's own has, the host knows. */
 export const fitsSystem: Policy = (skill, { system, sandbox, settings }) => {
@@ -39,7 +40,7 @@ export const fitsSystem: Policy = (skill, { system, sandbox, settings }) => {
   const missing = scripts.map(({ path }) => programFor(path)).find((name) => name !== undefined && !has(name, system));
   if (missing === undefined) return undefined;
   const message = `Skill '${skill.name}' has a script for ${missing}, which is not installed`;
-  return denied("script-interpreter", message, `install ${missing}, or add its package to \`packages\` in the skill`);
+  return denied("script-interpreter", message, `install ${missing}, or ${giving(skill)}`);
 };
 
 /** The programs that a skill says it needs are there. Where it brings packages, or an image has the programs, nobody knows before. */
@@ -61,8 +62,13 @@ function missingPrograms({ name }: Skill, programs: readonly string[], what: str
     code: "missing-program",
     kind: "setup",
     message: `Skill '${name}' needs ${what}, which ${isOne ? "is" : "are"} not installed`,
-    fix: `install ${what}, or add ${isOne ? "its package" : "the packages"} to \`packages\` in the skill`,
+    fix: `install ${what}, or ${giving({ name })}`,
   };
+}
+
+/** The command that gives a skill a package, which only its user knows the name of. */
+function giving({ name }: Pick<Skill, "name">): string {
+  return `give it the Debian package: skillet config set ${quoted(`skills.${name}.packages`)} PACKAGE`;
 }
 
 /** What every sandbox has, or says of itself that it has not. */

@@ -201,7 +201,7 @@ export async function openEnclosure(host: Host, request: EnclosureRequest): Prom
         sandbox.run(
           {
             argv,
-            env: { ...libraries.env, ...(options.isPlain ? {} : env), ...options.env, ...way?.env },
+            env: { ...(options.isPlain ? {} : { ...libraries.env, ...env }), ...options.env, ...way?.env },
             folder: options.folder ?? start,
             mounts: [
               ...[...files, ...libraries.mounts, ...workspace.mounts],

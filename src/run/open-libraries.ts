@@ -187,10 +187,10 @@ function findUnchanged(set: LibrarySet, { places, rebuild = false }: LibraryOpti
   }
 }
 
-/** The mounts and variables for layers, with their programs first in the PATH, and with uv where scripts declare what they need. */
+/** The mounts and variables for layers, with their programs in the PATH, and with uv where scripts declare what they need. */
 export function libraryAccess(layers: readonly LibraryLayer[], uv: UvAccess | undefined): LibraryAccess {
   if (layers.length === 0 && !uv) return { mounts: [], env: {} };
-  const { mounts, env, programs } = libraryMounts(layers);
-  const path = [UV_PROGRAMS, ...programs, FIXED_VARIABLES["PATH"]].join(":");
+  const { mounts, env, before, after } = libraryMounts(layers);
+  const path = [UV_PROGRAMS, ...before, FIXED_VARIABLES["PATH"], ...after].join(":");
   return { mounts: [...mounts, ...(uv?.mounts ?? [])], env: { ...env, ...uv?.env, PATH: path } };
 }

@@ -4,6 +4,7 @@ import { basename, join } from "node:path";
 import { systemProgram } from "../host/programs.ts";
 import type { Endpoint, Limits, Mount, Sandbox } from "../host/sandbox.ts";
 import { SkillError } from "../shared/error.ts";
+import { withoutCredentials } from "../shared/text.ts";
 import { isRoot, NOBODY } from "./places.ts";
 import { makeFolder } from "./store.ts";
 
@@ -194,7 +195,7 @@ function calledOff(path: string, signal: AbortSignal): SkillError {
 }
 
 function notFetched(path: string, why: string): SkillError {
-  const last = why.trim().split("\n").at(-1) ?? "";
+  const last = withoutCredentials(why).trim().split("\n").at(-1) ?? "";
   return new SkillError("python-packages", {
     message: `The Python packages of ${path} could not be fetched: ${last || "uv gave no reason"}`,
     fix: "check what the script declares, and that [sandbox] python_index in config.toml names where it comes from",

@@ -109,3 +109,8 @@ function editDistance(a: string, b: string, limit: number): number {
   }
   return last[b.length] ?? limit;
 }
+
+/** A text that a program printed, without the names and passwords in its addresses. */
+export function withoutCredentials(text: string): string {
+  return text.replace(/\/\/[^/\s@]+@/g, "//");
+}

@@ -199,7 +199,7 @@ describe("what a skill requires as other clients write it", () => {
           code: "missing-program",
           kind: "setup",
           message: "Skill 'x' needs no-such-program, nor-this, which are not installed",
-          fix: "install no-such-program, nor-this, or add the packages to `packages` in the skill",
+          fix: "install no-such-program, nor-this, or give it the Debian package: skillet config set skills.x.packages PACKAGE",
         },
         { code: "missing-program", message: "Skill 'x' needs one of neither, nor, which are not installed" },
       ]);
@@ -209,7 +209,7 @@ describe("what a skill requires as other clients write it", () => {
     expect(denials(openclaw({ bins: "sh", anyBins: ["nothing", "ls"] }), host, "run")).toEqual([]);
     const plain = sketch("x", { more: { metadata: { requires: { bins: "no-such-program" } } } });
     expect(denials(plain, host, "run")).toMatchObject([
-      { fix: "install no-such-program, or add its package to `packages` in the skill" },
+      { fix: "install no-such-program, or give it the Debian package: skillet config set skills.x.packages PACKAGE" },
     ]);
   });
 

@@ -5,10 +5,9 @@ import type { Mount, Sandbox } from "../../host/sandbox.ts";
 import { SkillError } from "../../shared/error.ts";
 import { readRegularText } from "../../shared/regular-file.ts";
 import { byText } from "../../shared/text.ts";
-import { areTrusted, type Places } from "../packages/place.ts";
+import { areTrusted, makePlace, type Places } from "../packages/place.ts";
 import { calledOff } from "../packages/run.ts";
 import { isRoot, NOBODY } from "../places.ts";
-import { makeFolder } from "../store.ts";
 import {
   isLockedLibrary,
   type LibraryKind,
@@ -30,8 +29,9 @@ import { PIP } from "./pip.ts";
 export interface LibrarySource {
   /** Where the layer is for code in a sandbox. */
   mountPoint: string;
-  /** The folder of its programs there. */
+  /** The folder of its programs there, and whether they go before those of the system. */
   programs: string;
+  isFirst: boolean;
   env: Readonly<Record<string, string>>;
   /** Resolves what is wanted to exact files. */
   resolve(wanted: readonly string[], context: LibraryContext): Promise<LockedLibrary[]>;
@@ -101,8 +101,7 @@ export async function buildLibraries(
   const { signal, update = false } = options;
   const source = SOURCES[set.kind];
   const place = places.own;
-  makeFolder(join(place, "libraries"));
-  makeFolder(join(place, "locks"));
+  makePlace(place);
   removeLeftOvers(place);
   const folder = join(place, "libraries", `.${randomUUID()}`);
   const downloads = join(folder, "downloads");
@@ -129,17 +128,21 @@ export async function buildLibraries(
   }
 }
 
-/** The mounts and variables that give code the layers: those of each kind once. */
+/** The mounts and variables that give code the layers, and the folders of their programs before and after those of the system. */
 export function libraryMounts(layers: readonly LibraryLayer[]): {
   mounts: Mount[];
   env: Record<string, string>;
-  programs: string[];
+  before: string[];
+  after: string[];
 } {
-  const mounts = layers.map(
-    ({ set, files }): Mount => ({ from: files, to: SOURCES[set.kind].mountPoint, access: "read" }),
-  );
-  const env = Object.assign({}, ...layers.map(({ set }) => SOURCES[set.kind].env));
-  return { mounts, env, programs: layers.map(({ set }) => SOURCES[set.kind].programs) };
+  const sources = layers.map(({ set }) => SOURCES[set.kind]);
+  const programs = (isFirst: boolean) => sources.filter((one) => one.isFirst === isFirst).map((one) => one.programs);
+  return {
+    mounts: layers.map(({ set, files }) => ({ from: files, to: SOURCES[set.kind].mountPoint, access: "read" })),
+    env: Object.assign({}, ...sources.map(({ env }) => env)),
+    before: programs(true),
+    after: programs(false),
+  };
 }
 
 export interface LibrarySummary {

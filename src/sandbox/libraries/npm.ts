@@ -15,7 +15,7 @@ import { basename, delimiter, dirname, isAbsolute, join, relative } from "node:p
 import { systemProgram } from "../../host/programs.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
-import { count, oneLine } from "../../shared/text.ts";
+import { count, oneLine, withoutCredentials } from "../../shared/text.ts";
 import { isData } from "../../skill/data.ts";
 import { npmName } from "../../skill/package-specifier.ts";
 import { type Result, run } from "../packages/run.ts";
@@ -31,6 +31,7 @@ const TARBALLS = "/opt/skillet/tarballs";
 export const NPM: LibrarySource = {
   mountPoint: MODULES,
   programs: `${MODULES}/.bin`,
+  isFirst: false,
   env: {},
   async resolve(wanted, context) {
     const dependencies = Object.fromEntries(
@@ -40,7 +41,7 @@ export const NPM: LibrarySource = {
       }),
     );
     writeFileSync(join(context.folder, "package.json"), JSON.stringify({ private: true, dependencies }));
-    const result = await runNpm(["install", "--package-lock-only", ...QUIET], context);
+    const result = await runNpm(["install", "--package-lock-only", ...PLAIN_LOCK, ...QUIET], context);
     if (result.code !== 0) throw npmFailed(wanted, result);
     return lockedPackages(join(context.folder, "package-lock.json"));
   },
@@ -73,6 +74,8 @@ while [ $# -gt 0 ]; do
   shift 2
 done`;
 
+/** Whatever the user's own configuration prefers: this is read below. */
+const PLAIN_LOCK = ["--lockfile-version=3", "--install-strategy=hoisted", "--no-global"];
 const QUIET = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
 
 export function npmTarget(): string {
@@ -204,9 +207,10 @@ function npmFailed(wanted: readonly string[], { tail }: Result): SkillError {
   const what = oneLine(wanted.join(", "), 200);
   if (/EINTEGRITY/.test(tail))
     return tamperedLibrary(`${what}: the registry gives a file with another hash than it names`);
-  const errors = tail.split("\n").filter((line) => /^npm (?:error|ERR!)/.test(line));
+  const lines = withoutCredentials(tail).split("\n");
+  const errors = lines.filter((line) => /^npm (?:error|ERR!)/.test(line));
   const said = oneLine(
-    (errors.length > 0 ? errors : tail.split("\n").slice(-2))
+    (errors.length > 0 ? errors : lines.slice(-2))
       .map((line) => line.replace(/^npm (?:error|ERR!) ?/, "").trim())
       .filter((line) => line !== "" && !/complete log|^code /.test(line))
       .slice(0, 3)

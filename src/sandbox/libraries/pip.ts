@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { systemProgram } from "../../host/programs.ts";
 import type { Mount } from "../../host/sandbox.ts";
 import { SkillError } from "../../shared/error.ts";
-import { byText, oneLine } from "../../shared/text.ts";
+import { byText, oneLine, withoutCredentials } from "../../shared/text.ts";
 import { pythonName } from "../../skill/package-specifier.ts";
 import { type Result, run } from "../packages/run.ts";
 import type { LibraryContext, LibrarySource } from "./library-layer.ts";
@@ -18,6 +18,7 @@ const PIP_WHEEL = "/opt/skillet/pip";
 export const PIP: LibrarySource = {
   mountPoint: VENV,
   programs: `${VENV}/bin`,
+  isFirst: true, // Its python3 is what finds the packages.
   // uv takes a wheel from there for `uv run --with NAME` and `uvx NAME`.
   env: { VIRTUAL_ENV: VENV, UV_FIND_LINKS: `${VENV}/wheels` },
   async resolve(wanted, context) {
@@ -110,7 +111,11 @@ function pipWheel(folder: string): string | undefined {
 
 function runPip({ python, onHost }: Pip, args: readonly string[], context: LibraryContext): Promise<Result> {
   const { folder, signal, env } = context;
-  return run(python, ["-I", ...onHost, ...args], { folder, signal, env: { ...given(env), ...uvIndex(env) } });
+  return run(python, ["-I", ...onHost, ...args], {
+    folder,
+    signal,
+    env: { ...given(env), ...uvIndex(env), PIP_REQUIRE_VIRTUALENV: "0" },
+  });
 }
 
 /** The user's own variables, without those that are not set. */
@@ -147,7 +152,7 @@ function pipFailed(wanted: readonly string[], { tail }: Result): SkillError {
     return tamperedLibrary(`${what}: the index gives a file with another hash than its lock or its own list says`);
   const errors = tail.split("\n").filter((line) => line.startsWith("ERROR:"));
   const said = oneLine(
-    (errors.length > 0 ? errors : tail.split("\n").slice(-2)).join(" ").replaceAll("ERROR: ", ""),
+    withoutCredentials((errors.length > 0 ? errors : tail.split("\n").slice(-2)).join(" ").replaceAll("ERROR: ", "")),
     500,
   );
   const fix = /No matching distribution|Could not find a version/i.test(tail)

@@ -21,7 +21,7 @@ export function defaultPlaces({ skilletHome, env }: Pick<Surroundings, "skilletH
   return { own, shared: own === shared ? undefined : shared };
 }
 
-const FOLDERS = ["bases", "layers", "sets", "staging", "apt"] as const;
+const FOLDERS = ["bases", "layers", "sets", "staging", "apt", "libraries", "locks"] as const;
 
 /** Throws where others could change what is built, or lead what is written elsewhere. */
 export function makePlace(place: string): void {
