@@ -1,5 +1,5 @@
 import { type JSONSchema7, jsonSchema, type ModelMessage, type Tool, tool } from "ai";
-import { openCatalog } from "../catalog/catalog.ts";
+import { type Catalog, openCatalog } from "../catalog/catalog.ts";
 import { promptListing } from "../catalog/listing.ts";
 import { isInReach } from "../catalog/reach.ts";
 import { completeHost, type HostOptions } from "../host/complete-host.ts";
@@ -7,6 +7,7 @@ import { defaultContextWindow } from "../model/context-windows.ts";
 import { type OfferedTool, offeredTools } from "../session/agent-tools.ts";
 import { openSession, type Session } from "../session/session.ts";
 import { defined } from "../shared/defined.ts";
+import type { Profile } from "../skill/diagnostic.ts";
 import type { ToolResult } from "../skill/tool.ts";
 import { directorySource } from "../source/directory.ts";
 
@@ -46,11 +47,25 @@ export interface SkillToolset {
   session: Session;
 }
 
+/** How a toolset reads its folders. */
+export interface ToolsetOptions {
+  /** The profile that a file must satisfy to be a skill. Defaults to `load`. */
+  profile?: Profile;
+  /** False: the folders are scanned once, and what is added later is not found. Edited instructions are read again. Defaults to true. */
+  live?: boolean;
+}
+
 /** Skills for an agent of the AI SDK: one call for the tools and the instructions. Of two skills of one name the later folder's wins. */
-export async function skillToolset(folders: readonly string[], host?: HostOptions): Promise<SkillToolset>;
+export async function skillToolset(
+  folders: readonly string[],
+  host?: HostOptions & ToolsetOptions,
+): Promise<SkillToolset>;
 /** The same for a session of your own, with its host. */
 export async function skillToolset(session: Session): Promise<SkillToolset>;
-export async function skillToolset(from: readonly string[] | Session, host: HostOptions = {}): Promise<SkillToolset> {
+export async function skillToolset(
+  from: readonly string[] | Session,
+  host: HostOptions & ToolsetOptions = {},
+): Promise<SkillToolset> {
   const session = "call" in from ? from : await openFolders(from, host);
   return {
     get tools() {
@@ -77,10 +92,20 @@ export async function skillToolset(from: readonly string[] | Session, host: Host
 const HEADING =
   "Skills hold instructions for certain tasks. When one fits the request, load it with `load_skill` before you answer.";
 
-async function openFolders(folders: readonly string[], host: HostOptions): Promise<Session> {
-  const sources = folders.map((path) => directorySource({ path, scope: "user" }));
+async function openFolders(
+  folders: readonly string[],
+  { profile, live = true, ...host }: HostOptions & ToolsetOptions,
+): Promise<Session> {
+  const sources = folders.map((path) => directorySource({ path, scope: "user", ...defined({ profile }) }));
   const contextWindow = defaultContextWindow(completeHost(host));
-  return openSession(await openCatalog(sources), host, defined({ contextWindow }));
+  const catalog = await openCatalog(sources);
+  return openSession(live ? catalog : fixedCatalog(catalog), host, defined({ contextWindow }));
+}
+
+/** A catalog that is the same after a reload: nothing is scanned again. */
+function fixedCatalog(catalog: Catalog): Catalog {
+  const fixed: Catalog = { ...catalog, reload: async () => fixed };
+  return fixed;
 }
 
 /** What the AI SDK passes to a call, all of it optional: other frameworks need not pass the same. */

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { SkillEvent } from "../host/events.ts";
 import { RUN_DEFAULTS } from "../host/limits.ts";
+import type { Message } from "../host/models.ts";
 import { quietly } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
 import type { PromptSession } from "../prompt/session.ts";
@@ -10,7 +11,7 @@ import type { Port } from "../run/port.ts";
 import { contentOf, type RunResult } from "../run/result.ts";
 import { defined } from "../shared/defined.ts";
 import { reason } from "../shared/inside.ts";
-import { inLine } from "../shared/prompt.ts";
+import { inLine, inTag } from "../shared/prompt.ts";
 import type { Hiding } from "../shared/redact.ts";
 import { openBridge, SERVER } from "./bridge.ts";
 import type { ClaudeOptions, ClaudeResult } from "./options.ts";
@@ -76,12 +77,20 @@ export async function converse(scene: Scene): Promise<Said> {
   };
 }
 
+/** What was said in earlier evaluations of the session, as a part of the prompt: the home that Claude would keep it in is gone. */
+function earlier(messages: readonly Message[]): string[] {
+  const lines = messages.flatMap((message) =>
+    message.role === "tool" || message.text === "" ? [] : inTag("skill_message", { role: message.role }, message.text),
+  );
+  return lines.length === 0 ? [] : [["Earlier in this session:", ...lines].join("\n")];
+}
+
 /** Gives what went wrong with the SDK itself. */
 async function listen(scene: Scene, transcript: Transcript, permits: Permits): Promise<Notice | undefined> {
   const { sdk, session, options, signal, hiding } = scene;
   if (signal.aborted) return undefined;
   const abortController = new AbortController();
-  const input = openInput(session.render().text);
+  const input = openInput([...earlier(session.messages), session.render().text].join("\n\n"));
   let query: SdkQuery | undefined;
   const onAbort = async () => {
     // Told alone that nobody listens any more, it would go on for as long as it has.

@@ -4,6 +4,7 @@ import { homedir } from "node:os";
 import type { RunEvent, SkillEvent } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
 import { RUN_DEFAULTS } from "../host/limits.ts";
+import type { Message } from "../host/models.ts";
 import { notify } from "../host/notify.ts";
 import type { Notice } from "../host/sandbox.ts";
 import { NO_SETTINGS } from "../host/settings.ts";
@@ -34,7 +35,7 @@ import { loadClaudeSdk } from "./sdk.ts";
  */
 export function evaluateWithClaude(prompt: Prompt, options: ClaudeOptions = {}): Run<SkillEvent, ClaudeResult> {
   return startRun<SkillEvent, ClaudeResult>(async (pass, signal) => {
-    const { sessionId = randomUUID(), approve, approvals } = options;
+    const { sessionId = options.session?.id ?? randomUUID(), approve, approvals } = options;
     const host: Host = { settings: NO_SETTINGS, ...defined({ approve, approvals }) };
     const tell = (event: SkillEvent) => {
       pass(event);
@@ -82,6 +83,11 @@ async function evaluate(prompt: Prompt, options: ClaudeOptions, work: Work): Pro
   } finally {
     left = await place.close();
   }
+  const said: Message[] = [
+    { role: "user", text: session.render().text },
+    { role: "assistant", text: result.content, calls: [] },
+  ];
+  options.session?.remember({ expanded: session.expanded, messages: [...session.messages, ...said] });
   const warnings = [...result.warnings, ...(left ? [left] : [])];
   return { ...result, warnings, sessionId, installed: [...installed.keys()], expanded: session.expanded };
 }
@@ -94,8 +100,9 @@ async function prepared(prompt: Prompt, options: ClaudeOptions, { sessionId, tel
   const cwd = workingFolder(options.cwd ?? process.cwd());
   const plan = planFor(prompt, options.isolation);
   const { isInstalled } = plan;
-  const opened = options.expanded ?? [];
-  const session = openPromptSession(prompt, { id: sessionId, expanded: opened, isInstalled, onEvent: tell });
+  const { messages = [], expanded = [] } = options.session ?? {};
+  const before = { expanded: options.expanded ?? expanded, messages };
+  const session = openPromptSession(prompt, { id: sessionId, ...before, isInstalled, onEvent: tell });
   const sdk = options.sdk ?? (await loadClaudeSdk(cwd));
   return { sdk, cwd, plan, session };
 }

@@ -1,6 +1,6 @@
 import type { Host } from "../host/host.ts";
 import type { HermeticHomeOptions } from "../install/home.ts";
-import type { PromptSessionOptions } from "../prompt/session.ts";
+import type { PromptSession, PromptSessionOptions } from "../prompt/session.ts";
 import type { RunResult } from "../run/result.ts";
 import type { ClaudeSdk, SdkMessage } from "./sdk.ts";
 
@@ -26,6 +26,8 @@ export interface ClaudeOptions extends Partial<Pick<Host, "onEvent" | "statistic
   signal?: AbortSignal;
   /** What events say of it; a new one when left out. */
   sessionId?: string;
+  /** A session that outlives this evaluation: what it opened is open, what was said before is known, and both are kept in it. */
+  session?: PromptSession;
   /** Dotted keys of sections that were opened before. */
   expanded?: NonNullable<PromptSessionOptions["expanded"]>;
   /** Called with every message of the SDK. What it throws is nobody's problem but its own. */

@@ -8,6 +8,7 @@ import { createHermeticHome, type HermeticHome } from "../install/home.ts";
 import { installSkills, isInstallable } from "../install/install-skills.ts";
 import type { Prompt } from "../prompt/prompt.ts";
 import type { SkillSection } from "../prompt/skill.ts";
+import { frozen } from "../shared/frozen.ts";
 import { type Data, isData } from "../skill/data.ts";
 import type { Skill } from "../skill/skill.ts";
 import { SECRET } from "./environment.ts";
@@ -166,7 +167,7 @@ function installedEvent(
 ): SkillsInstalled {
   const namesOf = (kind: "skill" | "ref") => sources.filter((one) => one.kind === kind).map(({ name }) => name);
   const [inlineSkills, referencedSkills] = [namesOf("skill"), namesOf("ref")];
-  return {
+  return frozen<SkillsInstalled>({
     type: "skills-installed",
     inlineSkills,
     referencedSkills,
@@ -177,5 +178,5 @@ function installedEvent(
     sessionId,
     createdAt: new Date().toISOString(),
     eventId: randomUUID(),
-  };
+  });
 }

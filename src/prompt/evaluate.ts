@@ -32,6 +32,8 @@ export interface EvaluateOptions {
   expanded?: readonly string[] | ReadonlySet<string>;
   /** What events say of it; a new one when left out. */
   sessionId?: string;
+  /** A session that outlives this evaluation: what it opened is open, what was said before is known, and both are kept in it. */
+  session?: PromptSession;
   /** Lower limits than those of the settings. */
   seconds?: number;
   tokens?: number;
@@ -67,7 +69,8 @@ export function evaluatePrompt(
     };
     const port = livePort(host, tell);
     const hiding = openHiding(allSecrets(new Map(), host));
-    const { tools: own = [], model: alias, expanded = [], sessionId = crypto.randomUUID() } = options;
+    const { tools: own = [], model: alias, session: lasting } = options;
+    const { expanded = lasting?.expanded ?? [], sessionId = lasting?.id ?? crypto.randomUUID() } = options;
     let session: PromptSession | undefined;
     const ended = (result: RunResult) => ({ ...result, sessionId, expanded: session?.expanded ?? [...expanded] });
     if (problem) return ended(await refusedRun({ run, skill: "", host, port, start }, [problem]));
@@ -82,7 +85,7 @@ export function evaluatePrompt(
       const { model, warnings } = alias === undefined ? resolved : known(resolved);
       const { text } = opened.render();
       if (text === "") throw invalid(named("Prompt", prompt.key), "it shows nothing", "give it a section that is on");
-      const messages: Message[] = [{ role: "user", text: hiding.text(text) }];
+      const messages: Message[] = [...(lasting?.messages ?? []), { role: "user", text: hiding.text(text) }];
       const { seconds, iterations, tokens } = boundsOf(host.settings.limits.mostIterations, host, options);
       const result = await boundTime(
         seconds,
@@ -99,6 +102,7 @@ export function evaluatePrompt(
           }),
         port.waited,
       );
+      lasting?.remember({ expanded: opened.expanded, messages });
       return ended(result);
     } catch (error) {
       return ended(await refusedRun({ run, skill: "", host, port, start }, [hide(hiding)(asNotice(error))]));

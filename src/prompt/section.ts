@@ -1,5 +1,6 @@
 import { defined } from "../shared/defined.ts";
 import { PromptValidationError } from "../shared/error.ts";
+import { frozen } from "../shared/frozen.ts";
 import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
 import { isData } from "../skill/data.ts";
@@ -96,7 +97,10 @@ export function markdown<
 ): Section<NoInfer<Unset<P & ParamsOf<C>, D, NamesIn<T> | NamesIn<U>>>> {
   const given = options as unknown as SectionOptions<P>;
   const section = makeSection<P>("markdown", given, { visibility: "FULL", where: named("Section", options.key) });
-  const made: Section<never> = { ...section, remade: (parts) => markdown<P>(withParts(given, section, parts)) };
+  const made: Section<never> = frozen({
+    ...section,
+    remade: (parts: Parts) => markdown<P>(withParts(given, section, parts)),
+  });
   return made as Section<never> as never;
 }
 
@@ -143,7 +147,7 @@ export function makeSection<P>(
   checkTools(where, options.tools ?? []);
   checkSiblings(where, options.children ?? []);
   // What is put into these lists later was not judged, and could be the section itself.
-  const [tools, children] = [[...(options.tools ?? [])], [...(options.children ?? [])]];
+  const [tools, children] = [Object.freeze([...(options.tools ?? [])]), Object.freeze([...(options.children ?? [])])];
   return {
     kind,
     key,

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { SkillExpanded } from "../host/events.ts";
 import type { Host } from "../host/host.ts";
+import type { Message } from "../host/models.ts";
 import { notify } from "../host/notify.ts";
 import { schemaProblem } from "../host/schema.ts";
 import { inLine } from "../shared/prompt.ts";
@@ -16,6 +17,8 @@ export interface PromptSessionOptions extends Pick<Host, "onEvent" | "statistics
   id?: string;
   /** Dotted keys of what was opened before. */
   expanded?: readonly string[] | ReadonlySet<string>;
+  /** What was said before, as `messages` of an earlier session has it. */
+  messages?: readonly Message[];
   /** Whether the skills that can be installed are: then they are left out of the prompt. */
   isInstalled?: boolean;
 }
@@ -26,6 +29,10 @@ export interface PromptSession {
   readonly prompt: Prompt;
   /** Dotted keys of what was opened, in order. */
   readonly expanded: readonly string[];
+  /** What was said in earlier evaluations with this session. Plain data. */
+  readonly messages: readonly Message[];
+  /** Keeps what an evaluation opened and said, for the next one. */
+  remember(kept: { expanded: readonly string[]; messages: readonly Message[] }): void;
   /** The prompt as it is now. */
   render(): RenderedPrompt;
   /** The tools as they are now. What `open_sections` asks for is done, and its result is what it opened. */
@@ -61,11 +68,19 @@ export function openPromptSession(prompt: Prompt, options: PromptSessionOptions 
     return { rendered, tools: rendered.tools.map((tool) => (tool.name === OPEN_SECTIONS ? opening(tool) : tool)) };
   };
   let now = renderWith(expanded);
+  let messages: readonly Message[] = [...(options.messages ?? [])];
   const session: PromptSession = {
     id,
     prompt,
     get expanded() {
       return [...expanded];
+    },
+    get messages() {
+      return messages;
+    },
+    remember(kept) {
+      expanded = new Set([...expanded, ...kept.expanded]);
+      messages = [...kept.messages];
     },
     render() {
       now = renderWith(expanded); // Whether a section is on is asked anew.
@@ -124,7 +139,7 @@ function untold(name: string, { summarized }: RenderedPrompt): ToolResult {
 }
 
 function expandedEvent({ id, prompt }: PromptSession, skillKey: string, skillName: string): SkillExpanded {
-  return {
+  return Object.freeze({
     type: "skill-expanded",
     skillName,
     skillKey,
@@ -133,5 +148,5 @@ function expandedEvent({ id, prompt }: PromptSession, skillKey: string, skillNam
     sessionId: id,
     createdAt: new Date().toISOString(),
     eventId: randomUUID(),
-  };
+  });
 }

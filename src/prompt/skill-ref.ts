@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { isAbsolute, join, resolve } from "node:path";
 import type { ErrorCode } from "../codes/codes.ts";
 import { SkillError } from "../shared/error.ts";
+import { frozen } from "../shared/frozen.ts";
 import { reason } from "../shared/inside.ts";
 import { inLine } from "../shared/prompt.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -121,7 +122,7 @@ export function skillRef(options: SkillRefOptions | string): SkillRef {
     },
   };
   if (ref.isEnabled()) validate();
-  return ref;
+  return frozen(ref);
 }
 
 const REF_KEYS: ReadonlySet<string> = new Set(["path", "basePath", "enabled"]);

@@ -1,3 +1,4 @@
+import { frozen } from "../shared/frozen.ts";
 import { defineSkill } from "../skill/define.ts";
 import { toSkillMd } from "../skill/render.ts";
 import type { Skill } from "../skill/skill.ts";
@@ -61,7 +62,7 @@ export function skill<
     },
   );
   const toSkill = (params: Params = {}) => defineSkill({ name, description, instructions: bodyOf(made, params) });
-  const made: SkillSection<never> = {
+  const made: SkillSection<never> = frozen({
     ...section,
     kind: "skill",
     name,
@@ -69,6 +70,6 @@ export function skill<
     toSkill,
     toSkillMd: (params) => toSkillMd(toSkill(params)),
     remade: (parts) => skill<P>(withParts(options, section, parts)),
-  };
+  });
   return made as SkillSection<never> as never;
 }

@@ -1,3 +1,4 @@
+import { frozen } from "../shared/frozen.ts";
 import { inLine, inTag } from "../shared/prompt.ts";
 import {
   checkEnabled,
@@ -75,7 +76,7 @@ export function skillsSection<const S extends readonly SkillSource[] = []>(
   const isOn = (one: SkillSource, params: P) =>
     one.kind === "ref" || isSectionOn(one, { ...one.defaultParams, ...params }, `Section "${key}.${one.key}"`);
   there({});
-  return {
+  return frozen({
     kind: "skills",
     key,
     title: title.trim(),
@@ -105,7 +106,7 @@ export function skillsSection<const S extends readonly SkillSource[] = []>(
       skillRefs.forEach(made);
       return skillsSection<S>({ ...options, skills: skills.map(made) as never });
     },
-  };
+  });
 }
 
 const OPTION_KEYS: ReadonlySet<string> = new Set([

@@ -43,7 +43,8 @@ export interface ToolContext {
 export type ToolOutput =
   | string
   | { output: string; title?: string; metadata?: Data; isError?: boolean }
-  | { message: string; value: unknown; isError?: boolean };
+  // biome-ignore lint/suspicious/noExplicitAny: with unknown, `this` in a literal's render() would have no properties
+  | { message: string; value: any; isError?: boolean };
 
 export interface ToolDefinition<Schema extends StandardSchema | Data> {
   description: string;

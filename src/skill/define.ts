@@ -76,7 +76,7 @@ export function defineSkill(definition: SkillDefinition): Skill {
   const manifest = readManifest(data, report);
   judgeTriggers(data, manifest.triggers, manifest.paths, report);
   const body = trimBody(instructions);
-  return {
+  return Object.freeze<Skill>({
     name,
     description,
     manifest,
@@ -91,7 +91,7 @@ export function defineSkill(definition: SkillDefinition): Skill {
         fix: "it is defined in code and has no files",
       });
     },
-  };
+  });
 }
 
 type TypedField = Exclude<keyof SkillDefinition, "name" | "description" | "instructions" | "frontmatter">;

@@ -57,6 +57,36 @@ const ask = {
 };
 const FUNCTIONS = Object.keys(ask) as (keyof typeof ask)[];
 
+describe("a toolset that is not live", () => {
+  it("[P-29] scans its folders once, and still reads edited instructions again", async () => {
+    const folder = temporaryFolder(FILES);
+    const fixed = await skillToolset([folder], { live: false });
+    const live = await skillToolset([folder]);
+    writeFiles(folder, {
+      "late/SKILL.md": skillText("late"),
+      "review/SKILL.md": skillText("review", { body: "New text." }),
+    });
+    const names = async ({ session }: SkillToolset) =>
+      JSON.parse((await session.call("list_skills", {})).content).map(({ name }: { name: string }) => name);
+    expect(await names(fixed)).toEqual(["deploy", "review"]);
+    expect(await names(live)).toEqual(["deploy", "late", "review"]);
+    expect(await fixed.session.call("load_skill", { skill: "late" })).toMatchObject({ code: "not-found" });
+    expect((await fixed.session.call("load_skill", { skill: "review" })).content).toContain("New text.");
+    expect(fixed.instructions).not.toContain("late");
+  });
+
+  it("[P-15, P-29] takes a profile that a file must satisfy", async () => {
+    const folder = temporaryFolder({
+      "named/SKILL.md": skillText("named"),
+      "plain/SKILL.md": "---\ndescription: A.\n---\nDo.\n",
+    });
+    const names = async (options?: object) => (await skillToolset([folder], options)).session.catalog.names();
+    expect(await names()).toEqual(["named", "plain"]);
+    expect(await names({ profile: "shipped", live: false })).toEqual([]);
+    expect(await names({ profile: "agentskills" })).toEqual(["named"]);
+  });
+});
+
 describe("a toolset", () => {
   it("shows a framework that passes the output alone the same text as the AI SDK", async () => {
     const skills = await skillToolset([temporaryFolder(FILES)]);
