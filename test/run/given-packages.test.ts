@@ -322,7 +322,7 @@ describe.skipIf(!HAS_ORDINARY_USER)("packages of an ordinary user", { timeout: 6
 });
 
 describe.skipIf(!canBuild)("system packages that a user gives to a skill", { timeout: 240_000 }, () => {
-  it("[S-26][S-45] are there beside its npm packages, without a word of them in the skill", async () => {
+  it("[S-26][S-45] are in its sandbox next to its npm packages, and the skill declares none", async () => {
     await cachedBase();
     const [lacked = ""] = lackedPackages(1);
     const { own } = places();
