@@ -104,6 +104,7 @@ const WITH_BODY: readonly Field[] = [
   { weight: 0.25, shortness: 0.75 },
 ];
 
+/** How many skills are returned that cues select, and how many at the level `weak`. */
 const MOST_MATCHES = 100;
 
 /** Prepares skills for being matched. Contract: a matcher belongs to these skills as they are now. */

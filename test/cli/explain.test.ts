@@ -130,6 +130,21 @@ describe("skillet explain", () => {
     ]);
   });
 
+  it("says that more skills match than it shows", async () => {
+    const names = Array.from({ length: 110 }, (_, index) => `tool${index + 100}`);
+    const many = names.map((name): [string, string] => [
+      `skills/${name}-x/SKILL.md`,
+      skillText(`${name}-x`, { more: `triggers:\n  keywords: [${name}]\n` }),
+    ]);
+    const { stdout } = await explain([names.join(" ")], Object.fromEntries(many));
+    expect(stdout).toContain("! more skills match; the best 100 are shown");
+    expect(stdout).toContain("tool199-x");
+    expect(stdout).not.toContain("tool200-x");
+    expect(stdout).toContain("tool112-x, and at least 87 more]");
+    const one = await explain([names.join(" "), "--skill", "tool205-x"], Object.fromEntries(many));
+    expect(one.stdout).toContain("it does not match, or 100 other skills match better");
+  });
+
   it("prints everything as JSON", async () => {
     const { stdout } = await explain(["party with no cake, say hello and greet them", "--json"]);
     expect(JSON.parse(stdout)).toMatchObject({

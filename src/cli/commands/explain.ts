@@ -160,7 +160,7 @@ function oneSkill(facts: Facts, skill: Skill) {
   const hidden = facts.notConsidered.find((candidate) => candidate.name === skill.name);
   const isFull = facts.matches.filter(({ level }) => level === "words").length === MOST_BY_WORDS;
   const missing = facts.hasMore
-    ? "at least 100 other skills match better"
+    ? "it does not match, or 100 other skills match better"
     : `none of its triggers is in the query, ${isFull ? "and others fit better by their words" : "and none of its words"}`;
   return {
     name: skill.name,
@@ -203,6 +203,7 @@ function printFacts(io: Io, facts: Facts): void {
   ].filter((part) => part !== false);
   if (cut.length > 0) out.line`${out.yellow("!")} to fit: ${cut.join(", ")}`;
   if (facts.isCut) out.line`${out.yellow("!")} ${CUT_NOTE}`;
+  if (facts.hasMore) out.line`${out.yellow("!")} more skills match; the best 100 are shown`;
   printMatches(out, "Matched", facts.matches.filter(isSelected));
   printMatches(
     out,
