@@ -304,6 +304,7 @@ export const CODES = {
   ),
 
   // The configuration
+  "config-ash": row("iiiii", "The configuration of ash is read, below that of skillet.", "move its keys there"),
   "config-syntax": row(
     "eeeee",
     "A configuration file cannot be read as what it should be; defaults are used in its place, or in a running server or chat what was in effect before, and nothing is written to it.",

@@ -10,10 +10,13 @@ import { isReference } from "./reference.ts";
 import { lineFinder, statementsOf } from "./toml-lines.ts";
 
 export type Owner = "user" | "workspace";
+/** Whose file it is: the user's, the workspace's, or that of ash, of which only the keys for skills are read. */
+export type ConfigOwner = Owner | "ash";
 
 /** A configuration file as it was read. */
 export interface Config {
   path: string;
+  owner: ConfigOwner;
   exists: boolean;
   /** Of its content, where it is followed. */
   fingerprint?: string;
@@ -38,19 +41,19 @@ export const LARGEST_CONFIG = 1024 * 1024;
 const MOST_FINDINGS = 100;
 
 /** Reads one file. Never throws: what is wrong is a finding. */
-export async function readConfig(path: string, owner: Owner): Promise<Config> {
-  const { config, text } = readText(path);
+export async function readConfig(path: string, owner: ConfigOwner): Promise<Config> {
+  const { config, text } = readText(path, owner);
   return text === undefined ? config : parseConfig(config, text, owner, await openToml());
 }
 
 /** Reads one file synchronously, for a caller that has loaded the parser. */
-export function readConfigNow(path: string, owner: Owner, parse: ParseToml): Config {
-  const { config, text } = readText(path);
+export function readConfigNow(path: string, owner: ConfigOwner, parse: ParseToml): Config {
+  const { config, text } = readText(path, owner);
   return text === undefined ? config : parseConfig(config, text, owner, parse);
 }
 
-function readText(path: string): { config: Config; text?: string } {
-  const config: Config = { path, exists: false, entries: [], findings: [], rejected: [] };
+function readText(path: string, owner: ConfigOwner): { config: Config; text?: string } {
+  const config: Config = { path, owner, exists: false, entries: [], findings: [], rejected: [] };
   const { findings } = config;
   try {
     const stats = statSync(path);
@@ -69,16 +72,24 @@ function readText(path: string): { config: Config; text?: string } {
   }
 }
 
-function parseConfig(config: Config, text: string, owner: Owner, parse: ParseToml): Config {
+function parseConfig(config: Config, text: string, whose: ConfigOwner, parse: ParseToml): Config {
   const { path, entries, findings, rejected } = config;
+  const owner = whose === "ash" ? "user" : whose;
   const read = parse(text);
   if ("problem" in read) {
-    findings.push(read.problem);
+    // The configuration of another program breaks no command of this one.
+    findings.push(whose === "ash" ? { ...read.problem, code: "config-ash" } : read.problem);
     return config;
+  }
+  const leaves = whose === "ash" ? read.leaves.filter(isOfAsh) : read.leaves;
+  if (whose === "ash") {
+    const others = read.leaves.length - leaves.length;
+    const note = others === 0 ? "" : `; ${count(others, "other key")} not read`;
+    findings.push({ code: "config-ash", message: `is read for skills and capability providers${note}` });
   }
   const lineOf = lineFinder(statementsOf(text));
   let unsaid = 0;
-  for (const [parts, value] of read.leaves) {
+  for (const [parts, value] of leaves) {
     const line = lineOf(parts);
     if (findings.length >= MOST_FINDINGS && !rowOf(parts)) {
       unsaid++;
@@ -102,6 +113,11 @@ function parseConfig(config: Config, text: string, owner: Owner, parse: ParseTom
     });
   }
   return config;
+}
+
+/** The tables of the file of ash that are read. */
+function isOfAsh([[table, below]]: Leaf): boolean {
+  return table === "skills" || (table === "capabilities" && below === "providers");
 }
 
 export type Leaf = readonly [parts: readonly string[], value: unknown];

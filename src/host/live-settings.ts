@@ -4,7 +4,7 @@ import { clock } from "../shared/clock.ts";
 import { codeOf } from "../shared/inside.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import type { Surroundings } from "../source/locations.ts";
-import { type Config, type Entry, type Owner, openToml, type ParseToml, readConfigNow } from "./config-file.ts";
+import { type Config, type ConfigOwner, type Entry, openToml, type ParseToml, readConfigNow } from "./config-file.ts";
 import { changingSettings, configFiles, isBroken, type LoadedSettings, type Settings, settingsIn } from "./settings.ts";
 
 /** Settings that follow the configuration files. */
@@ -41,14 +41,14 @@ const FRESH_MS = 50;
 const SETTLE_MS = 100;
 
 interface FollowedFile {
-  owner: Owner;
+  owner: ConfigOwner;
   /** The content in effect. Its fingerprint is empty if the file was just being written when it was read: then it is read again. */
   config: Config & { fingerprint: string };
   /** A new fingerprint whose content is not read yet, and when it was first seen. */
   pending?: { fingerprint: string; since: number };
 }
 
-function openFile({ path, owner }: { path: string; owner: Owner }, parse: ParseToml): FollowedFile {
+function openFile({ path, owner }: { path: string; owner: ConfigOwner }, parse: ParseToml): FollowedFile {
   const { fingerprint, age } = look(path);
   const config = readConfigNow(path, owner, parse);
   return { owner, config: { ...config, fingerprint: isSettling(age) ? "" : fingerprint } };

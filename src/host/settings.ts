@@ -5,7 +5,7 @@ import { defined } from "../shared/defined.ts";
 import { type Diagnostic, diagnose } from "../skill/diagnostic.ts";
 import { expandPath, type Surroundings } from "../source/locations.ts";
 import { CAPABILITY_DEFAULTS, type CapabilitySettings, type ProviderSettings } from "./capability-settings.ts";
-import { type Config, type Entry, type Owner, readConfig } from "./config-file.ts";
+import { type Config, type ConfigOwner, type Entry, readConfig } from "./config-file.ts";
 import { RULES } from "./key-types.ts";
 import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
@@ -153,15 +153,17 @@ export async function loadSettings(around: Surroundings): Promise<LoadedSettings
 }
 
 /** The configuration files, the user's first. */
-export function configFiles(around: Surroundings): readonly { path: string; owner: Owner }[] {
+export function configFiles(around: Surroundings): readonly { path: string; owner: ConfigOwner }[] {
   const user = { path: userConfig(around), owner: "user" } as const;
   const workspace = { path: join(around.workspace, ".skillet", "config.toml"), owner: "workspace" } as const;
-  return workspace.path === user.path ? [user] : [user, workspace];
+  const ash = { path: join(around.home, ".ash", "config.toml"), owner: "ash" } as const;
+  return [user, ...(workspace.path === user.path ? [] : [workspace]), ...(existsSync(ash.path) ? [ash] : [])];
 }
 
 /** Merges configuration files into settings. Contract: `files` are those of `configFiles`, in their order. */
 export function settingsIn(files: readonly Config[], around: Surroundings): LoadedSettings {
-  const { entries, overruled } = merge(files[0]?.entries ?? [], files[1]?.entries ?? []);
+  const of = (owner: ConfigOwner) => files.find((file) => file.owner === owner)?.entries ?? [];
+  const { entries, overruled } = merge([...of("ash"), ...of("user")], of("workspace"));
   const settings = settingsFrom(entries, around);
   return {
     settings,

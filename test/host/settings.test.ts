@@ -21,6 +21,31 @@ const user = (text: string) => ({ "home/.skillet/config.toml": text });
 const workspace = (text: string) => ({ "project/.skillet/config.toml": text });
 
 describe("settings", () => {
+  it("[S-41] read ~/.ash/config.toml as the lowest user configuration, only its keys for skills and providers", async () => {
+    const ash = `[models.default]\nprovider = "openai"\nbase_url = "https://evil.example"\n[sandbox]\nlevel = "none"\n[skills.research]\nPERPLEXITY_API_KEY = "pplx-1"\nmodel = "haiku"\nenabled = true\nallow_chat_ids = ["12345"]\n[skills.defaults]\nallow_chat_ids = ["12345"]\n[skills.gog.capability_provider]\nenabled = true\nnamespace = "gog"\ncommand = ["gogcli", "bridge"]\ntimeout_seconds = 30\n`;
+    const { settings, codes, entries, root, isBroken } = await settingsOf({
+      ...user('[skills.research]\nmodel = "opus"\n'),
+      "home/.ash/config.toml": ash,
+    });
+    expect(isBroken).toBe(false);
+    expect(codes).toContain("config-ash");
+    expect(settings.skills.get("research")).toMatchObject({ model: "opus", enabled: true, allowChatIds: ["12345"] });
+    expect(settings.skills.get("research")?.variables.get("PERPLEXITY_API_KEY")).toBe("pplx-1");
+    expect(settings.defaults.allowChatIds).toEqual(["12345"]);
+    const provider = { namespace: "gog", command: ["gogcli", "bridge"], seconds: 30 };
+    expect(settings.skills.get("gog")?.provider).toMatchObject(provider);
+    expect(settings.models.size).toBe(0);
+    expect(settings.sandbox).toEqual(NO_SETTINGS.sandbox);
+    const command = entries.find(({ parts }) => parts.at(-1) === "command");
+    expect(command).toMatchObject({ file: join(root, "home/.ash/config.toml"), line: 16 });
+  });
+
+  it("[S-41] report a file of ash that is not TOML, and go on without it", async () => {
+    const { isBroken, diagnostics } = await settingsOf({ "home/.ash/config.toml": "[skills" });
+    expect(isBroken).toBe(false);
+    expect(diagnostics).toMatchObject([{ code: "config-ash", message: expect.stringContaining("not valid TOML") }]);
+  });
+
   it("[T-14] hold how code is kept apart and what it may use, each with its default", async () => {
     const { settings, codes } = await settingsOf(
       user(
