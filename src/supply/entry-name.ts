@@ -1,7 +1,7 @@
 import { findHidden } from "../shared/hidden.ts";
 import { isWindowsDevice } from "../skill/name.ts";
 import { SOURCE_LIMITS, type SourceEntry } from "./contract.ts";
-import { type EntryCode, refusedEntry } from "./refusal.ts";
+import { type EntryCode, isOfOneFile, refusedEntry } from "./refusal.ts";
 
 /**
  * The path of an entry below the source's folder, as it is written anywhere: without `./` before and `/` behind. The folder itself is the
@@ -12,10 +12,14 @@ export function entryPath({ path, kind }: Pick<SourceEntry, "path" | "kind">): s
   const name = kind === "folder" ? plain.replace(/\/$/, "") : plain;
   const isRoot = kind === "folder" && (name === "." || (plain === "" && path !== ""));
   if (isRoot) return "";
-  for (const [code, isSo, why] of PATH_RULES) if (isSo(name)) throw refusedEntry(code, path, why);
-  for (const part of name.split("/")) {
-    for (const [code, isSo, why] of PART_RULES) if (isSo(part)) throw refusedEntry(code, path, why);
-  }
+  const parts = name.split("/");
+  const broken = [
+    ...PATH_RULES.filter(([, isSo]) => isSo(name)),
+    ...PART_RULES.filter(([, isSo]) => parts.some((part) => isSo(part))),
+  ];
+  // What refuses the whole source goes first: of a path such as `a//b` nobody knows which skill it belongs to.
+  const [code, , why] = broken.find(([one]) => !isOfOneFile(one)) ?? broken[0] ?? [];
+  if (code !== undefined && why !== undefined) throw refusedEntry(code, path, why);
   return name;
 }
 

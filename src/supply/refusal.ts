@@ -76,9 +76,9 @@ const OF_ONE_FILE: ReadonlySet<string> = new Set<EntryCode>([
   "entry-too-large",
 ]);
 
-/** True for a refusal that concerns one file alone. */
-export function isOfOneFile(error: unknown): error is SkillError {
-  return error instanceof SkillError && OF_ONE_FILE.has(error.code);
+/** True for the code of a refusal that concerns one file alone. */
+export function isOfOneFile(code: string): boolean {
+  return OF_ONE_FILE.has(code);
 }
 
 /** Every way in which an archive itself does. */

@@ -53,7 +53,7 @@ export async function unpack(
     try {
       take(entry);
     } catch (error) {
-      if (!skipRefused || !isOfOneFile(error)) throw error;
+      if (!skipRefused || !(error instanceof SkillError && isOfOneFile(error.code))) throw error;
       refused.set(entry.path.replace(/^(?:\.\/)+/, ""), error);
     }
   }

@@ -116,6 +116,30 @@ describe("what is not", () => {
     }
   });
 
+  it("[Q-12] a whole source with a path that no skill is known for, also where the file alone would be refused", async () => {
+    const deep = "d/".repeat(40);
+    const odd = [
+      `x//${deep}f`,
+      `x/../y/${deep}f`,
+      `x/./${deep}f`,
+      "x//a:b",
+      "a:b/../x/f",
+      "x/con/../f",
+      `././/x/${deep}f`,
+    ];
+    for (const path of odd) {
+      const unpacking = unpack([file("x/SKILL.md"), file(path)], { to: temporaryFolder(), skipRefused: true });
+      await expect(unpacking, path).rejects.toMatchObject({
+        code: expect.stringMatching(/^entry-(?:empty|parent|absolute)$/),
+      });
+    }
+    const { refused } = await unpack([file("x/SKILL.md"), file(`x/${deep}f`)], {
+      to: temporaryFolder(),
+      skipRefused: true,
+    });
+    expect([...refused.keys()]).toEqual([`x/${deep}f`]);
+  });
+
   it("[Q-12] a name that is half a character", async () => {
     expect(await throughGate(() => [file("a\ud800")])).toMatchObject({ code: "entry-encoding" });
   });
