@@ -1,13 +1,14 @@
-import { realpathSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { closeSync, realpathSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { defined } from "../shared/defined.ts";
-import { isInside } from "../shared/inside.ts";
+import { below, isInside, openInside } from "../shared/inside.ts";
 import { byText } from "../shared/text.ts";
 import { isData } from "../skill/data.ts";
 import { requirementsOf } from "../skill/needs.ts";
 import { plainPath } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import { type CopiedFile, copySkill, type SkillCopy } from "../source/digest.ts";
+import { fileIdOf, stampOf } from "../source/file.ts";
 import type { Location } from "../source/locations.ts";
 import { openLedger } from "./ledger.ts";
 import { approve, type Seen } from "./lock/approve.ts";
@@ -189,8 +190,10 @@ function openTextApprovals(skilletHome: string): TextApprovals {
   return {
     covers(skill) {
       if (skill.origin.scope !== "workspace") return skill.origin.scope === "user";
+      const approved = Object.keys(ledger.entries());
+      if (skill.origin.isLinked) return approved.some((folder) => isFoundBelow(folder, skill));
       const place = placeOf(skill);
-      return Object.keys(ledger.entries()).some((folder) => isInside(folder, place));
+      return approved.some((folder) => isInside(folder, place));
     },
     list: () => Object.entries(ledger.entries()).map(([folder, { at }]) => [folder, at]),
     approve: (folder) =>
@@ -215,6 +218,16 @@ export function placeOf({ origin: { folder, file = "", remote, source } }: Skill
   } catch {
     return file; // It is gone: nobody has trusted nothing.
   }
+}
+
+/** Returns whether the file that a skill was found in by a link is below a folder. Another file that the link leads to by now does not count. */
+function isFoundBelow(root: string, { origin: { folder, file = "", fileId } }: Skill): boolean {
+  const path = folder === undefined ? file : join(folder, basename(file));
+  if (!isInside(root, path) || path === root) return false;
+  const opened = openInside(root, below(root, path));
+  if ("code" in opened) return false;
+  closeSync(opened.fd);
+  return fileIdOf(stampOf(opened.stats)) === fileId;
 }
 
 function isTrustedSkill(entry: unknown): entry is TrustedSkill {

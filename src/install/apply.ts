@@ -3,6 +3,7 @@ import {
   lstatSync,
   mkdirSync,
   readdirSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   rmdirSync,
@@ -20,7 +21,7 @@ import { isWindowsDevice, unusableName } from "../skill/name.ts";
 import { contentOfFolder } from "./content.ts";
 import { SkillInstallationError } from "./error.ts";
 import { flush } from "./flush.ts";
-import { type HeldFolder, holdFolder, setFolderMode } from "./held-folder.ts";
+import { HAS_DESCRIPTOR_PATHS, type HeldFolder, holdFolder, setFolderMode } from "./held-folder.ts";
 import {
   callDone,
   discard,
@@ -128,14 +129,24 @@ export function mend(skillsDir: string): void {
 /** One change of a folder at a time. A link to it is followed, once. */
 function whileHeld(skillsDir: string, work: (dir: HeldFolder, real: string) => void): void {
   const real = realpathSync(skillsDir);
-  whileLocked(folderLock(real), () => {
-    const dir = holdFolder(real);
-    try {
-      work(dir, real);
-    } finally {
-      dir.close();
-    }
-  });
+  const dir = holdFolder(real);
+  try {
+    // A folder above it may have become a link in between.
+    const held = HAS_DESCRIPTOR_PATHS ? readlinkSync(dir.at) : real;
+    if (held !== real) throw ledAway(held);
+    whileLocked(folderLock(dir.at), () => work(dir, real));
+  } catch (error) {
+    throw withPath(error, dir.at, real);
+  } finally {
+    dir.close();
+  }
+}
+
+/** An error that names the folder as people know it, not by its descriptor. */
+function withPath(error: unknown, at: string, real: string): unknown {
+  if (!(error instanceof SkillError) || at === real || !error.message.includes(at)) return error;
+  const { code, message, fix } = error;
+  return new SkillError(code, { message: message.replaceAll(at, real), ...defined({ fix }), cause: error.cause });
 }
 
 function change(application: Application, dir: HeldFolder, real: string): void {

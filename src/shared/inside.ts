@@ -141,10 +141,11 @@ export function openFolder(root: string, { id, holds, followsLinks }: ExpectedFo
   }
   const at = existsSync("/proc/self/fd") ? `/proc/self/fd/${fd}` : root;
   try {
+    // Its id alone is not enough: a link above it may have led to another folder already when that id was read.
+    const isAtRoot = () => (at === root ? realpathSync.native(root) : readlinkSync(at)) === root;
     const isSame =
-      id === undefined
-        ? (at === root ? realpathSync.native(root) : readlinkSync(at)) === root
-        : idOf(fstatSync(fd, { bigint: true })) === id;
+      (id === undefined || idOf(fstatSync(fd, { bigint: true })) === id) &&
+      (followsLinks || (id !== undefined && at === root) || isAtRoot());
     if (isSame && (holds === undefined || lstatSync(`${at}/${holds}`))) return { fd, at };
   } catch {
     // It is gone, and so not the same.

@@ -19,6 +19,8 @@ export interface Origin {
   readonly folderId?: string;
   /** Inode, size and time of its file when the skill was found. A link out of the folder is followed only to this file. */
   readonly fileId?: string;
+  /** Its file was a link when a skill of a workspace was found: it may be anybody's. */
+  readonly isLinked?: boolean;
   /** The name of the skill whose folder it is inside, if it is. Its files are files of that one too. */
   readonly parent?: string;
   /** For a skill of a package in a monorepo: the package's folder, relative to the workspace, with `/` between its parts. */

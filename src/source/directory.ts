@@ -6,7 +6,7 @@ import { type FolderId, folderIdFrom, folderIdOf, followedFolderId } from "../sh
 import { byText } from "../shared/text.ts";
 import { type Diagnostic, diagnose, type Finding, type Profile } from "../skill/diagnostic.ts";
 import type { Origin, Scope, Skill } from "../skill/skill.ts";
-import { fileIdOf, type Stamp, stampOf, statOf } from "./file.ts";
+import { fileIdOf, isLinkedFile, type Stamp, stampOf, statOf } from "./file.ts";
 import { sharedFileFinding } from "./file-list.ts";
 import { FileSkill } from "./file-skill.ts";
 import type { FolderSeen } from "./nested-skills.ts";
@@ -70,6 +70,7 @@ async function scan(options: ScanOptions): Promise<Loaded> {
     const bodyIn = candidate.form === "yaml" ? reader?.yamlBody : undefined;
     const origin = originOf(candidate, options, names);
     if (stamp) origin.fileId = fileIdOf(stamp);
+    if (stamp && refusesShared && isLinkedFile(candidate.file, stamp)) origin.isLinked = true;
     skills.push(new FileSkill({ name, description, data, findings, origin, bodyIn, stamp, seen: candidate.seen }));
   };
   // The name of the skill around one is known once all others are read.

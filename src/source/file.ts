@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
+import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { codeOf, reason } from "../shared/inside.ts";
 import type { Finding } from "../skill/diagnostic.ts";
 import { findFrame } from "../skill/frame.ts";
@@ -53,6 +53,15 @@ export function isSameStamp(a: Stamp, b: Stamp): boolean {
 /** Identifies a file, as far as that can be seen without reading it. */
 export function fileIdOf({ ino, size, mtimeMs }: Stamp): string {
   return `${ino}:${size}:${mtimeMs}`;
+}
+
+/** True when the file at a path is not the one that was found there, since it was or is a link. */
+export function isLinkedFile(path: string, { ino }: Stamp): boolean {
+  try {
+    return lstatSync(path).ino !== ino;
+  } catch {
+    return true; // It is gone, or cannot be looked at any more.
+  }
 }
 
 /** Why a file or folder could not be opened. */

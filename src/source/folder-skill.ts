@@ -4,7 +4,7 @@ import type { Data } from "../skill/data.ts";
 import { type Diagnostic, diagnose, type Finding, severityOf } from "../skill/diagnostic.ts";
 import type { Origin, Skill } from "../skill/skill.ts";
 import { identified } from "./directory.ts";
-import { fileIdOf, type Stamp } from "./file.ts";
+import { fileIdOf, isLinkedFile, type Stamp } from "./file.ts";
 import { FileSkill } from "./file-skill.ts";
 import { readCandidate } from "./read-candidate.ts";
 import type { Loaded } from "./source.ts";
@@ -34,7 +34,7 @@ export function readFolderSkill(
     skill: new FileSkill({
       ...skill,
       findings,
-      origin: { scope, source, form: "folder", file, ...place, ...found(stamp) },
+      origin: { scope, source, form: "folder", file, ...place, ...found(file, stamp) },
     }),
     written: JSON.parse(skill.data),
     stamp,
@@ -60,7 +60,7 @@ export function readNestedSkills(skill: Pick<Skill, "name" | "origin">): Loaded 
       const inside = {
         parent: names.get(parent) ?? basename(dirname(parent)),
         ...(candidate.folder === undefined ? {} : identified(candidate.folder)),
-        ...found(reading.stamp),
+        ...found(candidate.file, reading.stamp),
       };
       skills.push(
         new FileSkill({ ...read, findings, origin: { scope, source, form, file: candidate.file, ...inside } }),
@@ -72,8 +72,9 @@ export function readNestedSkills(skill: Pick<Skill, "name" | "origin">): Loaded 
   return { skills, diagnostics };
 }
 
-function found(stamp: Stamp | undefined): Pick<Origin, "fileId"> {
-  return stamp ? { fileId: fileIdOf(stamp) } : {};
+function found(file: string, stamp: Stamp | undefined): Pick<Origin, "fileId" | "isLinked"> {
+  if (!stamp) return {};
+  return { fileId: fileIdOf(stamp), ...(isLinkedFile(file, stamp) ? { isLinked: true } : {}) };
 }
 
 function candidateFor(file: string, folder: string): Candidate {

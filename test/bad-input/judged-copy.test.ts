@@ -22,10 +22,11 @@ import { copyTree } from "../../src/install/tree.ts";
 import { fileBytes, filesNow } from "../../src/mcp/publish-file.ts";
 import { publishManifest } from "../../src/mcp/publish-manifest.ts";
 import { openSession } from "../../src/session/session.ts";
+import { folderIdOf } from "../../src/shared/inside.ts";
 import type { Skill } from "../../src/skill/skill.ts";
 import { copySkill } from "../../src/source/digest.ts";
 import { directorySource } from "../../src/source/directory.ts";
-import { expectedFolder } from "../../src/source/file-list.ts";
+import { expectedFolder, listSkillFiles, readSkillFile } from "../../src/source/file-list.ts";
 import { relisted } from "../../src/source/relisted.ts";
 import { discoverIn } from "../support/discover.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
@@ -122,6 +123,15 @@ describe("a skill whose place another folder takes", () => {
     const given = await attempt(() => READERS[reader]?.(skill, root));
     expect(given).not.toContain(SECRET);
     expect(given).not.toContain("name-of-secret");
+  });
+
+  it("[Q-09] is not read by its path where a link above led to another one already when it was found", async () => {
+    const { root, skill, folder } = await scene();
+    swap(root, "a/b/skills", "elsewhere");
+    const origin = { ...skill.origin, folderId: folderIdOf(folder) ?? "" };
+    expect(origin.folderId).not.toBe(skill.origin.folderId);
+    expect(readSkillFile(origin, "key")).toMatchObject({ code: "changed" });
+    expect(listSkillFiles(origin).files).toEqual([]);
   });
 
   it.each(SWAPS)("[Q-09] %s is swapped before anything was read", async (_, place, target) => {

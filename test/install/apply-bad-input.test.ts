@@ -56,6 +56,22 @@ function smallDisk(): { title: string; why: string; wrap(place: string): string[
 }
 
 describe("[N-19] an apply of what cannot be copied leaves nothing", () => {
+  it("[Q-12] is written to no other folder that a link above leads to meanwhile", async () => {
+    const root = temporaryFolder({ "w/.claude/skills/own.txt": "", "outside/skills/other.txt": "" });
+    const skillsDir = join(root, "w/.claude/skills");
+    const { error } = await applying({
+      application: {
+        skillsDir,
+        put: [{ name: "first", source: "inline", skillMd: skillText("first") }],
+        isDurable: false,
+      },
+      swapAfterPath: { place: join(root, "w/.claude"), target: join(root, "outside") },
+    });
+    expect(error?.cause).toContain("a link that was put there meanwhile leads to");
+    expect(readdirSync(join(root, "outside/skills"))).toEqual(["other.txt"]);
+    expect(readdirSync(join(root, "w/.claude.away/skills"))).toEqual(["own.txt"]);
+  });
+
   it("of a folder that is not there any more", () => {
     expect(failing("/nowhere/at/all").message).toContain("its folder cannot be read: it is not there");
   });

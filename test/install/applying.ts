@@ -13,6 +13,8 @@ interface Orders {
   mend?: string;
   /** Kills itself right before this call, counted from 1, of this function of the file system. */
   killBefore?: { call: "renameSync" | "chmodSync" | "rmSync"; count: number };
+  /** Puts a link in the place of a folder once the real path of the folder of skills is known. */
+  swapAfterPath?: { place: string; target: string };
 }
 
 export interface Outcome {
@@ -27,8 +29,9 @@ export function applying(orders: Orders, starting?: Starting): Promise<Outcome> 
   return ownProcess(import.meta.filename, orders, starting);
 }
 
-function carryOut({ application, mend: mended, killBefore }: Orders): Omit<Outcome, "signal"> {
+function carryOut({ application, mend: mended, killBefore, swapAfterPath }: Orders): Omit<Outcome, "signal"> {
   if (killBefore) killAt(killBefore);
+  if (swapAfterPath) swapAfter(swapAfterPath);
   if (mended !== undefined) mend(mended);
   if (!application) return {};
   try {
@@ -48,6 +51,21 @@ function killAt({ call, count }: NonNullable<Orders["killBefore"]>): void {
     return real(...args);
   };
   Object.assign(fs, { [call]: counted });
+  syncBuiltinESMExports();
+}
+
+/** As code in the workspace can, at the worst moment. */
+function swapAfter({ place, target }: NonNullable<Orders["swapAfterPath"]>): void {
+  const real = fs.realpathSync;
+  const swapping = Object.assign((path: string) => {
+    const found = real(path);
+    Object.assign(fs, { realpathSync: real });
+    syncBuiltinESMExports();
+    fs.renameSync(place, `${place}.away`);
+    fs.symlinkSync(target, place);
+    return found;
+  }, real);
+  Object.assign(fs, { realpathSync: swapping });
   syncBuiltinESMExports();
 }
 

@@ -1,4 +1,4 @@
-import { symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
@@ -338,6 +338,27 @@ describe("what is served", () => {
     const now = await scene.again();
     expect(now.catalog.has("linked")).toBe(true);
     expect((await names(now)).tools).toEqual(["found"]);
+  });
+
+  it("[Q-04] is not the text of a file outside that is a skill's own by a link, also where the link is another one by now", async () => {
+    const outside = temporaryFolder({ "private.md": skillText("linked") });
+    const scene = await discoverIn({
+      "skills/found/SKILL.md": skillText("found"),
+      "docs/inner.md": skillText("inner"),
+      "skills/inner/notes.md": "",
+      "skills/linked/notes.md": "",
+    });
+    symlinkSync("../../docs/inner.md", join(scene.workspace, "skills/inner/SKILL.md"));
+    const own = join(scene.workspace, "skills/linked/SKILL.md");
+    symlinkSync(join(outside, "private.md"), own);
+    scene.trust.text.approve(scene.workspace);
+    const now = await scene.again();
+    const linked = now.skill("linked");
+    expect((await names(now)).tools).toEqual(["found", "inner"]);
+    rmSync(own);
+    writeFileSync(own, skillText("linked"));
+    expect(now.trust.text.covers(linked)).toBe(false); // It was found by the link, which can be there again when it is read.
+    expect(now.trust.text.covers((await scene.again()).skill("linked"))).toBe(true);
   });
 
   it("is not what is not trusted any more, by name or by address, at once", async () => {
