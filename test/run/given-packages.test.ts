@@ -172,6 +172,15 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     }
   });
 
+  it("[S-45] can be built for the first time by several runs at once", async () => {
+    const found = await scene('[skills.x]\npython = ["words"]\n', {
+      "scripts/w.py": "import words; print(words.HELLO)",
+    });
+    const results = await Promise.all([1, 2, 3].map(() => run(found, "w.py")));
+    expect(results.map(({ stdout }) => stdout)).toEqual(["hello\n", "hello\n", "hello\n"]);
+    expect(layersIn(found)).toHaveLength(1);
+  });
+
   it("[S-45] are wheels only: a package that has to be built is refused, since building it would run its code", async () => {
     index.serve(WORDS, GREETING, { name: "source", version: "1.0", isSource: true, files: { "setup.py": "exit(3)" } });
     const found = await scene('[skills.x]\npython = ["source"]\n', SCRIPTS);

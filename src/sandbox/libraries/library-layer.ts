@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Mount, Sandbox } from "../../host/sandbox.ts";
 import { SkillError } from "../../shared/error.ts";
 import { readRegularText } from "../../shared/regular-file.ts";
@@ -112,13 +112,13 @@ export async function buildLibraries(
     const known = update ? undefined : (readLibraryLock(place, set) ?? sharedLock(set, places));
     const lock = known ?? (await resolveLock(set, source, context));
     const finished = layerFolder(place, lock);
-    if (!update && existsSync(finished) && isUnchanged(finished)) return { set, lock, files: join(finished, "files") };
-    await source.fetch(lock.packages, context);
-    await verifyLibraries(lock, downloads);
-    const layer = join(folder, "layer");
-    await install(source, lock, { ...options, ...context, layer });
-    if (existsSync(finished)) renameSync(finished, join(place, "libraries", `.${randomUUID()}`)); // Running code may read it.
-    renameSync(layer, finished);
+    if (!isUnchanged(finished)) {
+      await source.fetch(lock.packages, context);
+      await verifyLibraries(lock, downloads);
+      const layer = join(folder, "layer");
+      await install(source, lock, { ...options, ...context, layer });
+      putInPlace(layer, finished);
+    }
     writeLibraryLock(place, lock);
     return { set, lock, files: join(finished, "files") };
   } catch (error) {
@@ -126,6 +126,13 @@ export async function buildLibraries(
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** What another build put there meanwhile is as good, and may be in use. What was changed is moved aside, and removed later. */
+function putInPlace(layer: string, finished: string): void {
+  if (isUnchanged(finished)) return;
+  if (existsSync(finished)) renameSync(finished, join(dirname(finished), `.${randomUUID()}`));
+  renameSync(layer, finished);
 }
 
 /** The mounts and variables that give code the layers, and the folders of their programs before and after those of the system. */
