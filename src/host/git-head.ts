@@ -14,7 +14,7 @@ export interface CheckedOut {
   isBusy: boolean;
 }
 
-/** Reads what is checked out around a path, without running git. Undefined outside a work tree. */
+/** Reads HEAD of the work tree around a path, without running git. Undefined outside a work tree. */
 export function readHead(path: string): CheckedOut | undefined {
   for (let root = path; ; root = dirname(root)) {
     const stats = lstatSync(join(root, ".git"), { throwIfNoEntry: false });
@@ -31,7 +31,7 @@ export function readHead(path: string): CheckedOut | undefined {
 const BUSY = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer"];
 const COMMIT = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/;
 
-/** A work tree beside the main one names its repository in a file. */
+/** A linked work tree names its repository in a file. */
 function namedIn(file: string, root: string): string | undefined {
   const [, named] = /^gitdir: (.+?)\s*$/.exec(textOf(file) ?? "") ?? [];
   return named === undefined ? undefined : resolve(root, named);
@@ -42,7 +42,7 @@ function commitOf(repository: string): string | undefined {
   if (text === undefined || COMMIT.test(text)) return text;
   const [, ref] = /^ref: (refs\/\S+)$/.exec(text) ?? [];
   const common = resolve(repository, textOf(join(repository, "commondir"))?.trim() ?? ".");
-  // A repository with another format for its refs says so by a name that no branch can have.
+  // The reftable format has this placeholder in HEAD.
   if (ref === undefined || ref === "refs/heads/.invalid" || ref.includes("..")) return undefined;
   const loose = textOf(join(common, ref))?.trim() ?? textOf(join(repository, ref))?.trim();
   if (loose !== undefined) return COMMIT.test(loose) ? loose : undefined;

@@ -8,7 +8,7 @@ export interface ForeignFile {
 }
 
 export interface OwnFilesOptions {
-  /** What else is not accepted beside files of other users. */
+  /** Kinds that are not accepted either, in addition to files of other users. */
   refuses: readonly Exclude<ForeignFile["why"], "owner">[];
   /** Names of folders that are not looked into. */
   skips?: ReadonlySet<string>;
@@ -35,7 +35,7 @@ export function findForeignFile(folder: string, { refuses, skips }: OwnFilesOpti
 export function judgeOwner(stats: Stats): ForeignFile["why"] | undefined {
   const user = process.getuid?.();
   if (user !== undefined && stats.uid !== user) return "owner";
-  if (stats.isSymbolicLink()) return "link"; // Its mode says nothing: everybody may follow it.
+  if (stats.isSymbolicLink()) return "link"; // Every symlink has the same mode.
   if (!stats.isFile() && !stats.isDirectory()) return "special";
   return (stats.mode & 0o022) === 0 ? undefined : "writable";
 }

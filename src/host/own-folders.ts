@@ -56,7 +56,7 @@ export interface OwnFolders {
   revoke(folder: string): string[];
   /** As it was when it was last found to be the user's work. */
   recordOf(place: string): OwnSkill | undefined;
-  /** Without its files: why a skill at a place is not trusted by its folder, as far as can be told quickly. */
+  /** Without its files: why a skill at a place is not trusted by its folder, from records and HEAD alone. */
   glance(place: string): OwnRefusal | undefined;
   /** Why a skill is not trusted by its folder. One that is, is recorded. Contract: `holds(place)`. */
   judge(place: string, seen: SeenSkill): OwnRefusal | undefined;
@@ -66,7 +66,7 @@ export interface OwnFolders {
   accept(place: string, seen: SeenSkill): void;
   /** Ends the trust in skills with these paths: what changed them was not the user. */
   markChanged(paths: readonly string[], why: "run" | "update"): void;
-  /** Work that may write to files of the user's: what changes meanwhile is not taken for an edit of the user's. */
+  /** Runs work that may write to the user's files: changes in that time do not count as edits by the user. */
   watch<T>(work: () => Promise<T>): Promise<T>;
   /** Work trees whose HEAD moved. `keepHead` says of one that nothing in the skill changed by that. */
   moved(): MovedHead[];
@@ -86,7 +86,7 @@ export function openOwnFolders(skilletHome: string): OwnFolders {
       isEntry,
       unreadable: {
         code: "trust-unreadable",
-        fix: "fix it, or remove it: then skills in folders of yours wait for trust",
+        fix: "fix it, or remove it: then skills in your own folders wait for trust",
       },
     });
   const folders = ledgerOf("own-folders.json", isOwnFolder);
@@ -133,7 +133,7 @@ export function openOwnFolders(skilletHome: string): OwnFolders {
     const seen = skills.entries()[place];
     const known = seen ? seen.head : folder?.heads[root];
     if (head === undefined) return { refusal: { why: "git", path: "." } };
-    // A repository that was not there: a clone of somebody's work, unless the skill was there before it.
+    // A new repository is a clone of another author's work, unless the skill is older than it.
     if (known === undefined) return seen ? { head } : { head, refusal: { why: "repository", path: "." } };
     return known === head && !isBusy ? { head } : { head, refusal: { why: "git", path: "." } };
   };

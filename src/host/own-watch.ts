@@ -18,7 +18,7 @@ export interface OwnWatches {
   begin(folders: readonly string[]): () => string[];
   /** The paths inside a place that changed since a watch began which has not ended. */
   changedIn(place: string): string[];
-  /** Ends the watches of processes that are gone, and gives the paths that changed since: all of `own` where that cannot be told. */
+  /** Ends the watches of processes that are gone, and gives the paths that changed since: all of `own` if the look before is unreadable. */
   settle(own: readonly string[]): string[];
 }
 
@@ -93,7 +93,7 @@ function listed(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch {
-    return []; // Nobody can read a skill there either.
+    return []; // No skill can be read there either.
   }
 }
 

@@ -17,7 +17,7 @@ export const isTrusted: Policy = (skill, host) => {
       fix: `look at it, then run: skillet trust ${quoted(`${skill.name}@${source}`)}`,
     };
   }
-  const refusal = host.trust.refusalOf(skill);
+  const refusal = host.trust.refusalOf?.(skill); // The trust of an embedding program may have none.
   return {
     code: "untrusted",
     kind: "setup",

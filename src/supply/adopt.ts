@@ -54,11 +54,11 @@ export interface Adoption {
 }
 
 export interface AdoptSkillsOptions extends Pick<DiscoverOptions, "workspace" | "home" | "env"> {
-  /** Skill folders, folders of skills, or names. All skills in the user's client folders when left out. */
+  /** Skill folders, folders of skills, or names. Defaults to all skills in the user's client folders. */
   paths?: readonly string[];
   /** Without paths: those of the workspace's folders, in place of the user's. */
   isProject?: boolean;
-  /** Where they came from, as `skillet add` takes it. Looked for on the disk when left out. */
+  /** The source they came from, as `skillet add` takes it. Defaults to what is recorded on the disk. */
   from?: string;
   /** Called for each skill that cannot be adopted, so that the others are. Without it, the first one is thrown. */
   onRefused?(name: string, error: SkillError): void;

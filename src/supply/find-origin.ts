@@ -53,7 +53,7 @@ type OriginFinder = (
 /** Where origins are recorded, the most specific first: a record of one skill before the repository that it is in. */
 const FINDERS: readonly OriginFinder[] = [inSkillsLock, inPlugins, inInstallRecord, inRepository];
 
-/** Finds where a skill came from. Nothing is fetched. Returns undefined when nothing here says so. */
+/** Finds where a skill came from. Nothing is fetched. Returns undefined if no record names it. */
 export async function findOrigin(subject: OriginSubject, around: Surroundings): Promise<FoundOrigin | undefined> {
   for (const find of FINDERS) {
     const found = await find(subject, around);
@@ -349,7 +349,7 @@ function readData(file: string): Entry | undefined {
     const value: unknown = JSON.parse(readText(file) ?? "");
     return isData(value) ? value : undefined;
   } catch {
-    return undefined; // It is not there, or not what is known by this name.
+    return undefined; // The file is missing, or has another format.
   }
 }
 

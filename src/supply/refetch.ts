@@ -23,8 +23,8 @@ export interface RefetchOptions {
   isPinned?: boolean;
   /** Asks private addresses too that only a source, or the lock of a workspace, named. */
   allowPrivate?: boolean;
-  /** Whether the lock is a workspace's, which others write: nobody typed the addresses in it. */
-  isProject?: boolean;
+  /** Whether the user did not type the addresses in the lock: it is a workspace's, or they were found when skills were adopted. */
+  isUntyped?: boolean;
   /** Called before each source. */
   onFetch?(source: string): void;
 }
@@ -54,7 +54,7 @@ interface FetchedAgain extends Supply {
 
 async function supplyOf(
   group: readonly (readonly [string, LockedSkill])[],
-  { around, work, env, signal, isPinned, allowPrivate, isProject, onFetch }: RefetchOptions,
+  { around, work, env, signal, isPinned, allowPrivate, isUntyped, onFetch }: RefetchOptions,
 ): Promise<FetchedAgain | SkillError> {
   const [first] = group;
   if (!first) return new SkillError("not-found", { message: "There is nothing to fetch", fix: "" });
@@ -62,7 +62,7 @@ async function supplyOf(
   if (entry.source === LOCAL_SOURCE) return noSource(group.map(([name]) => name));
   try {
     const address = addressOf(entry, around);
-    if (isProject && !allowPrivate) await judgeLocked(address);
+    if (isUntyped && !allowPrivate) await judgeLocked(address);
     onFetch?.(sayAddress(address));
     const commit = isPinned ? entry.commit : undefined;
     const names = group.map(([name, locked]) => offeredName(name, locked));

@@ -13,9 +13,9 @@ const AT_ONCE = 8;
  */
 export async function unmoved(
   entries: readonly (readonly [string, LockedSkill])[],
-  options: Pick<RefetchOptions, "around" | "env" | "signal" | "allowPrivate" | "isProject">,
+  options: Pick<RefetchOptions, "around" | "env" | "signal" | "allowPrivate" | "isUntyped">,
 ): Promise<ReadonlySet<string>> {
-  const { around, env, signal, allowPrivate, isProject } = options;
+  const { around, env, signal, allowPrivate, isUntyped } = options;
   const groups = [
     ...Map.groupBy(entries, ([, { source, ref, commit }]) => JSON.stringify([source, ref, commit])).values(),
   ];
@@ -23,7 +23,7 @@ export async function unmoved(
     try {
       const address = addressOf(entry, around);
       if (address.kind !== "git" || entry.commit === undefined) return false;
-      if (isProject && !allowPrivate) await judgeLocked(address);
+      if (isUntyped && !allowPrivate) await judgeLocked(address);
       return (await remoteCommit(address, { env, ...(signal ? { signal } : {}) })) === entry.commit;
     } catch (error) {
       if (error instanceof SkillError && !signal?.aborted) return false; // Why is said when it is fetched.

@@ -9,8 +9,10 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { adoptSkills } from "../../src/supply/index.ts";
 import { skillText, temporaryFolder, writeFiles } from "../support/folder.ts";
 import { ORDINARY_USER } from "../support/ordinary-user.ts";
@@ -279,6 +281,35 @@ describe("the origin of an adopted skill", () => {
     expect(await run(["adopt", pdf, "--from", "/nowhere", "--yes"])).not.toMatchObject({ code: 0 });
   });
 });
+
+it("[Q-29] does not fetch from a private address that only a record named", async () => {
+  const { url, port, asked } = await listening();
+  const entry = { source: url, sourceType: "git", sourceUrl: url, skillPath: "skills/pdf/SKILL.md" };
+  const { run, skillsLock } = scene({
+    "home/.agents/.skill-lock.json": JSON.stringify({ version: 3, skills: { pdf: entry } }),
+  });
+  expect(await run(["adopt", "--yes"])).toMatchObject({ code: 0 });
+  expect(entryIn(skillsLock).source).toBe(url);
+  for (const command of ["update", "outdated"]) {
+    expect(await run([command]), command).toMatchObject({ code: 1, stderr: expect.stringContaining("private") });
+    expect(asked(), `${command}, on port ${port}`).toBe(0);
+  }
+  await run(["outdated", "--allow-private-addresses"]);
+  expect(asked()).toBeGreaterThan(0);
+});
+
+/** A server of this machine that counts how often it is asked. */
+async function listening() {
+  let count = 0;
+  const server = createServer((_request, response) => {
+    count++;
+    response.writeHead(404).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  return { port, url: `http://127.0.0.1:${port}/repo.git`, asked: () => count };
+}
 
 describe("what cannot be adopted", () => {
   it("is a symlink: the folder that it leads to is adopted, once", async () => {

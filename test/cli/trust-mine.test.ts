@@ -197,7 +197,8 @@ describe("what git brings to a folder of the user's", () => {
   });
 });
 
-describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's", () => {
+// Each step is a process of its own.
+describe.runIf(HAS_ORDINARY_USER)("what a run changes in a folder of the user's", { timeout: 240_000 }, () => {
   /** As an ordinary user: code of root's runs as nobody, who can write to nothing here. */
   async function runScene(files: Record<string, string> = {}) {
     const one = scene({

@@ -48,7 +48,7 @@ export async function addFrozen({ io, options, args }: Context<AddOptions>): Pro
     const fetched = await fetching(io, "what the lock names", (signal) =>
       refetch(missing, {
         ...{ around, work, env: io.env, signal, isPinned: true },
-        ...{ allowPrivate, isProject: place.isProject },
+        ...{ allowPrivate, isUntyped: place.isProject },
       }),
     );
     const found = missing.map(([name, entry]) => ({ name, ...asLocked(entry, fetched.get(name)) }));

@@ -5,6 +5,7 @@ import { defined } from "../../shared/defined.ts";
 import type { SkillError } from "../../shared/error.ts";
 import { byText, count } from "../../shared/text.ts";
 import { type Refetched, refetch } from "../../supply/refetch.ts";
+import { needsTrust } from "../../supply/skills-place.ts";
 import { inStaging } from "../../supply/staging.ts";
 import { unmoved } from "../../supply/unmoved.ts";
 import { EXIT } from "../exit.ts";
@@ -30,10 +31,17 @@ export async function outdated({
     const rows = await fetching(io, "what was added", async (signal) => {
       const rows: Row[] = [];
       for (const [index, { locked, entries }] of chosen.entries()) {
-        const { isProject, folder, isAdopted } = locked.place;
+        const { folder, isAdopted } = locked.place;
         const own = join(work, `${index}`);
         mkdirSync(own, 0o700);
-        const fetchOptions = { around, work: own, env: io.env, signal, allowPrivate, isProject };
+        const fetchOptions = {
+          around,
+          work: own,
+          env: io.env,
+          signal,
+          allowPrivate,
+          isUntyped: needsTrust(locked.place),
+        };
         const remote = entries.filter(([, { source }]) => source !== LOCAL_SOURCE);
         const same = await unmoved(remote, fetchOptions);
         const fetched = await refetch(

@@ -8,6 +8,7 @@ import { byText } from "../../shared/text.ts";
 import type { Addition } from "../../supply/add.ts";
 import { provenanceOf } from "../../supply/fetch-offer.ts";
 import { fetchBases, type Refetched, refetch } from "../../supply/refetch.ts";
+import { needsTrust } from "../../supply/skills-place.ts";
 import { inStaging } from "../../supply/staging.ts";
 import { planUpdate } from "../../supply/update.ts";
 import { EXIT } from "../exit.ts";
@@ -93,7 +94,7 @@ function updateIn({ locked, entries }: Chosen, { io, options, found, report }: U
   const allowPrivate = options.allowPrivateAddresses ?? false;
   const updating = async (work: string) => {
     const { fetched, bases } = await fetching(io, "what was added", async (signal) => {
-      const fetchOptions = { around, work, env: io.env, signal, allowPrivate, isProject: place.isProject };
+      const fetchOptions = { around, work, env: io.env, signal, allowPrivate, isUntyped: needsTrust(place) };
       const fetched = await refetch(entries, fetchOptions);
       const before = join(work, "before");
       mkdirSync(before, 0o700);
