@@ -377,7 +377,9 @@ describe("what is not given", () => {
     const { openTaint } = await import("../../src/run/taint.ts");
     const { openHiding } = await import("../../src/shared/redact.ts");
     const { signal } = new AbortController();
-    const host = { ...found, capabilities, caller: CALLER };
+    // Without a workspace, whose commands start one after the other: all hundred are there at once.
+    const sandbox = { ...found.settings.sandbox, workspace: "none" as const };
+    const host = { ...found, settings: { ...found.settings, sandbox }, capabilities, caller: CALLER };
     const skill = found.skill("x");
     const hiding = openHiding(new Map());
     const runs = Array.from({ length: 100 }, async (_, index) => {

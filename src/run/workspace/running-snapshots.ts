@@ -62,6 +62,33 @@ export function keepSnapshot(home: string, running: Running): { release(): void 
 export async function claimStart(home: string, root: string): Promise<{ release(): void }> {
   const file = join(heldFolder(home), "starting", shortHash(root));
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  // Commands of this process take turns, so that only one of them looks for the file.
+  const before = turns.get(file);
+  const turn = Promise.withResolvers<void>();
+  turns.set(file, turn.promise);
+  const end = () => {
+    turn.resolve();
+    if (turns.get(file) === turn.promise) turns.delete(file);
+  };
+  await before;
+  try {
+    const { release } = await pollClaim(file, root);
+    return {
+      release() {
+        release();
+        end();
+      },
+    };
+  } catch (error) {
+    end();
+    throw error;
+  }
+}
+
+/** By the file of a claim: resolves when the last command of this process that asked for it has started. */
+const turns = new Map<string, Promise<void>>();
+
+async function pollClaim(file: string, root: string): Promise<{ release(): void }> {
   const start = performance.now();
   for (;;) {
     const claimed = tryClaim(file);
