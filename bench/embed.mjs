@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { environment } from "./contenders.mjs";
 import { median } from "./measure.mjs";
-import { installPeers } from "./peers.mjs";
+import { DEEPAGENTS, installPeers } from "./peers.mjs";
 import { withPlace } from "./place.mjs";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -13,7 +13,7 @@ const OTHERS = [
   { name: "zod", packages: ["zod@4.6.7"] },
   { name: "ai", packages: ["ai@7.0.169"] },
   { name: "@modelcontextprotocol/server", packages: ["@modelcontextprotocol/server@2.4.0"] },
-  { name: "deepagents", packages: ["deepagents@1.14.1"] },
+  { name: "deepagents", packages: DEEPAGENTS },
   { name: "@mastra/core", packages: ["@mastra/core@1.71.0"] },
 ];
 

@@ -6,6 +6,12 @@ import { environment } from "./contenders.mjs";
 const CACHE = join(import.meta.dirname, ".peers");
 const INSTALL_SECONDS = 300;
 
+/** The second: where the registry has no @langchain/core that the newest of its other packages ask for. */
+export const DEEPAGENTS = [
+  "deepagents@1.14.1",
+  "--legacy-peer-deps deepagents@1.14.1 langchain@1.5.14 @langchain/core@1.2.13 @langchain/langgraph@1.4.13",
+];
+
 /**
  * Versions are fixed, so that two runs compare the same programs; `packages` are tried in turn.
  * `bin` is a command that lists, in a project with the skills in `project`; without it, peers/NAME.mjs loads `layout`.
@@ -35,7 +41,7 @@ const PEERS = [
     layout: "nested",
     note: "`loadSkills`",
   },
-  { name: "deepagents", packages: ["deepagents@1.14.1"], layout: "flat", note: "`listSkills`" },
+  { name: "deepagents", packages: DEEPAGENTS, layout: "flat", note: "`listSkills`" },
   {
     name: "bash-tool",
     packages: ["bash-tool@1.3.19"],
@@ -66,7 +72,8 @@ export function installPeers(say, peers = PEERS) {
 /** A peer as a contender. `folders` holds the same skills in both layouts. */
 export function peerContender(peer, { place, folders }) {
   const { name, layout, note, absent, count = Number.parseInt } = peer;
-  const label = `${name} ${peer.package.slice(peer.package.lastIndexOf("@") + 1)}`;
+  const [, version = ""] = /(?:^|\s)@?[^@\s]+@(\S+)/.exec(peer.package) ?? [];
+  const label = `${name} ${version}`;
   const contender = { name, label, note: `${note}; ${layout} layout; ${peer.package}`, isPeer: true, count };
   if (absent) return { ...contender, absent };
   const env = environment(place);
@@ -101,7 +108,7 @@ function install(folder, wanted) {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "package.json"), `${JSON.stringify({ private: true, type: "module" })}\n`);
   const quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-  const done = spawnSync("npm", ["install", "--prefix", folder, ...quiet, wanted], {
+  const done = spawnSync("npm", ["install", "--prefix", folder, ...quiet, ...wanted.split(" ")], {
     cwd: folder,
     timeout: INSTALL_SECONDS * 1000,
     encoding: "utf8",

@@ -68,7 +68,7 @@ function isFresh() {
     "tsconfig.json",
     "tsconfig.build.json",
   ];
-  const built = timeOf("dist/cli.cjs");
+  const built = Math.min(timeOf("dist/cli.cjs"), timeOf("build/index.js"));
   return [...sources, ...others].every((path) => timeOf(path) < built);
 }
 

@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -92,6 +93,34 @@ describe("a program in one bundle, without the package", () => {
     const [program, ...args] = command;
     project.run(bin(program), ...args);
     expect(project.runBundled("out", entry)).toEqual({ ...PRINTED, names: ["rates"] });
+  });
+
+  it("finds, discloses, uses and loads skills in a server of Next.js", async () => {
+    const args = ["home", "workspace"].map((name) => JSON.stringify(join(project.folder, name))).join(", ");
+    writeFiles(project.folder, {
+      "app/layout.jsx": "export default ({ children }) => <html><body>{children}</body></html>;\n",
+      "app/api/route.js": `import { trySkills } from "../../skills.mjs";
+        export const dynamic = "force-dynamic";
+        export const GET = async () => Response.json(await trySkills(${args}));\n`,
+    });
+    project.install("next@16", "react@19", "react-dom@19");
+    project.run(bin("next"), "build");
+    const server = spawn(bin("next"), ["start", "--port", "0", "--hostname", "127.0.0.1"], {
+      cwd: project.folder,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    try {
+      let said = "";
+      for await (const piece of server.stdout) {
+        said += piece;
+        if (/Ready in/.test(said)) break;
+      }
+      const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(said) ?? [];
+      const answer = await (await fetch(`${url}/api`)).json();
+      expect(answer).toEqual({ ...PRINTED, names: ["rates"] });
+    } finally {
+      server.kill();
+    }
   });
 
   // esbuild leaves an import of what is not installed as it is: it fails when it is needed.

@@ -1,43 +1,11 @@
-// A program that embeds skillet: it discovers skills, discloses them, uses one, and loads one with a toolset. What it saw is printed as
-// JSON. It is bundled by each bundler that the tests know, from the packed package.
-import { disclose, discover, openSession, useSkill } from "skillet";
+// Prints what `trySkills` saw as JSON. It is bundled by each bundler that the tests know, from the packed package.
+import { trySkills } from "./skills.mjs";
 
 const [home, workspace] = process.argv.slice(2);
-
-/** The model of the embedding program: it answers with the task. */
-const model = {
-  name: "mine/parrot",
-  respond: async ({ messages, onText }) => {
-    const text = `Task: ${messages.find(({ role }) => role === "user")?.text}`;
-    onText(text);
-    return { text, calls: [], usage: { inputTokens: 1, outputTokens: 1, cachedTokens: 0 }, finish: "stop" };
+trySkills(home, workspace).then(
+  (seen) => process.stdout.write(JSON.stringify(seen)),
+  (error) => {
+    process.stderr.write(`${error.stack}\n`);
+    process.exitCode = 1;
   },
-};
-
-async function main() {
-  const found = await discover({ home, workspace, env: { HOME: home } });
-  const { catalog } = found;
-  const host = { ...found, models: { default: model } };
-  const disclosure = disclose(catalog, "what is the exchange rate of the euro?");
-  const used = await useSkill(catalog, host, { skill: "rates", message: "Say hello." });
-  const session = openSession(catalog, host);
-  const loaded = await session.call("load_skill", { skill: "rates" });
-  await session.ready();
-  const called = await session.call("rates.rate_of", { currency: "EUR" });
-  session.close();
-  process.stdout.write(
-    JSON.stringify({
-      names: catalog.names(),
-      errors: catalog.diagnostics.filter(({ severity }) => severity === "error").map(({ message }) => message),
-      tier: disclosure.tier,
-      used: { content: used.content, isError: used.isError },
-      isLoaded: !loaded.isError,
-      called: called.content,
-    }),
-  );
-}
-
-main().catch((error) => {
-  process.stderr.write(`${error.stack}\n`);
-  process.exitCode = 1;
-});
+);

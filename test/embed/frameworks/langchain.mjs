@@ -1,0 +1,22 @@
+import { tool } from "@langchain/core/tools";
+import { ChatOpenAI } from "@langchain/openai";
+import { createAgent } from "langchain";
+import { createAgentTools, defineSkill, inlineSource, openCatalog, openSession } from "skillet";
+
+const [url] = process.argv.slice(2);
+const catalog = await openCatalog([
+  inlineSource([
+    defineSkill({ name: "greet", description: "Greets. Use when asked to greet.", instructions: "Say salve." }),
+  ]),
+]);
+const session = openSession(catalog, {});
+const tools = createAgentTools(session).map((one) => tool(one.execute, { ...one, schema: one.inputSchema }));
+const model = new ChatOpenAI({
+  model: "test-model",
+  apiKey: "test-key",
+  configuration: { baseURL: url },
+  useResponsesApi: false,
+});
+const agent = createAgent({ model, tools, systemPrompt: session.listing() });
+const { messages } = await agent.invoke({ messages: [{ role: "user", content: "Greet me." }] });
+process.stdout.write(messages.at(-1).content);

@@ -1,0 +1,16 @@
+import { Agent, OpenAIChatCompletionsModel, run, setTracingDisabled, tool } from "@openai/agents";
+import OpenAI from "openai";
+import { createAgentTools, defineSkill, inlineSource, openCatalog, openSession } from "skillet";
+
+setTracingDisabled(true);
+const [url] = process.argv.slice(2);
+const catalog = await openCatalog([
+  inlineSource([
+    defineSkill({ name: "greet", description: "Greets. Use when asked to greet.", instructions: "Say salve." }),
+  ]),
+]);
+const session = openSession(catalog, {});
+const tools = createAgentTools(session).map((one) => tool({ ...one, parameters: one.inputSchema, strict: false }));
+const model = new OpenAIChatCompletionsModel(new OpenAI({ baseURL: url, apiKey: "test-key" }), "test-model");
+const agent = new Agent({ name: "a", model, instructions: session.listing(), tools });
+process.stdout.write((await run(agent, "Greet me.")).finalOutput);
