@@ -6,7 +6,7 @@ import { scriptsOf } from "../skill/script.ts";
 import type { Skill } from "../skill/skill.ts";
 import type { ToolEffect } from "../skill/tool.ts";
 import type { Enclosure } from "./enclosure.ts";
-import { chooseAccess, homeOf } from "./workspace-access.ts";
+import { chooseAccess, configuredAccess, homeOf } from "./workspace-access.ts";
 
 /** The user's files as a script sees them. */
 export interface ScriptView {
@@ -66,9 +66,12 @@ export function scriptEffect(script: string, args: readonly string[]): ToolEffec
   return { on: "workspace", what: ["run", script, ...args].join(" ") };
 }
 
-/** Returns true if a script with `writes` has to be approved: the configuration does not let it write, and it can. */
-export function asksToWrite(host: Host, skill: Skill): boolean {
-  return chooseAccess(host, { skill, home: homeOf(host), kind: "script", writes: true }).asksToWrite;
+/**
+ * Returns true if a script with `writes` has to be approved: always, unless the settings decide. Whether it can be written to is found out
+ * when it runs, and may be another answer then.
+ */
+export function asksToWrite({ settings, workspace }: Host, skill: Skill): boolean {
+  return workspace !== undefined && configuredAccess(settings, skill) === undefined;
 }
 
 /** Returns true if a command could only read the workspace, and failed to write to it: other folders are never open. */

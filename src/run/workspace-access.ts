@@ -32,7 +32,7 @@ export interface AccessRequest {
 export function chooseAccess(host: Host, request: AccessRequest): ChosenAccess {
   const { skill, home, kind, writes = kind === "run" } = request;
   const { settings, workspace } = host;
-  const configured = (skill && settings.skills.get(skill.name)?.workspace) ?? settings.sandbox.workspace;
+  const configured = configuredAccess(settings, skill);
   if (workspace === undefined) return { access: "none", asksToWrite: false, notices: [] };
   if (configured !== undefined) {
     const isShort = kind === "script" && writes && configured !== "read-write";
@@ -55,6 +55,11 @@ export function chooseAccess(host: Host, request: AccessRequest): ChosenAccess {
     asksToWrite: false,
     notices: why ? [lessThan(why, kind, kind === "run" ? "do not see it" : "does not see it")] : [],
   };
+}
+
+/** Returns what the settings give to code of this skill; undefined where they say nothing. */
+export function configuredAccess(settings: Host["settings"], skill: Skill | undefined): WorkspaceAccess | undefined {
+  return (skill && settings.skills.get(skill.name)?.workspace) ?? settings.sandbox.workspace;
 }
 
 function lessThan({ code, message, fix }: SkillError, by: AccessRequest["kind"], what: string): Notice {

@@ -232,6 +232,14 @@ describe("a script that a model runs", () => {
     expect(made(open)).toBe(true);
   });
 
+  it("asks also where the workspace cannot be written to now", async () => {
+    const found = await scene("true");
+    symlinkSync("/nowhere", join(found.workspace, ".git"));
+    const { asked, approve } = asking(true);
+    await openSession(found.catalog, { ...found, approve }).call("run_skill_script", WRITE);
+    expect(asked).toHaveLength(1);
+  });
+
   it("asks the user of an MCP client", async () => {
     const found = await scene("cat notes.md; echo ran > out.txt");
     const { client, call } = await connectTo(servingOf(found), { capabilities: { elicitation: { form: {} } } });
