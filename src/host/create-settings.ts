@@ -6,7 +6,7 @@ import { KEYS } from "./keys.ts";
 import type { Price, Provider } from "./models.ts";
 import type { Level } from "./sandbox.ts";
 import type { Engine, WorkspaceAccess } from "./sandbox-settings.ts";
-import { type Settings, settingsFrom } from "./settings.ts";
+import { type SearchProvider, type Settings, settingsFrom } from "./settings.ts";
 
 /** Configuration as an object: the keys of config.toml, in camelCase. Variables of a skill are under its `env`. */
 export interface SettingsInput {
@@ -18,6 +18,7 @@ export interface SettingsInput {
   tools?: {
     disabled?: readonly string[];
     dynamicCommands?: boolean;
+    webSearch?: { provider?: SearchProvider; url?: string; apiKey?: string; results?: number };
     mcp?: Readonly<Record<string, McpInput>>;
   };
   mcp?: { useClientKey?: boolean };

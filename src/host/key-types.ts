@@ -36,6 +36,7 @@ export const TYPES = {
   engine: oneOf(ENGINES),
   level: oneOf(LEVELS),
   provider: oneOf(PROVIDERS),
+  search: oneOf(["searxng", "brave", "tavily"]),
   flag: {
     is: (value) => typeof value === "boolean",
     say: "true or false",

@@ -5,6 +5,7 @@ import { RUN_DEFAULTS, type RunLimits } from "./limits.ts";
 import type { ModelSettings, Price } from "./models.ts";
 import { RETENTION, type Retention } from "./runs-prune.ts";
 import { SANDBOX_DEFAULTS, type SandboxSettings, SCRIPT_DEFAULTS, type ScriptLimits } from "./sandbox-settings.ts";
+import { SEARCH_KEYS } from "./search-keys.ts";
 import type { DisclosureSettings, McpSettings } from "./settings.ts";
 import { entryOf, type OneProvider, type OneServer, type OneSkill, type Values } from "./values.ts";
 
@@ -134,6 +135,7 @@ export const KEYS: readonly Key[] = [
     ({ tools }, dynamicCommands) => Object.assign(tools, { dynamicCommands }),
     { default: false },
   ),
+  ...SEARCH_KEYS,
   mcpKey("command", "command", "the program that is started as a server of tools, over MCP", "command"),
   mcpKey("url", "address", "or where a server is that runs already", "url"),
   key(

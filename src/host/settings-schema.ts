@@ -79,6 +79,7 @@ const SHAPES: Readonly<Record<keyof typeof TYPES, Data>> = {
   engine: { enum: ENGINES },
   level: { enum: LEVELS },
   provider: { enum: PROVIDERS },
+  search: { enum: ["searxng", "brave", "tavily"] },
   flag: { type: "boolean" },
   number: { type: "integer", minimum: 0 },
   size: { type: "integer", minimum: 1 },

@@ -78,7 +78,21 @@ export interface ServingSettings {
   useClientKey?: boolean;
 }
 
+/** The search engine behind `web_search`. */
+export interface WebSearchSettings {
+  provider?: SearchProvider;
+  url?: string;
+  /** The key itself, `env:NAME` or `file:PATH`. */
+  apiKey?: string;
+  /** How many results at most. Defaults to 5. */
+  results?: number;
+}
+
+export const SEARCH_PROVIDERS = ["searxng", "brave", "tavily"] as const;
+export type SearchProvider = (typeof SEARCH_PROVIDERS)[number];
+
 export interface ToolSettings {
+  webSearch?: WebSearchSettings;
   /** Tools that no run is given. */
   disabled: readonly string[];
   /** Whether commands in instructions (an exclamation mark before code) are run when a trusted skill is loaded or used. */

@@ -129,6 +129,7 @@ const LABELS: Readonly<Record<string, Label>> = {
   read_file: ({ path, file_path: also }) => `file ${path ?? also}`,
   grep: ({ pattern }) => `files with ${pattern}`,
   list_files: ({ path }) => `names of files in ${path ?? "the workspace"}`,
+  web_search: ({ query }) => `search results for ${query}`,
   web_fetch: ({ url }) => `page ${url}`,
   use_skill: ({ skill, skill_name: also }) => `answer of skill ${skill ?? also}`,
   load_skill: ({ skill, skill_name: also }) => `answer of skill ${skill ?? also}`,

@@ -50,6 +50,7 @@ export function toolRevocation(name: string, host: Pick<Host, "settings">): Noti
 function isBuiltIn(name: string, host: Host, skill: Skill): boolean {
   const { needs } = BUILT_IN_TOOLS.find((candidate) => candidate.name === name) ?? { needs: "somebody" };
   if (needs !== undefined && host.hasBuiltInTools === false) return false;
+  if (needs === "search") return host.settings.tools.webSearch?.provider !== undefined;
   return needs === undefined || needs === "sandbox" || (needs === "network" && hasNetwork(host, skill));
 }
 
@@ -79,8 +80,11 @@ function hasNetwork({ settings: { sandbox, skills } }: Host, { name }: Skill): b
   return sandbox.network.length + (skills.get(name)?.network?.length ?? 0) > 0;
 }
 
-function fixOf(name: string, host: Host, skill: Skill): string {
+/** Returns what gives a run of this skill the tool. */
+export function fixOf(name: string, host: Host, skill: Skill): string {
   if (isDisabled(name, host)) return "take it out of disabled under [tools] in config.toml";
+  if (name === "web_search" && host.hasBuiltInTools !== false)
+    return 'name a search engine: provider = "searxng" and url under [tools.web_search] in config.toml';
   const needsNetwork = BUILT_IN_TOOLS.some((tool) => tool.name === name && tool.needs === "network");
   if (needsNetwork && host.hasBuiltInTools !== false)
     return `say what it may reach: network = ["host:443"] under ${tableOf(skill)} in config.toml`;

@@ -28,7 +28,10 @@ export async function codeChecks(skill: Skill, host: Host): Promise<{ checks: Ch
       () => [...endpointsIn(open).map(endpointText), ...socketsIn(open)].join(", ") || "closed: nothing can be reached",
     ),
   ];
-  return { checks, warnings: open.length === 0 ? wantsNetwork(skill) : [] };
+  return {
+    checks,
+    warnings: open.length === 0 && !skill.manifest.tools.allowed.some(isFetch) ? wantsNetwork(skill) : [],
+  };
 }
 
 async function check(name: string, say: () => string | Promise<string>): Promise<Check> {
@@ -63,7 +66,7 @@ const HOSTS = /\bhttps:\/\/([a-z\d][a-z\d.-]*\.[a-z]{2,})|\b(api\.[a-z\d.-]+\.[a
 const MOST_HOSTS = 4;
 
 /** What a skill that cannot reach anything most likely wants to reach. A tool that it requires is refused elsewhere. */
-function wantsNetwork(skill: Skill): Notice[] {
+export function wantsNetwork(skill: Skill): Notice[] {
   const { tools, compatibility = "" } = skill.manifest;
   if (tools.required.some(isFetch)) return [];
   const scripts = scriptTexts(skill);

@@ -17,6 +17,7 @@ import { judgeUse } from "./judge-use.ts";
 import { modelFor } from "./model-for.ts";
 import { asNotice, hide } from "./notice.ts";
 import { allSecrets, ownSecrets } from "./secrets.ts";
+import { missingTools } from "./unmatched.ts";
 import type { UseRequest } from "./use.ts";
 
 /** One thing that a use goes through. */
@@ -97,7 +98,10 @@ async function checksOfRun(
   const model = await modelCheck(skill, host, request);
   const code = await codeChecks(skill, host);
   const limits = { name: "limits", detail: sayLimits(skill, host, request), refusals: [] };
-  return { checks: [model.check, ...code.checks, limits], warnings: [...model.warnings, ...code.warnings] };
+  return {
+    checks: [model.check, ...code.checks, limits],
+    warnings: [...model.warnings, ...missingTools(skill, host), ...code.warnings],
+  };
 }
 
 interface Row {

@@ -30,6 +30,8 @@ export function allSecrets(own: Secrets, host: Host): Secrets {
   for (const [skill, { variables }] of host.settings.skills) {
     for (const [name, written] of variables) add(name, resolvedOrNone(written, host), `${skill}.${name}`);
   }
+  const { apiKey } = host.settings.tools.webSearch ?? {};
+  if (apiKey !== undefined) add("web_search.api_key", resolvedOrNone(apiKey, host), "tools.web_search.api_key");
   for (const [server, { env, token }] of host.settings.mcp) {
     for (const [name, written] of env) add(name, resolvedOrNone(written, host), `${server}.${name}`);
     if (token !== undefined) add(`${server}.token`, resolvedOrNone(token, host), `tools.mcp.${server}.token`);

@@ -34,6 +34,7 @@ import { openTaint, type Taint } from "./taint.ts";
 import { sandboxFor } from "./tool-sandbox.ts";
 import { capabilityTools, prefersTools } from "./tools/capability.ts";
 import { runTools } from "./tools/tools.ts";
+import { webSearchTool } from "./tools/web-search.ts";
 import { unmatched } from "./unmatched.ts";
 import { type Begun, type Taken, useWithin } from "./use.ts";
 import { createReview } from "./workspace/review-changes.ts";
@@ -168,7 +169,7 @@ async function followWith(
     skill: skill.name,
     source: skill.origin.source,
     ...{ host, port, model, hiding, gates, bounds, taint, start, signal },
-    warnings: [...warnings, ...unmatched(skill, there)],
+    warnings: [...warnings, ...unmatched(skill, there, host)],
     tools: () => tools,
     // Completing the run is always allowed.
     revoked: (tool) => (tool === COMPLETE ? undefined : (revoked() ?? toolRevocation(tool, host))),
@@ -269,6 +270,7 @@ function toolsOf(
   const isForModel = (other: Skill) => isFor("model", other) && unavailability(other, host) === undefined;
   const ours = [
     ...(enclosure ? runTools(enclosure, { skill, host, broker, waited: () => port.waited() }) : []),
+    ...(host.hasBuiltInTools === false ? [] : [webSearchTool(host, hiding) ?? []].flat()),
     resourceTool(async (name) => (name === undefined || name === skill.name ? skill : otherSkill(skill)), skill),
     listTool(async () => {
       const { skills, diagnostics } = catalog;

@@ -22,6 +22,7 @@ const SAMPLES: Readonly<Record<Key["type"], unknown>> = {
   engine: "podman",
   level: "partial",
   provider: "openai",
+  search: "brave",
   flag: true,
   number: 3,
   size: 4,
@@ -58,6 +59,7 @@ const EVERY = {
   tools: {
     disabled: [],
     dynamicCommands: true,
+    webSearch: { provider: "brave", url: "https://example.com", apiKey: "env:K", results: 3 },
     mcp: {
       x: {
         ...{ command: ["a"], url: "https://example.com", env: { KEY: "v" }, token: "env:T", timeoutSeconds: 1 },
@@ -206,7 +208,7 @@ describe("a host with settings of a program", () => {
 
   it("[S-40] resolves a use also where a part fails that looks right", async () => {
     const catalog = await CATALOG();
-    const broken = { runs: { begin: () => Promise.reject(new Error("no disk")) }, models: { default: {} } };
+    const broken = { runs: { begin: () => raise("no disk") }, models: { default: {} } };
     const result = await useSkill(catalog, broken as never, { skill: "open", message: "Go." });
     expect(result).toMatchObject({ isError: true });
     const settings = { skills: new Map([["open", { variables: 3 }]]) };
@@ -229,3 +231,7 @@ describe("a host with settings of a program", () => {
     expect(denials(files.catalog.get("mine"), files)).toMatchObject([{ code: "disabled" }]);
   });
 });
+
+function raise(message: string): never {
+  throw new Error(message);
+}

@@ -20,7 +20,7 @@ const FITS: Readonly<Record<Owner, ValidateFunction>> = {
 /** Of every type, what it takes and what it does not. */
 const VALUES: readonly unknown[] = [
   ...["", "x", "fast", "a/b", "/etc/x", "x/y", "gog", "Gog", "gog.email", "gog.*", "*", "none", "read", "read-write"],
-  ...["static", "adaptive"],
+  ...["static", "adaptive", "brave"],
   ...["strong", "partial", "bubblewrap", "seatbelt", "docker", "podman", "anthropic", "ollama", "true", "20"],
   ...[
     "https://a.example/v1",

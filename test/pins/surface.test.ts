@@ -255,8 +255,8 @@ describe("what others depend on", () => {
       name-case-clash wwwww
       description-missing eeeee
       description-type weeee
-      description-too-long weeee
-      description-long iwwww
+      description-too-long Eeeee
+      description-long wwwww
       description-markup iwwew
       compatibility-too-long -eewe
       body-missing eeeee
@@ -269,10 +269,11 @@ describe("what others depend on", () => {
       key-extension -e-ew
       key-other-client -e-ew
       key-top-level -e-ew
+      key-author -eeew
       version-missing --e--
       version-format iwewi
       tags-missing --e--
-      capability-format weeee
+      capability-format Eeeee
       provider-wiring wwwww
       trigger-pattern weeee
       trigger-broad wwwww
@@ -282,6 +283,7 @@ describe("what others depend on", () => {
       package-name weeee
       toolset-ref weeee
       schema-reference weeee
+      config-ash iiiii
       config-syntax eeeee
       config-unknown wwwww
       config-type wwwww

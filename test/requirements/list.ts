@@ -277,6 +277,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "S-40":
     "Configuration can be given as an object in a program; every part of `Host` is optional; a bad host gives a result with a problem, never an exception.",
   "S-41": "`~/.ash/config.toml` is read as the lowest user configuration, with a diagnostic.",
+  "S-42":
+    "`web_search` and `web_fetch` exist when configured; validation, dry run and run report a missing tool identically.",
   "S-44": "`skill list` shows all registered skills of the caller's context, with `--chat-type` and `--chat-id`.",
   "P-26":
     "`parseSkillMd(text)` is public: frontmatter and body; without frontmatter an empty mapping and the whole text.",

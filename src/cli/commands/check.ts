@@ -6,6 +6,7 @@ import { count, nearest } from "../../shared/text.ts";
 import type { Diagnostic, Profile, Severity } from "../../skill/diagnostic.ts";
 import { skillsOf } from "../../source/changed.ts";
 import { type CheckedFile, type CheckResult, checkPaths } from "../../source/check.ts";
+import { directorySource } from "../../source/directory.ts";
 import { displayPath, type Location, locations, type Surroundings } from "../../source/locations.ts";
 import { EXIT } from "../exit.ts";
 import { githubLines, reportRoot, sarifOf } from "../formats.ts";
@@ -44,6 +45,7 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
     return checkPaths(paths, { profile, fix, dryRun, rename, skillsFolders, onChecked });
   });
   const { files } = result;
+  if (format === "text") await printMissingTools(io, paths, around);
   const diagnostics = [...result.diagnostics, ...files.flatMap((file) => file.diagnostics)];
   const shown = { ...around, workspace: io.cwd };
   if (format === "json") printJson(io.stdout, { profile, isDryRun: dryRun, files, diagnostics });
@@ -64,6 +66,23 @@ export async function check({ io, options, args }: Context<CheckOptions>): Promi
   }
   const failing: readonly Severity[] = strict ? ["error", "warning"] : ["error"];
   return diagnostics.some(({ severity }) => failing.includes(severity)) ? EXIT.findings : EXIT.fine;
+}
+
+/** Warns of tools that no run of these skills would have here, as a run and its plan do. */
+async function printMissingTools(io: Io, paths: readonly string[], around: Surroundings): Promise<void> {
+  const { settings } = await loadSettings(around);
+  const { missingTools } = await import("../../run/unmatched.ts");
+  const { hasTools } = await import("../../policy/tools.ts");
+  const error = printer(io.stderr, io.env);
+  for (const path of paths) {
+    const { skills } = await directorySource({ path, scope: "workspace" }).load();
+    for (const skill of skills) {
+      for (const { message, fix } of [hasTools(skill, { settings }) ?? [], missingTools(skill, { settings })].flat()) {
+        error.line`${error.yellow("!")} ${message}`;
+        error.line`  ${fix}`;
+      }
+    }
+  }
 }
 
 /** The folders that discovery reads, those of the configuration included. */

@@ -21,6 +21,10 @@ export const GENERAL: readonly Key[] = KEYS.filter(({ path }) => !path.includes(
 /** Keys whose default is no value of the table: it is the machine's, or it is none. */
 const OTHERS: Record<string, Usual> = {
   "limits.tokens": { says: "no limit" },
+  "tools.web_search.provider": { says: "none; runs have no web_search" },
+  "tools.web_search.url": { says: "that of the provider" },
+  "tools.web_search.api_key": { says: "none" },
+  "tools.web_search.results": { value: 5 },
   "disclosure.asks": { value: [] },
   "disclosure.shortlist": { says: "after a list of skills; elsewhere one that fits beyond doubt" },
   "sandbox.level": { value: usualSandbox(process.platform).level },
