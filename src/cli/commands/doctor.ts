@@ -122,9 +122,11 @@ function printCode(
   else if (missing !== null)
     out.line`  ${out.red(`✗ ${missing} is not installed, so no code runs`)}: skillet doctor --fix`;
   else out.line`  ${level} isolation by ${engine}`;
-  out.line`  uv ${hasUv ? "is there" : "is not there: pip fetches Python packages, and `uv run` and `uvx` do not work"}`;
+  out.line`  uv ${hasUv ? "is there" : "is not there: pip fetches Python packages; `uv run` and `uvx` do not work"}`;
   if (waitingForTrust > 0)
-    out.line`  the code of ${count(waitingForTrust, "skill")} waits for trust: ${trustCommand ?? ""}`;
+    printHanging(out, "  ", [`the code of ${count(waitingForTrust, "skill")} waits for trust: ${trustCommand ?? ""}`], {
+      indent: 2,
+    });
   if (ownFolders.length > 0)
     out.line`  ${count(ownFolders.length, "folder")} trusted as yours: edits there keep the trust (skillet trust --list)`;
 }
