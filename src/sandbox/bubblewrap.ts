@@ -188,7 +188,7 @@ function programFor(command: Command, options: BubblewrapOptions, parts: Parts):
       (pipe) => pipe.on("data", onStatus),
       (pipe, child) =>
         pipe.once("data", async () => {
-          await waitUntilTied(() => started.first, child);
+          if (!(await waitUntilTied(() => started.first, child))) return; // Nobody would end the watch of a tree that is gone.
           onInside(child);
           onMounted?.();
           endStartWatch(child);

@@ -20,12 +20,13 @@ export function endStartWatch(child: ChildProcess): void {
 }
 
 /**
- * Resolves when the first process of a sandbox ends with its parent, or the start is over. Bubblewrap installs the filter of system calls in
- * that process right after it has asked the kernel to end it with its parent.
+ * Resolves when the first process of a sandbox ends with its parent; with false if bubblewrap ended before. Bubblewrap installs the filter of
+ * system calls in that process right after it has asked the kernel to end it with its parent.
  */
-export async function waitUntilTied(first: () => number | undefined, child: ChildProcess): Promise<void> {
+export async function waitUntilTied(first: () => number | undefined, child: ChildProcess): Promise<boolean> {
   const isOver = () => child.exitCode !== null || child.signalCode !== null;
   for (let tries = 0; !isOver() && !isTied(first()); tries++) await (tries < 100 ? setImmediate() : setTimeout(1));
+  return !isOver();
 }
 
 function isTied(pid: number | undefined): boolean {
