@@ -24,8 +24,9 @@ import { openHiding } from "../shared/redact.ts";
 import { converse, type Said } from "./converse.ts";
 import { environmentIn, SECRET } from "./environment.ts";
 import type { ClaudeOptions, ClaudeResult } from "./options.ts";
-import { READING, SKILL } from "./own-tools.ts";
+import { SKILL } from "./own-tools.ts";
 import { openPlace, planFor } from "./place.ts";
+import { planScripts, sandboxProblem, scriptGrants } from "./scripts.ts";
 import { loadClaudeSdk } from "./sdk.ts";
 
 /**
@@ -63,9 +64,8 @@ interface Work {
 
 async function evaluate(prompt: Prompt, options: ClaudeOptions, work: Work): Promise<ClaudeResult> {
   const { run, start, sessionId, tell, port, signal } = work;
-  const { sdk, cwd, plan, session } = await prepared(prompt, options, work);
+  const { sdk, cwd, plan, session, tools } = await prepared(prompt, options, work);
   for (const warning of plan.warnings) emit(port, { run, skill: "" }, { type: "run-warned", ...warning });
-  const tools = toolsOf(options, plan.isInstalled);
   const place = openPlace(prompt, plan, { sessionId, startsPrograms: tools.some((name) => STARTING.has(name)) });
   const { home, installed } = place;
   if (place.event) tell(place.event);
@@ -74,7 +74,24 @@ async function evaluate(prompt: Prompt, options: ClaudeOptions, work: Work): Pro
   const ground = { cwd, home: realPlace(home?.path ?? homedir()), skillsDir: home && realPlace(home.skillsDir) };
   const { seconds = RUN_DEFAULTS.seconds, maxTurns: iterations = RUN_DEFAULTS.mostIterations } = options;
   const limits = { seconds, iterations };
-  const scene = { run, start, tell, port, hiding, session, sdk, options, place, plan, tools, env, ground, limits };
+  const allowedTools = [...(options.allowedTools ?? []), ...scriptGrants(installed, ground.skillsDir)];
+  const given = { ...options, allowedTools };
+  const scene = {
+    run,
+    start,
+    tell,
+    port,
+    hiding,
+    session,
+    sdk,
+    options: given,
+    place,
+    plan,
+    tools,
+    env,
+    ground,
+    limits,
+  };
   let result: Said;
   let left: Notice | undefined;
   try {
@@ -98,13 +115,25 @@ const STARTING: ReadonlySet<string> = new Set(["Bash", "PowerShell", "Monitor"])
 /** Everything that can be wrong before something is made. */
 async function prepared(prompt: Prompt, options: ClaudeOptions, { sessionId, tell }: Pick<Work, "sessionId" | "tell">) {
   const cwd = workingFolder(options.cwd ?? process.cwd());
-  const plan = planFor(prompt, options.isolation);
-  const { isInstalled } = plan;
+  const planned = planFor(prompt, options.isolation);
+  const { isInstalled } = planned;
+  const scripts = planScripts(prompt, isInstalled);
+  const tools = toolsOf({ tools: scripts.tools, ...defined({ tools: options.tools }) }, isInstalled);
+  const unsandboxed = isSandboxed(options) && tools.some((name) => STARTING.has(name)) ? sandboxProblem() : undefined;
+  if (unsandboxed) throw new SkillError(unsandboxed.code, unsandboxed); // Before anything is made or started.
+  const isAsked = scripts.problem !== undefined && options.tools === undefined;
+  const plan = isAsked ? { ...planned, warnings: [...planned.warnings, scripts.problem as Notice] } : planned;
   const { messages = [], expanded = [] } = options.session ?? {};
   const before = { expanded: options.expanded ?? expanded, messages };
   const session = openPromptSession(prompt, { id: sessionId, ...before, isInstalled, onEvent: tell });
   const sdk = options.sdk ?? (await loadClaudeSdk(cwd));
-  return { sdk, cwd, plan, session };
+  return { sdk, cwd, plan, session, tools };
+}
+
+/** Whether commands run in Claude Code's sandbox: in a home of their own, unless the program switches it off. */
+function isSandboxed({ isolation }: ClaudeOptions): boolean {
+  if (!isolation) return false;
+  return isolation === true || isolation.sandbox?.["enabled"] !== false;
 }
 
 /** Where there is none, the SDK says that its program does not fit the system. */
@@ -116,6 +145,6 @@ function workingFolder(path: string): string {
   });
 }
 
-function toolsOf({ tools = READING }: ClaudeOptions, isInstalled: boolean): string[] {
+function toolsOf({ tools }: { tools: readonly string[] }, isInstalled: boolean): string[] {
   return [...new Set(isInstalled ? [SKILL, ...tools] : tools)];
 }

@@ -87,4 +87,8 @@ export const PROMPTS = {
     "The installed skills were changed while the prompt was evaluated.",
     "do not trust what came of it",
   ),
+  "claude-sandbox-missing": row(
+    "Claude Code has no sandbox for commands on this machine: a program that it needs is not installed.",
+    "install the package that the message names, or leave `Bash` out of `tools`",
+  ),
 } as const satisfies Record<string, CodeRow>;

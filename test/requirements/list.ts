@@ -289,6 +289,8 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   "T-17": "`docs/specs.md` names the counterpart of every class and function of the five documents.",
   "N-30": "Skills, refs, sections and events are frozen at run time.",
   "N-31": "A session outlives an evaluation: expansions and messages carry over.",
+  "N-32":
+    "Scripts of referenced skills can be run in an isolated evaluation; a missing system program is a problem that names its package before anything starts.",
   "A-02": 'While a description is listed, its "use when" part is listed.',
   "A-03":
     "Full descriptions while they fit the budget; then the most relevant whole, the others shortened; names last; the listing states what was shortened.",
