@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { HALVES, type Half, type Label, loadSets, parseSamples, splitByHash } from "./load-sets.ts";
+import { HALVES, type Half, type Label, loadSecondSet, loadSets, parseSamples, splitByHash } from "./load-sets.ts";
 
 const samples = loadSets();
 const count = (label: Label, half: Half, isHard?: boolean) =>
@@ -49,6 +49,21 @@ describe("the evaluation set of the scanner", () => {
         .map((sample) => JSON.stringify([sample.name, sample.label, sample.class, sample.isHard, sample.files]))
         .sort();
     expect(HALVES.map((half) => digest(lines(half)))).toEqual(["feb230d5c8fb7775", "ecc113e97e70099e"]);
+  });
+
+  it("has a second set, of which the tuning half is here and no text has changed", () => {
+    const second = loadSecondSet();
+    expect(second.filter(({ label }) => label === "malicious").length).toBe(81);
+    expect(second.filter(({ label }) => label === "ordinary").length).toBe(167);
+    expect(new Set(second.map(({ name, label }) => `${label} ${name}`)).size).toBe(248);
+    for (const { name, files } of second) {
+      expect(files[0]?.path, name).toBe("SKILL.md");
+      expect(files[0]?.text, name).toMatch(/^---\nname: \S+\n/);
+    }
+    const lines = second
+      .map((sample) => JSON.stringify([sample.name, sample.label, sample.class, sample.files]))
+      .sort();
+    expect(digest(lines)).toBe("cdaec7e2ef7b6970");
   });
 
   it("expands the notations for invisible and encoded text, and refuses a bad header", () => {

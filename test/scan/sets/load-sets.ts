@@ -25,14 +25,21 @@ export const HALVES: readonly Half[] = ["tuning", "held-out"];
 
 /** Loads the samples of both halves, or of one, ordered by half, class and place in the file. */
 export function loadSets(halves: readonly Half[] = HALVES): Sample[] {
-  return halves.flatMap((half) =>
-    readdirSync(join(import.meta.dirname, half))
-      .filter((file) => file.endsWith(".md"))
-      .sort()
-      .flatMap((file) =>
-        parseSamples(readFileSync(join(import.meta.dirname, half, file), "utf8"), file.slice(0, -".md".length), half),
-      ),
-  );
+  return halves.flatMap((half) => loadFolder(half, half));
+}
+
+/** Loads the tuning half of the second set. Its held-out half is not in the repository. */
+export function loadSecondSet(): Sample[] {
+  return loadFolder("second/tuning", "tuning");
+}
+
+function loadFolder(folder: string, half: Half): Sample[] {
+  return readdirSync(join(import.meta.dirname, folder))
+    .filter((file) => file.endsWith(".md"))
+    .sort()
+    .flatMap((file) =>
+      parseSamples(readFileSync(join(import.meta.dirname, folder, file), "utf8"), file.slice(0, -".md".length), half),
+    );
 }
 
 /**
