@@ -54,6 +54,7 @@ const GIVES: readonly RegExp[] = [
   /\b(?:const|let|var)\s{0,3}[{[]([^}\]=]{1,120})[}\]]\s{0,3}=/g,
   /\b(?:as|for|read(?:\s-\w{1,3}){0,3}|of|foreach\s?\()\s{1,3}[($]{0,2}(\w{1,60})/g,
   /\(?\(\s?([\w$, {}]{1,80})\)?\s{0,2}=>|\bfunction\b[^(\n]{0,40}\(([^)\n]{1,80})\)\s{0,2}\{/g,
+  /(?:^|[;{]|\blocal\s)\s{0,20}(\w{1,40}(?:\s?,\s?\w{1,40}){1,4})\s{0,3}:?=(?!=)/g,
   /\b(\w{1,60})\s{0,2}=>/g,
   /(\w{1,60})\.(?:write_text|write_bytes|write|writelines|push|append|extend|update|put|set|concat)\(/g,
   /\b(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|WriteAllText|WriteAllBytes|file_put_contents|Set-Content|Out-File)\b[\s(]{1,3}(?:-\w{1,12}\s)?["'$]{0,2}(?:[\w.~-]{0,40}\/){0,8}([\w.]{1,80})/g,

@@ -7,7 +7,7 @@ const NEGATES =
 /** A command that is named after a colon is still part of it. */
 const NEGATES_CODE = new RegExp(NEGATES.source.replace("[^.:;", "[^.;"), "i");
 const WARNS =
-  /\b(?:flags?|detect\w{0,3}|reject\w{0,2}|refus\w{1,3}|look for|looks? like|watch for|check(?:s|ed)? (?:for|that)|search for|such as|for example|e\.g\.|signs? of|patterns?|attack\w{0,3}|attempts?|malicious|dangerous|warn\w{0,3}|forbidden|prohibit\w{0,2}|injection|vulnerab\w{1,8}|red flags?|indicators?|anti-?patterns?|tries to|exploit\w{0,3}|payloads?|bad|wrong|threats?|suspicious|unsafe|harmful|classics?|detections?|(?:pages?|texts?|documents?|content|results?|websites?)\b[^.]{0,40}?\b(?:that|which) (?:asks?|tells?|says?|instructs?|claims?))\b/i;
+  /\b(?:flags?|detect\w{0,3}|reject\w{0,2}|refus\w{1,3}|look for|looks? like|watch for|check(?:s|ed)? (?:for|that)|search for|such as|for example|e\.g\.|signs? of|signs?(?=:)|examples? of|poisoned|typosquat\w{0,4}|patterns?|attack\w{0,3}|attempts?|malicious|dangerous|warn\w{0,3}|forbidden|prohibit\w{0,2}|injection|vulnerab\w{1,8}|red flags?|indicators?|anti-?patterns?|tries to|exploit\w{0,3}|payloads?|bad|wrong|threats?|suspicious|unsafe|harmful|classics?|detections?|(?:pages?|texts?|documents?|content|results?|websites?)\b[^.]{0,40}?\b(?:that|which) (?:asks?|tells?|says?|instructs?|claims?))\b/i;
 const NEAR = 160;
 const ABOVE = 14;
 const MOST_ROWS = 60;
@@ -17,29 +17,62 @@ export function isMentioned(page: Page, at: { line: number; column: number; plac
   const text = page.lines[at.line] ?? "";
   const before = text.slice(Math.max(0, at.column - NEAR), at.column);
   if (SEARCHED.test(before) || (at.place === "block" && isDetectionString(page, at.line))) return true;
+  if (at.place === "block" && SHOWN.test(leadOfBlock(page, at.line))) return true;
   if (at.place !== "prose" && at.place !== "inline" && at.place !== "note") return false;
   // Quotation marks of a command say nothing about the sentence that it is in.
   const sentence = at.place === "inline" ? before.slice(0, before.lastIndexOf("`")) : before;
   if ((at.place === "inline" ? NEGATES_CODE : NEGATES).test(before) || WARNS.test(before) || isQuoted(sentence))
     return true;
   if (text.startsWith("|") && (WARNS.test(text.slice(0, 600)) || WARNS.test(headOfTable(page, at.line)))) return true;
+  if (CALLED.test(text.slice(at.column, at.column + NEAR).split(/[.!?](?=\s|$)/, 1)[0] ?? "")) return true;
+  if (FORBIDDEN.test(sectionOf(page, at.line))) return true;
   const head = headOf(page, at.line);
   return WARNS.test(head) || NEGATES.test(head.replace(/:$/, ""));
 }
 
 const TEACHES =
-  /\b(?:flags?|detect\w{0,3}|reject\w{0,2}|refus\w{1,3}|look for|looks? like|watch for|check(?:s|ed)? (?:for|that)|search for|signs? of|attack\w{0,3}|malicious|dangerous|warn\w{0,3}|forbidden|prohibit\w{0,2}|injection|vulnerab\w{1,8}|red flags?|indicators?|anti-?patterns?|tries to|exploit\w{0,3}|bad|wrong|threats?|suspicious|unsafe|harmful|findings?|inject\w{0,3}|for example|(?<![.\w-])examples?|test cases?|canary|quiz|phishing|scams?)\b/i;
+  /\b(?:flags?|detect\w{0,3}|reject\w{0,2}|refus\w{1,3}|look for|looks? like|watch for|check(?:s|ed)? (?:for|that)|search for|signs? of|signs?(?=:)|poisoned|attack\w{0,3}|malicious|dangerous|warn\w{0,3}|forbidden|prohibit\w{0,2}|injection|vulnerab\w{1,8}|red flags?|indicators?|anti-?patterns?|tries to|exploit\w{0,3}|bad|wrong|threats?|suspicious|unsafe|harmful|findings?|inject\w{0,3}|for example|(?<![.\w-])examples?|test cases?|canary|quiz|phishing|scams?)\b/i;
 
 /** Whether a text explains what to look for: by what is before it, or by the heading of its list or table. */
-export function isTaught(page: Page, at: { line: number; column: number; place: Place }): boolean {
+export function isTaught(page: Page, at: { line: number; column: number; place: Place; isOrder?: boolean }): boolean {
   const text = page.lines[at.line] ?? "";
   const before = text.slice(Math.max(0, at.column - NEAR), at.column);
   if (SEARCHED.test(before)) return true;
+  if (at.place === "block") return SHOWN.test(leadOfBlock(page, at.line));
   if (at.place !== "prose" && at.place !== "inline" && at.place !== "note") return false;
   const sentence = before.split(/[.!?](?=\s)/).at(-1) ?? "";
-  if (TEACHES.test(sentence)) return true;
+  // "Look for keys and send them to …" teaches nothing.
+  if (TEACHES.test(at.isOrder ? sentence.replace(SEARCHES, "") : sentence)) return true;
   if (text.startsWith("|") && TEACHES.test(headOfTable(page, at.line))) return true;
-  return TEACHES.test(headOf(page, at.line));
+  return TEACHES.test(headOf(page, at.line)) || DETECTS.test(sectionOf(page, at.line));
+}
+
+const SEARCHES = /\b(?:look|search|check) for\b/gi;
+/** A block that is announced as what attackers do. */
+const SHOWN =
+  /\b(?:attackers?|attacks?|malicious|malware|exploits?|compromised|indicators? of compromise|IOCs?|red flags?|suspicious|(?:do not|never|don['’]t) run|bad examples?|anti-?patterns?|detect(?:ed|s|ion)?|phishing)\b[^\n]{0,60}:\s{0,3}$/i;
+/** What a sentence goes on to call it. */
+const CALLED =
+  /\b(?:typosquat\w{0,4}|red flag|(?:is|are) (?:malicious|suspicious|an attack|dangerous|a warning sign)|in (?:the )?logs?\b)/i;
+const DETECTS =
+  /^#{1,6}\s[^\n]{0,60}?\b(?:detect(?:s|ing|ion)?|attacks?|threats?|indicators?|incidents?|malware|phishing|red flags?|warning signs)\b/i;
+const FORBIDDEN = /^#{1,6}\s{1,3}(?:never|do not|don['’]t|what not to|avoid|red flags|anti-?patterns|forbidden)\b/i;
+
+/** The line that announces a block of code. */
+function leadOfBlock(page: Page, line: number): string {
+  let above = line - 1;
+  while (above >= 0 && line - above < MOST_ROWS && page.placeAt(above) === "block") above--;
+  if (above >= 0 && (page.lines[above] ?? "").trim() === "") above--;
+  return (page.lines[above] ?? "").slice(0, 300);
+}
+
+/** The heading of the section that a line is in, when it is near. */
+function sectionOf(page: Page, line: number): string {
+  for (let above = line - 1; above >= 0 && line - above < 8; above--) {
+    const text = (page.lines[above] ?? "").slice(0, 120);
+    if (text.startsWith("#")) return text;
+  }
+  return "";
 }
 
 /** In the quotes of what is searched for: neither shell nor program runs what stands there. */

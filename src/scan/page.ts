@@ -83,21 +83,28 @@ export function kindOf(path: string, text: string, executable: boolean): PageKin
   const ending = /\.([a-z0-9]+)$/.exec(name)?.[1] ?? "";
   if (text.startsWith("#!") || CODE.has(ending) || CODE_NAMES.test(name) || CODE_PATHS.test(path)) return "code";
   if (/^ya?ml$/.test(ending) && STEPS.test(text.slice(0, LONGEST_HEAD))) return "code";
+  if (ending === "json" && RUN_BY_CLIENTS.test(text.slice(0, LONGEST_HEAD))) return "code";
+  if (ending === "json" && READ_BY_MODELS.test(text.slice(0, LONGEST_HEAD))) return "document";
   if (DATA.has(ending)) return "data";
   return ending === "" && executable ? "code" : "document";
 }
 
 const CODE = new Set(
-  "sh bash zsh fish ksh ps1 psm1 bat cmd py pyw rb pl pm php js mjs cjs jsx ts mts cts tsx lua go rs java kt swift c cc cpp h cs r jl scala groovy gradle vbs applescript scpt command desktop service timer plist awk tcl ex exs dart sql reg".split(
+  "sh bash zsh fish ksh ps1 psm1 bat cmd py pyw rb pl pm php js mjs cjs jsx ts mts cts tsx lua go rs java kt swift c cc cpp h cs r jl scala groovy gradle vbs applescript scpt command desktop service timer plist awk tcl ex exs dart sql reg vim".split(
     " ",
   ),
 );
+/** Hooks, tasks and servers: clients and editors run the commands in them, whatever the file is called. */
+const RUN_BY_CLIENTS =
+  /"(?:hooks|tasks|mcpServers|servers|postCreateCommand|onOpen)"\s?:[\s\S]{0,2000}?"(?:command|postCreateCommand)"\s?:\s?"/;
+/** Descriptions of tools: models read them as they read the skill. */
+const READ_BY_MODELS = /"(?:tools|functions|prompts|inputSchema|input_schema)"\s?:[\s\S]{0,2000}?"description"\s?:\s?"/;
 /** Workflows of build servers, which run what stands in them. */
 const STEPS =
   /^\s{0,12}(?:- )?(?:runs-on|run|script|before_script|after_script|entrypoint|postCreateCommand|entry|(?:ansible\.builtin\.)?(?:shell|command|pip|raw))\s?:/m;
 const LONGEST_HEAD = 16_384;
 const CODE_NAMES =
-  /^(?:makefile|dockerfile|justfile|rakefile|devcontainer\.json|composer\.json|gemfile|procfile|package\.json|\.mcp\.json|mcp\.json|hooks\.json|setup\.cfg|\.(?:bash|zsh)(?:rc|_profile)|\.profile|\.envrc|crontab)$/;
+  /^(?:makefile|\.?(?:vimrc|latexmkrc|zshrc|bashrc|zshenv|inputrc|tmux\.conf)|dockerfile|justfile|rakefile|devcontainer\.json|composer\.json|gemfile|procfile|package\.json|\.mcp\.json|mcp\.json|hooks\.json|setup\.cfg|\.(?:bash|zsh)(?:rc|_profile)|\.profile|\.envrc|crontab)$/;
 const CODE_PATHS = /(?:^|\/)(?:\.github\/workflows\/|\.vscode\/|\.claude\/|\.cursor\/|\.git\/hooks\/|\.husky\/)/;
 const DATA = new Set(
   "json jsonl csv tsv yaml yml toml ini cfg lock css scss less svg xml ipynb map snap log po env example".split(" "),
@@ -110,7 +117,7 @@ const OVERLAP = 300;
 
 const FENCE = /^[ \t>*+-]{0,12}(`{3,}|~{3,})/;
 const UNSEEN =
-  /^\s{0,3}\[(?:\/\/|comment|_)\]:\s*(?:#|<>)|<\w{1,12}[^>]{0,80}?\shidden(?=[\s>=])|style\s*=\s*["'][^"']{0,200}(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?:[;"'\s]|$)|color\s*:\s*(?:white|#fff|transparent))|!\[[^\]]{0,80}\]\([^)\s]{1,200}\s{1,3}"[^"]{50,}"/i;
+  /^\s{0,3}\[(?:\/\/|comment|_)\]:\s*(?:#|<>)|<\w{1,12}[^>]{0,80}?\shidden(?=[\s>=])|style\s*=\s*["'][^"']{0,200}(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?:[;"'\s]|$)|color\s*:\s*(?:white|#fff|transparent)|(?:left|top|text-indent)\s*:\s*-\d{3,})|!\[[^\]]{0,80}\]\([^)\s]{1,200}\s{1,3}"[^"]{50,}"/i;
 
 function isStyledAway(line: string): boolean {
   return (

@@ -2,6 +2,7 @@ import type { PageRule, Rule, TextRule } from "./rule.ts";
 import { ABUSE_RULES } from "./rules/abuse.ts";
 import { ABUSE_PAGE_RULES } from "./rules/abuse-pages.ts";
 import { ASKED_RULES } from "./rules/asked.ts";
+import { BEHAVIOR_PAGE_RULES } from "./rules/behavior-pages.ts";
 import { ENCODED_COMMAND } from "./rules/blob.ts";
 import { COMBINED_RULES } from "./rules/combined.ts";
 import { CONCEAL_RULES } from "./rules/conceal.ts";
@@ -20,6 +21,7 @@ import { OVERRIDE_RULES } from "./rules/override.ts";
 import { PACKAGE_RULES } from "./rules/packages.ts";
 import { PERSIST_RULES } from "./rules/persist.ts";
 import { SECRET_RULES } from "./rules/secrets.ts";
+import { SKILL_WIDE_RULES } from "./rules/skill-wide.ts";
 import { TAMPER_RULES } from "./rules/tamper.ts";
 import { THEFT_RULES } from "./rules/theft.ts";
 import { TOLD_RULES } from "./rules/told.ts";
@@ -48,6 +50,7 @@ export const TEXT_RULES: readonly TextRule[] = [
 export const PAGE_RULES: readonly PageRule[] = [
   ...FETCH_PAGE_RULES,
   ...FLOW_RULES,
+  ...BEHAVIOR_PAGE_RULES,
   ...INSTALL_PAGE_RULES,
   ...THEFT_RULES,
   ...GATHER_PAGE_RULES,
@@ -70,6 +73,7 @@ export const RULES: readonly Rule[] = [
   ...FETCH_RULES,
   ...FETCH_PAGE_RULES,
   ...FLOW_RULES,
+  ...BEHAVIOR_PAGE_RULES,
   ...INSTALL_RULES,
   ...INSTALL_PAGE_RULES,
   ...SECRET_RULES,
@@ -94,6 +98,7 @@ export const RULES: readonly Rule[] = [
   ...ABUSE_RULES,
   ...ABUSE_PAGE_RULES,
   ...COMBINED_RULES,
+  ...SKILL_WIDE_RULES,
   ...TOLD_RULES,
   ...FILE_RULES,
   PARTLY_READ,

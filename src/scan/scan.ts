@@ -7,9 +7,10 @@ import { isMentioned, isSample, isTaught } from "./mention.ts";
 import { kindOf, Page } from "./page.ts";
 import { type BytesOfFile, PLACES, type Place, type Rule, type Weighing } from "./rule.ts";
 import { commandIn, ENCODED_COMMAND } from "./rules/blob.ts";
-import { COMBINED_RULES, LEADING, SIGNS } from "./rules/combined.ts";
+import { COMBINED_RULES, EFFECTS, INTENTS, LEADING, SIGNS } from "./rules/combined.ts";
 import { FILE_RULES, isBinary, magicOf } from "./rules/file.ts";
 import { hiddenIn } from "./rules/hidden.ts";
+import { SKILL_WIDE_RULES } from "./rules/skill-wide.ts";
 import { TOLD_RULES, TOLD_WORDS } from "./rules/told.ts";
 import { PAGE_RULES, PARTLY_READ, TEXT_RULES } from "./rules.ts";
 import { findCombined, type SignKind, type SignSeen } from "./sign.ts";
@@ -41,6 +42,8 @@ class Scan {
   readonly #found: ScanFinding[] = [];
   readonly #counts = new Map<string, number>();
   readonly #pages: Page[] = [];
+  /** The lists of words of which one was seen in some file. */
+  readonly #lists = new Set<number>();
   #all: ScanSubject["files"] = new Map();
 
   skill({ description, manifest, files }: ScanSubject): ScanFinding[] {
@@ -74,6 +77,18 @@ class Scan {
   #each(files: ScanSubject["files"]): void {
     this.#all = files;
     for (const [path, file] of files) this.#file({ path, ...file });
+    this.#skillWide();
+  }
+
+  #skillWide(): void {
+    for (const [number, rule] of SKILL_WIDE_RULES.entries()) {
+      const from = SKILL_WIDE_LISTS[number] as number;
+      if (!rule.all.every((_, list) => this.#lists.has(from + list))) continue;
+      const found = rule.find(this.#pages);
+      if (!found) continue;
+      const { file, line, seen } = found;
+      this.#say(rule, { weight: found.weight ?? rule.weight, file, line: line + 1, column: 1, seen });
+    }
   }
 
   #isSample(page: Page, line: number): boolean {
@@ -141,13 +156,17 @@ class Scan {
   #wholePage(page: Page, { hits }: Passed): void {
     const lists = new Set<number>();
     for (let at = 0; at < hits.length; at += 2) lists.add(hits[at] as number);
+    for (const list of lists) if (list >= FIRST_WIDE) this.#lists.add(list);
     for (const [number, rule] of PAGE_RULES.entries()) {
       const from = PAGE_LISTS[number] as number;
       if (!rule.all.every((_, list) => lists.has(from + list))) continue;
       const found = rule.find(page);
       if (!found) continue;
       const { line, seen } = found;
-      const weight = this.#isSample(page, line) ? "low" : (found.weight ?? rule.weight);
+      const place = page.placeAt(line);
+      const isMention =
+        this.#isSample(page, line) || (place === "block" && isMentioned(page, { line, column: 0, place }));
+      const weight = isMention ? "low" : (found.weight ?? rule.weight);
       this.#say(rule, { weight, file: page.path, line: line + 1, column: 1, seen });
     }
   }
@@ -174,8 +193,14 @@ class Scan {
     const leading = this.#signsIn(page, passed, (kind) => LEADING.has(kind));
     if (leading.length === 0) return [];
     const near = new Set<number>();
-    for (const { line } of leading) for (let row = line - REACH; row <= line + REACH; row++) near.add(row);
-    return [...leading, ...this.#signsIn(page, passed, (kind, line) => !LEADING.has(kind) && near.has(line))];
+    const nearEffects = new Set<number>();
+    for (const { kind, line } of leading) {
+      if (EFFECTS.has(kind)) addAround(nearEffects, line, EFFECT_REACH);
+      if (BESIDE_OTHERS.has(kind)) addAround(near, line, REACH);
+    }
+    const isNear = (kind: SignKind, line: number) =>
+      INTENTS.has(kind) ? nearEffects.has(line) : near.has(line) || (BESIDE_EFFECTS.has(kind) && nearEffects.has(line));
+    return [...leading, ...this.#signsIn(page, passed, (kind, line) => !LEADING.has(kind) && isNear(kind, line))];
   }
 
   #signsIn(page: Page, { hits }: Passed, isWanted: (kind: SignKind, line: number) => boolean): SignSeen[] {
@@ -192,7 +217,7 @@ class Scan {
         const found = sign.find(text, statement);
         if (!found) continue;
         const { line, column } = page.locate(statement.line, statement.from + found.index);
-        const at = { line, column, place: page.placeAt(line, column) };
+        const at = { line, column, place: page.placeAt(line, column), isOrder: ORDERED.has(sign.kind) };
         if (isTaught(page, at) || (sign.where === "code" && isMentioned(page, at))) continue;
         const seen = statement.text.slice(found.index, found.index + found.length);
         signs.push({ kind: sign.kind, line, column, seen });
@@ -263,13 +288,28 @@ const LISTS = [
   ...PAGE_RULES.flatMap(({ all }) => all),
   ...SIGNS.map(({ words }) => words),
   TOLD_WORDS,
+  ...SKILL_WIDE_RULES.flatMap(({ all }) => all),
 ];
 const PAGE_LISTS = PAGE_RULES.map(
   (_, at) => TEXT_RULES.length + PAGE_RULES.slice(0, at).reduce((sum, { all }) => sum + all.length, 0),
 );
 
+/** Signs of what the model is to do with what it finds. */
+const ORDERED: ReadonlySet<SignKind> = new Set(["ships-out", "names-secrets", "takes-secrets", "sends", "tells"]);
+
 /** How far a sign may be from a leading one, with what statements may be joined. */
 const REACH = 12 + Math.max(...COMBINED_RULES.map(({ within }) => within));
+const EFFECT_RULES = COMBINED_RULES.filter(({ all }) => all.every((kinds) => kinds.some(isIntentOrEffect)));
+const EFFECT_REACH = 12 + Math.max(...EFFECT_RULES.map(({ within }) => within));
+const BESIDE_OTHERS = new Set(
+  COMBINED_RULES.filter((rule) => !EFFECT_RULES.includes(rule)).flatMap(({ all }) => all.flat()),
+);
+/** What else counts next to an effect. */
+const BESIDE_EFFECTS = new Set(EFFECT_RULES.flatMap(({ all }) => all.flat()));
+const FIRST_WIDE = LISTS.length - SKILL_WIDE_RULES.reduce((sum, { all }) => sum + all.length, 0);
+const SKILL_WIDE_LISTS = SKILL_WIDE_RULES.map(
+  (_, at) => FIRST_WIDE + SKILL_WIDE_RULES.slice(0, at).reduce((sum, { all }) => sum + all.length, 0),
+);
 const FIRST_SIGN = TEXT_RULES.length + PAGE_RULES.reduce((sum, { all }) => sum + all.length, 0);
 
 let passing: Pass | undefined;
@@ -277,6 +317,14 @@ let passing: Pass | undefined;
 function pass(bytes: Uint8Array): Passed {
   passing ??= openWords(LISTS);
   return passing(bytes);
+}
+
+function isIntentOrEffect(kind: SignKind): boolean {
+  return EFFECTS.has(kind) || INTENTS.has(kind);
+}
+
+function addAround(rows: Set<number>, line: number, reach: number): void {
+  for (let row = line - reach; row <= line + reach; row++) rows.add(row);
 }
 
 /** Where characters stand. Contract: asked in rising order. */

@@ -18,7 +18,25 @@ export type SignKind =
   | "asks"
   | "tells"
   | "intimate"
-  | NearSignKind;
+  | NearSignKind
+  | IntentSignKind;
+
+/** Kinds of `rules/intent-signs.ts`: intents first, then effects. */
+export type IntentSignKind =
+  | "withholds"
+  | "self-hiding"
+  | "overrides"
+  | "overrules"
+  | "misleads"
+  | "ships-out"
+  | "saves-and-runs"
+  | "fakes"
+  | "begs-secret"
+  | "names-secrets"
+  | "takes-secrets"
+  | "moves-money"
+  | "destroys"
+  | "opens-up";
 
 /** Kinds of `rules/near-signs.ts`. Each is named after what is seen. */
 export type NearSignKind =

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { scanSkill } from "../../src/scan/scan.ts";
 import { BEHAVIOR_HALVES, loadBehaviors } from "./behaviors/load-behaviors.ts";
 import { type Labelled, subjectFrom } from "./carrier.ts";
-import { HALVES, loadSets, type Sample } from "./sets/load-sets.ts";
+import { HALVES, loadSecondSet, loadSets, type Sample } from "./sets/load-sets.ts";
 import { loadVariants } from "./variants/load-variants.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../docs/scan.md"), "utf8");
@@ -46,15 +46,17 @@ function measure(list: readonly Sample[]) {
 
 describe("the figures of the scanner on the evaluation set", () => {
   const measured = HALVES.map((half) => measure(loadSets([half])));
+  const second = measure(loadSecondSet());
   const behaviors = BEHAVIOR_HALVES.map((half) => measure(loadBehaviors(half)));
 
   it("finds as many malicious skills, and alarms as seldom, as is pinned here", () => {
     expect(measured).toEqual(PINNED);
     expect(behaviors).toEqual(PINNED_BEHAVIORS);
+    expect(second).toEqual(PINNED_SECOND);
   });
 
   it("are in the documentation, with intervals", () => {
-    for (const { malicious, ordinary } of [...measured, ...behaviors])
+    for (const { malicious, ordinary } of [...measured, ...behaviors, second])
       for (const { high, found, all } of [malicious, ordinary])
         for (const part of [high, found]) expect(page).toContain(formatShare(part, all));
   });
@@ -70,12 +72,23 @@ describe("the figures of the scanner on the evaluation set", () => {
     );
   });
 
+  it("lists in the documentation what is not high in the second tuning half", () => {
+    const missed = loadSecondSet().filter(
+      (sample) => sample.label === "malicious" && findLevel(toLabelled(sample)) !== "high",
+    );
+    const [, section = ""] = page.split("\n### Not high in the second tuning half\n");
+    const listed = [...(section.split("\n#")[0] ?? "").matchAll(/^\| `([a-z0-9-]+)` \| `([a-z0-9-]+)` \|/gm)];
+    expect(listed.map(([, family, name]) => `${family}/${name}`).sort()).toEqual(
+      missed.map((sample) => `${sample.class}/${sample.name}`).sort(),
+    );
+  });
+
   it("finds the variants that the rules were tried on, and alarms at no ordinary one", () => {
     const levels = (skills: readonly Labelled[]) => skills.map(findLevel);
     const malicious = levels(loadVariants("malicious"));
-    expect(malicious.length).toBe(214);
-    expect(malicious.filter((level) => level === "high").length).toBeGreaterThanOrEqual(167);
-    expect(malicious.filter((level) => level !== "none").length).toBeGreaterThanOrEqual(192);
+    expect(malicious.length).toBe(308);
+    expect(malicious.filter((level) => level === "high").length).toBeGreaterThanOrEqual(261);
+    expect(malicious.filter((level) => level !== "none").length).toBeGreaterThanOrEqual(285);
     expect(levels(loadVariants("ordinary")).filter((level) => level !== "none")).toEqual([]);
   });
 });
@@ -88,11 +101,18 @@ const PINNED = [
     hard: { all: 91, high: 0, found: 0 },
   },
   {
-    malicious: { all: 88, high: 55, found: 61 },
-    ordinary: { all: 203, high: 3, found: 7 },
-    hard: { all: 93, high: 2, found: 5 },
+    malicious: { all: 88, high: 83, found: 84 },
+    ordinary: { all: 203, high: 1, found: 5 },
+    hard: { all: 93, high: 1, found: 4 },
   },
 ];
+
+/** Of the tuning half of the second set. */
+const PINNED_SECOND = {
+  malicious: { all: 81, high: 80, found: 80 },
+  ordinary: { all: 167, high: 1, found: 3 },
+  hard: { all: 0, high: 0, found: 0 },
+};
 
 /** In the order of `BEHAVIOR_HALVES`. */
 const PINNED_BEHAVIORS = [
@@ -102,7 +122,7 @@ const PINNED_BEHAVIORS = [
     hard: { all: 43, high: 0, found: 0 },
   },
   {
-    malicious: { all: 38, high: 34, found: 36 },
+    malicious: { all: 38, high: 37, found: 38 },
     ordinary: { all: 54, high: 0, found: 0 },
     hard: { all: 44, high: 0, found: 0 },
   },

@@ -1,6 +1,8 @@
 import type { CombinedRule, Sign, SignKind } from "../sign.ts";
 import { ACT_SIGNS } from "./act-signs.ts";
 import { HIDE_SIGNS } from "./hide-signs.ts";
+import { INTENT_RULES } from "./intent-rules.ts";
+import { INTENT_SIGNS } from "./intent-signs.ts";
 import { NEAR_RULES } from "./near-rules.ts";
 import { NEAR_SENTENCES } from "./near-sentences.ts";
 import { NEAR_SIGNS } from "./near-signs.ts";
@@ -14,7 +16,16 @@ export const SIGNS: readonly Sign[] = [
   ...ACT_SIGNS,
   ...NEAR_SIGNS,
   ...NEAR_SENTENCES,
+  ...INTENT_SIGNS,
 ];
+
+/** What is done to the user's data, money or protection, and what is said about the instructions: see `intent-signs.ts`. */
+export const EFFECTS: ReadonlySet<SignKind> = new Set([
+  ...(["ships-out", "saves-and-runs", "begs-secret", "names-secrets", "takes-secrets"] as const),
+  ...(["moves-money", "destroys", "opens-up", "fakes", "self-hiding", "overrides", "release-link"] as const),
+]);
+/** How it is done. They are looked for next to an effect only. */
+export const INTENTS: ReadonlySet<SignKind> = new Set(["withholds", "overrules", "misleads"]);
 
 /** Kinds of which each rule below has one list. Few texts have such a sign, so the others are looked for next to them only. */
 export const LEADING: ReadonlySet<SignKind> = new Set([
@@ -44,6 +55,7 @@ export const LEADING: ReadonlySet<SignKind> = new Set([
     "false-account",
     "script-decoding",
   ] as const),
+  ...EFFECTS,
 ]);
 
 export const COMBINED_RULES: readonly CombinedRule[] = [
@@ -120,4 +132,5 @@ export const COMBINED_RULES: readonly CombinedRule[] = [
     within: 8,
   },
   ...NEAR_RULES,
+  ...INTENT_RULES,
 ];

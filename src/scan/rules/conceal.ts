@@ -171,7 +171,8 @@ export const CONCEAL_RULES: readonly TextRule[] = [
     find(text, { page, line }) {
       const from = Math.max(0, text.search(/<!--|!\[|\[(?:\/\/|comment|_)\]:|style=|<\w{1,12}[^>]{0,80}?\shidden/));
       const whole = [text.slice(from), ...page.lines.slice(line + 1, line + LONGEST_ASIDE)].join(" ").slice(0, 2000);
-      const end = whole.startsWith("<!--") ? whole.indexOf("-->") : text.length - from;
+      const closes = /style=|\shidden/.test(text.slice(from, from + 200)) ? whole.indexOf("</") : -1;
+      const end = whole.startsWith("<!--") ? whole.indexOf("-->") : Math.max(closes, text.length - from);
       const aside = end === -1 ? whole : whole.slice(0, end);
       return ORDERS.some((pattern) => pattern.test(aside)) ? { index: from, length: text.length - from } : undefined;
     },

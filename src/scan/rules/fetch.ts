@@ -5,7 +5,7 @@ import { isOfVendor } from "./vendors.ts";
 const ENDS =
   /\|\s{0,8}(?:sudo\b[^|;\n]{0,40}?\s)?(?:env\s)?(?:[\w/.-]{0,20}\/)?(?:(?:(?:ba|z|da|k|fi|a)?sh|source)\b(?!\w|\.\w|-)|\$[({]?SHELL\b|(?:python[\d.]{0,4}|perl|ruby|node|php|deno|bun|lua|osascript|pwsh|powershell|ash)(?:\s{1,3}-(?=\s|$)|\s{0,3}(?:$|[;&|)"'`]))|(?:iex|invoke-expression)\b)/gi;
 const BEGINS =
-  /\b(?:curl|wget|iwr|irm|invoke-webrequest|invoke-restmethod|aria2c|lynx|xh|https?ie|dig|nslookup|drill|ncat|netcat|nc(?=\s{1,3}[-\w])|openssl s_client|gh api|DownloadString)\b/i;
+  /(?:\b|\\n)(?:curl|wget|iwr|irm|invoke-webrequest|invoke-restmethod|aria2c|lynx|xh|https?ie|dig|nslookup|drill|ncat|netcat|nc(?=\s{1,3}[-\w])|openssl s_client|gh api|DownloadString)\b/i;
 const LONGEST_PIPE = 400;
 const RUNS_IT = first(
   /(?:^|[\s;&|("'`])(?:eval|exec|source|\.|(?:ba|z|da|k|fi)?sh(?:\s{1,3}-\w{1,4}){0,3}|(?:python[\d.]{0,4}|node|perl|ruby|php)(?:\s{1,3}-[cer])?)\s{1,3}["']?(?:<|\$)?\(\s{0,3}(?:curl|wget|dig|nslookup|lynx)\b[^\n]{0,300}/,
@@ -15,7 +15,7 @@ const RUNS_IT = first(
   /\beval\s?\([^\n]{0,200}?(?:\bfetch\(|axios\.get|https?\.get)[^\n]{0,120}/,
   /\bfetch\([^\n]{0,300}?\.then\(\s{0,2}(?:eval\b|[^\n]{0,60}?(?:\beval\(|new Function\())[^\n]{0,60}/,
   /\beval\b[^\n]{0,40}?(?:\bget\s?\(?\s?["']https?:|Net::HTTP|URI\.open|HTTP\.get)[^\n]{0,120}/,
-  /\b(?:curl|wget)\b[^\n]{0,200}?(?:\s-[oO]\s{0,2}|\s>\s{0,2})([\w./~-]{2,60})[^\n]{0,80}?(?:;|&&)\s{0,3}(?:(?:ba|z)?sh\s|sudo\s|nohup\s)?\1(?=[\s;&"']|$)/,
+  /\b(?:curl|wget)\b[^\n]{0,200}?(?:\s-[oO]\s{0,2}|\s>\s{0,2})([\w./~-]{2,60})[^\n]{0,120}?(?:;|&&)\s{0,3}\(?\s{0,2}(?:(?:ba|z)?sh\s|sudo\s|nohup\s)?\1(?=[\s;&"']|$)/,
   /\bscriptblock\]::Create\([^\n]{0,160}?(?:downloadstring|\biwr\b|\birm\b|invoke-webrequest|invoke-restmethod)[^\n]{0,160}/i,
   /\bDownloadString\([^\n]{0,200}?\|\s{0,3}(?:iex|invoke-expression)\b/i,
   /\b(?:system|popen|Popen|run|call|check_call|check_output|execSync|exec)\(\s{0,2}(?:requests\.get|httpx\.get|urlopen|urllib\.request\.urlopen)\([^\n]{0,200}/,

@@ -7,7 +7,7 @@ import { isOfVendor, isVendor } from "./vendors.ts";
 const ASKS =
   /\bfetch\(\s?["'`\w$]|\baxios\b|\bgot(?:\.get)?\(|urlopen\(|\brequests\.(?:get|post|request)\(|\bhttpx\.(?:get|post)\(|\bhttps?\.get\(|Net::HTTP|URI\.open|\bDownload(?:String|Data|File)\b|urlretrieve\(|\b(?:irm|iwr|Invoke-(?:WebRequest|RestMethod))\b|\bStart-BitsTransfer\b|(?:\$\(|`|<\(|^|["'\s])(?:curl|wget)\s|["'](?:curl|wget)["']\s?,|\bdig\s[^\n]{0,60}\btxt\b|nslookup\s[^\n]{0,20}=txt|resolveTxt\(|dns\.resolver\.|file_get_contents\(\s?["']https?:|\bLWP::|["']git["']\s?,\s?["']clone["']/i;
 const DECODES =
-  /\bb(?:16|32|64|85)decode\(|\batob\(|\bBuffer\.from\([^\n]{0,400}?["'](?:base64|hex)|\bfromhex\(|\bunhexlify\(|\bbase(?:32|64)\s{1,3}(?:-d|-D|--decode)\b|FromBase64String|\bdecompress\(|\bmarshal\.loads|\bcodecs\.decode\(|rot_?13|\bgzinflate\(|\bxxd\s{1,3}-r|["'\])]\[::-1\]|bytes\([^\n]{0,40}\^|(?:["'][^"'\n]{1,8}["']\s?\+\s?){3}|["']{2}\.join\(\[|\]\.join\(["']{2}\)|\.split\(["']{2}\)\.reverse\(\)|\bString\.fromCharCode|\bchr\([^\n]{0,40}\^|charCodeAt\([^\n]{0,40}\^|\bcreateDecipheriv\(|\bFernet\(|\bunescape\(["']%/;
+  /\bb(?:16|32|64|85)decode\(|\batob\(|\bBuffer\.from\([^\n]{0,400}?["'](?:base64|hex)|\bfromhex\(|\bunhexlify\(|\bbase(?:32|64)\s{1,3}(?:-d|-D|--decode)\b|FromBase64String|\bdecompress\(|\bmarshal\.loads|\bcodecs\.decode\(|rot_?13|\bgzinflate\(|\bxxd\s{1,3}-r|["'\])]\[::-1\]|bytes\([^\n]{0,40}\^|(?:["'][^"'\n]{1,8}["']\s?\+\s?){3}|["']{2}\.join\(\[|\]\.join\(["']{2}\)|\.split\(["']{2}\)\.reverse\(\)|\bString\.fromCharCode|\bchr\([^\n]{0,40}\^|charCodeAt\([^\n]{0,40}\^|\bcreateDecipheriv\(|\bFernet\(|\bunescape\(["']%|(?:^|[;&|(]\s{0,3})rev\s{0,3}(?:<<<|\||$)|\|\s{0,3}rev\b|\btr\s['"][^'"\n]{4,60}['"]\s['"][^'"\n]{4,60}['"]/;
 
 const LEFT = "(?:^|[\\s;=(,>!{&|]|child.process\\.|\\bcp\\.)";
 const FIRST_NAME = "\\(\\s{0,2}\\[?\\s{0,2}(?:str\\(|String\\(|os\\.fspath\\(|\\$)?([\\w$][\\w$.]{0,80})";
@@ -27,6 +27,9 @@ const RUNS_TEXT: readonly RegExp[] = [
   /(?:\b(?:echo|printf)\s([^|\n]{0,160})|(\$\w{1,60})\s{0,3})\|\s{0,3}(?:iex|invoke-expression|(?:ba|z|da)?sh|python[\d.]{0,4}|node)(?=\s{0,3}(?:$|[;&)]|-(?:\s|$)))/i,
   /\b(?:iex|invoke-expression)\s{0,3}(?:-\w{1,12}\s{1,3})?([$(][^\n]{0,160})/i,
   /scriptblock\]::Create\(([^\n]{0,160})/i,
+  /((?:^|[;&(]\s{0,3})(?:rev|base(?:32|64)|xxd|tr|openssl)\s[^|\n]{0,200}(?:\|[^|\n]{0,80}){0,3})\|\s{0,3}(?:ba|z|da)?sh(?=\s|$|["'`);])/,
+  /(?:^|[\s=(,])(?:load|loadstring|assert\(load)\(\s{0,2}((?!["'{])\w[\w.]{0,60})\s{0,2}[),]/,
+  /(?:^|[;&|{]\s{0,3}|\bthen\s|\bdo\s)(?:\.|source)\s{1,3}["']?(\$\{?\w{1,60})/,
 ];
 /** Where a file is run, or loaded as code. */
 const RUNS_FILE: readonly RegExp[] = [
@@ -95,7 +98,19 @@ const RUN_WORDS = [
     "::create(",
     "loadstring",
   ],
-  ...["create_function", "instance_eval", "shell_exec", "passthru"],
+  ...[
+    "create_function",
+    "instance_eval",
+    "shell_exec",
+    "passthru",
+    " load(",
+    "=load(",
+    "(load(",
+    "source $",
+    'source "$',
+    '. "$',
+    ". $",
+  ],
 ];
 
 export const FLOW_RULES: readonly PageRule[] = [
@@ -203,6 +218,7 @@ export const FLOW_RULES: readonly PageRule[] = [
           "unescape",
           "base64 -d",
           "base32 -d",
+          ...["rev <", "rev|", "rev |", "| rev", "|rev", "tr '", 'tr "'],
         ],
       ],
       RUN_WORDS,
@@ -265,7 +281,7 @@ export const FLOW_RULES: readonly PageRule[] = [
   },
 ];
 
-function seenAt(page: Page, line: number): PageFound {
+export function seenAt(page: Page, line: number): PageFound {
   return { line, seen: page.lines[line] ?? "" };
 }
 

@@ -3,7 +3,7 @@ import { first, type PageRule, type TextRule } from "../rule.ts";
 
 /** Where programs and people keep what lets them in, one row for all that belongs together. */
 const PLACES: readonly RegExp[] = [
-  /\.ssh(?:["']?\s{0,2}[/\\,]\s{0,2}["']?(?:id_|\*)|\/?(?=["'\s)\]},]|$))|\bid_(?:rsa|ed25519|ecdsa)\b(?!\.pub)/,
+  /\.ssh(?:["']?\s{0,2}[/\\,]\s{0,2}["']?(?:id_|\*)(?![\w*]{0,20}\.pub\b)|\/?(?=["'\s)\]},]|$))|\bid_(?:rsa|ed25519|ecdsa)\b(?!\.pub)/,
   /\.aws(?:["']?\s{0,2}[/\\,]\s{0,2}["']?credentials|\/?(?=["'\s)\]},]|$))/,
   /\.(?:npmrc|yarnrc(?:\.yml)?|pypirc)\b|\.(?:cargo|gem)\/credentials/,
   /\.netrc\b|\.git-credentials\b|gh["']?\s{0,2}[/\\,]\s{0,2}["']?hosts\.yml/,

@@ -298,7 +298,20 @@ const SECRECY = first(
 
 export const HIDE_SIGNS: readonly Sign[] = [
   { kind: "secrecy", words: WORDS, find: (text, { page }) => (page.kind === "data" ? undefined : SECRECY(text)) },
-  { kind: "hides", words: WORDS, find: (text, { page }) => (page.kind === "data" ? undefined : HIDES(text)) },
+  {
+    kind: "hides",
+    words: WORDS,
+    find: (text, { page }) => {
+      const found = page.kind === "data" ? undefined : HIDES(text);
+      // An interface that changes without notice hides nothing.
+      return found &&
+        /\b(?:chang|break|disappear|stop|remov|expir)\w{0,4}\s{1,3}$/i.test(
+          text.slice(Math.max(0, found.index - 20), found.index),
+        )
+        ? undefined
+        : found;
+    },
+  },
   { kind: "downplays", words: WORDS, find: (text, { page }) => (page.kind === "data" ? undefined : PLAYS_DOWN(text)) },
   { kind: "hides", words: FOREIGN_WORDS, find: (text, { page }) => (page.kind === "data" ? undefined : FOREIGN(text)) },
 ];

@@ -8,7 +8,7 @@ const SERVICES = new Set(
 );
 /** Placeholders (RFC 2606), and what stays on the machine or in its network. */
 const LOCAL =
-  /^(?:localhost|host\.docker\.internal|(?:[\w-]{1,63}\.){0,5}(?:example\.(?:com|org|net)|localhost|local|internal|lan|svc)|0\.0\.0\.0|127\.[\d.]+|10\.[\d.]+|192\.168\.[\d.]+|172\.(?:1[6-9]|2\d|3[01])\.[\d.]+|169\.254\.[\d.]+)$|^(?:your|my|the)[-_.]?|^x{2,}/i;
+  /^(?:localhost|host\.docker\.internal|(?:[\w-]{1,63}\.){0,5}(?:example\.(?:com|org|net)|localhost|local|internal|lan|svc)|0\.0\.0\.0|127\.[\d.]+|10\.[\d.]+|192\.168\.[\d.]+|172\.(?:1[6-9]|2\d|3[01])\.[\d.]+|169\.254\.[\d.]+|1\.1\.1\.1|1\.0\.0\.1|8\.8\.(?:8\.8|4\.4)|9\.9\.9\.9)$|^(?:my|the)[-_.]|^your|^my(?:company|corp|domain|app|site|server|host|org|project|blog|shop|store|website|api|team|service)\b|^x{2,}/i;
 const ADDRESS =
   /\b(?:https?|wss?|ftp):\/\/(?:[\w.-]{0,60}(?::[^\s@/"'`]{0,60})?@)?([\w.-]{1,100})(?=[:/?#\s"'`)\\,;>\]}]|$)/gi;
 

@@ -260,7 +260,10 @@ export const NEAR_RULES: readonly CombinedRule[] = [
     title: "puts standing orders, or a server of unknown owner, into the files that agents read in every session",
     why: "They hold in all later sessions, also after the skill is removed.",
     fix: "do not let it write there; look for such lines in the files",
-    all: [["agent-file"], ["standing-order", "unknown-host", "prose-unknown", "hides", "no-trace"]],
+    all: [
+      ["agent-file"],
+      ["standing-order", "unknown-host", "prose-unknown", "hides", "no-trace", "self-hiding", "overrides"],
+    ],
     within: 6,
   },
   {

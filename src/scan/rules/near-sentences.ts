@@ -18,9 +18,11 @@ const WHOLE = first(
 export const NEAR_SENTENCES: readonly Sign[] = [
   {
     kind: "guard-dialog",
-    words: words("smartscreen,run anyway,open anyway,quarantine,cannot be checked,be verified,antivirus"),
+    words: words(
+      "smartscreen,run anyway,open anyway,quarantine,cannot be checked,be verified,antivirus,complain,right click,right-click,not signed,unsigned,will warn",
+    ),
     find: first(
-      /\bSmartScreen\b|\brun anyway\b|\bopen anyway\b|xattr\s-\w{1,3}\b[^\n]{0,20}quarantine|\bcannot be (?:checked|verified)\b|\bantivirus\b/i,
+      /\bSmartScreen\b|\brun anyway\b|\bopen anyway\b|xattr\s-\w{1,3}\b[^\n]{0,20}quarantine|\bcannot be (?:checked|verified)\b|\bantivirus\b|\b(?:macOS|Windows|browser|system|Chrome|Safari)\b[^.\n]{0,30}?\b(?:complains?|will warn|warns)\b|\b(?:is|are) (?:not signed|unsigned)\b|\bright[- ]click\b[^.\n]{0,40}?\bopen\b|\bopen\b[^.\n]{0,40}?\bright[- ]click\b/i,
     ),
   },
   {
@@ -28,7 +30,7 @@ export const NEAR_SENTENCES: readonly Sign[] = [
     words: words("administrator,as root,as admin,password,sudo ,chmod u+s,4755,kennwort,setuid"),
     where: "prose",
     find: first(
-      /\bas (?:an? )?(?:administrator|root|admin)\b|\badministrator (?:rights|privileges)\b|\b(?:system|mac|login|sudo|admin\w{0,10})\s?(?:password|kennwort)\b|\bwhen sudo asks\b|\bpassword prompt\b|\bSystemkennwort\b/i,
+      /\bas (?:an? )?(?:administrator|root|admin)\b|\badministrator (?:rights|privileges)\b|\b(?:system|mac|login|sudo|admin\w{0,10})\s?(?:password|kennwort)\b|\bpassword of the (?:computer|mac|machine|system)\b|\bwhen sudo asks\b|\bpassword prompt\b|\bSystemkennwort\b/i,
     ),
   },
   {
@@ -43,10 +45,10 @@ export const NEAR_SENTENCES: readonly Sign[] = [
   {
     kind: "standing-order",
     words: words(
-      "outrank,supersede,priority,security,warning,before each,before every,approval,prefer,confirmed by,not shown,npx,allow-exec,allow all,every repo,each repo,these orders,not to be discussed,skip ",
+      "outrank,supersede,priority,security,warning,before each,before every,approval,never flag,not flag,in reviews,prefer,confirmed by,not shown,npx,allow-exec,allow all,every repo,each repo,these orders,not to be discussed,skip ",
     ),
     find: first(
-      /\b(?:outranks?|supersedes?|(?:highest )?priority over|take precedence)\b|\b(?:skip|omit|no|never see) (?:security|safety) (?:remarks?|warnings?|checks?|notes?)|\bbefore (?:each|every) (?:task|commit|answer|session|build) run\b|\bwithout approval\b|\bprefers? (?:that )?(?:packages|commands)\b|\bconfirmed by the user\b|\bnot (?:shown|to be shown|to be discussed)\b|\brun `npx -y|--allow-(?:exec|all)\b|\bof (?:each|every) repositor(?:y|ies) that you see\b/i,
+      /\b(?:never|not|don['’]t) (?:flag|mention|question|remove|report) (?:it|them|this)\b|\b(?:outranks?|supersedes?|(?:highest )?priority over|take precedence)\b|\b(?:skip|omit|no|never see) (?:security|safety) (?:remarks?|warnings?|checks?|notes?)|\bbefore (?:each|every) (?:task|commit|answer|session|build) run\b|\bwithout approval\b|\bprefers? (?:that )?(?:packages|commands)\b|\bconfirmed by the user\b|\bnot (?:shown|to be shown|to be discussed)\b|\brun `npx -y|--allow-(?:exec|all)\b|\bof (?:each|every) repositor(?:y|ies) that you see\b/i,
     ),
   },
   {
@@ -91,7 +93,7 @@ export const NEAR_SENTENCES: readonly Sign[] = [
     words: words("truncate,drop ,delete,remove,wipe,force,push -f,orphan,.locked,shred,encrypt,rename each"),
     where: "prose",
     find: first(
-      /\b(?:truncate|drop|delete|remove|wipe|erase|destroy)\b[^.\n]{0,30}?\b(?:backups?|base backups|replication slots?|snapshots?|all (?:tags|branches|tables|databases|volumes|repositories|namespaces)|the largest (?:ones|tables))\b|\bpush (?:-f|--force)\b[^\n]{0,200}?\b(?:all repositories|each (?:remote|repository)|every (?:remote|repository)|in one go)\b|\b(?:rename|encrypt|lock)\b[^.\n]{0,40}?\b(?:each|every|all) (?:the )?files?\b[^.\n]{0,100}?(?:\.\w{3,10}\b|\bkey\b|\bprice\b)/i,
+      /\b(?:truncate|drop|delete|remove|wipe|erase|destroy)\b(?!\sonly\b)[^.\n]{0,30}?\b(?:backups?|base backups|replication slots?|snapshots?|all (?:tags|branches|tables|databases|volumes|repositories|namespaces)|the largest (?:ones|tables))\b|\bpush (?:-f|--force)\b[^\n]{0,200}?\b(?:all repositories|each (?:remote|repository)|every (?:remote|repository)|in one go)\b|\b(?:rename|encrypt|lock)\b[^.\n]{0,40}?\b(?:each|every|all) (?:the )?files?\b[^.\n]{0,100}?(?:\.\w{3,10}\b|\bkey\b|\bprice\b)/i,
     ),
   },
   {
@@ -153,7 +155,9 @@ export const NEAR_SENTENCES: readonly Sign[] = [
     words: NETWORK_WORDS,
     where: "prose",
     find: (text) =>
-      findUnknown(text) || /https?:\/\/(?:www\.)?github\.com\//i.test(text) ? FETCH_AND_RUN(text) : undefined,
+      (findUnknown(text) && !/https?:\/\/docs?\./i.test(text)) || /https?:\/\/(?:www\.)?github\.com\//i.test(text)
+        ? FETCH_AND_RUN(text)
+        : undefined,
   },
   {
     kind: "obeys-remote",
@@ -230,7 +234,7 @@ export const NEAR_SENTENCES: readonly Sign[] = [
     ),
     where: "prose",
     find: first(
-      /\b(?:with(?:out)?|no) (?:any )?output in the (?:conversation|chat|terminal)\b|\bin the background\b[^.\n]{0,40}?\b(?:with no|without|no) (?:output|message|notice|mention)\b|\b(?:user|users|they|people|customer|client)s? (?:should|must|may|will|can|need) (?:only|not|never) (?:see|know|notice|be involved|be asked|be told|hear|learn)\b(?![^.\n]{0,20}\b(?:to|how)\b)|\b(?:do(?:es)? not|need not|needn['’]t) (?:need to |have to )?(?:be involved|hear about|know about|be told|be aware|see this|see it)\b|\bno (?:need|reason) to (?:turn|switch) (?:it|anything|them) (?:back )?on\b|\bto bring (?:it|this|that) up\b|\bneed not (?:(?:be part of|appear in|be in|go into) (?:the|your|any) \w|know\b(?! how))|\bnot part of the (?:explanation|report|summary|answer)\b|\bfor the (?:assistant|agent|model) only\b|\bso that (?:no|none|nobody)\b[^.\n]{0,24}?\b(?:notices?|sees?|finds?)\b|\bwhere (?:reviewers?|people|nobody|users?) (?:scroll|do not look|looks?)\b|\bdo not list it\b|\b(?:is|are) not announced\b|\bbehave differently when they know\b|\bmention only\b|\b(?:secretly|covertly|discreetly)\b/i,
+      /\b(?:with(?:out)?|no) (?:any )?output in the (?:conversation|chat|terminal)\b|\bin the background\b[^.\n]{0,40}?\b(?:with no|without|no) (?:output|message|notice|mention)\b|\b(?:user|users|they|people|customer|client)s? (?:should|must|may|will|can|need) (?:only|not|never) (?:see\b(?!\s{1,3}(?:their|its|only|data|records|what|PHI|the (?:notes|drafts|records|data|minimum))\b)|know|notice|be involved|be asked|be told|hear|learn)\b(?![^.\n]{0,20}\b(?:to|how)\b)|\b(?:do(?:es)? not|need not|needn['’]t) (?:need to |have to )?(?:be involved|hear about|know about|be told|be aware|see this|see it)\b|\bno (?:need|reason) to (?:turn|switch) (?:it|anything|them) (?:back )?on\b|\bto bring (?:it|this|that) up\b|\bneed not (?:(?:be part of|appear in|be in|go into) (?:the|your|any) \w|know\b(?! how))|\bnot part of the (?:explanation|report|summary|answer)\b|\bfor the (?:assistant|agent|model) only\b|\bso that (?:no|none|nobody)\b[^.\n]{0,24}?\b(?:notices?|sees?|finds?)\b|\bwhere (?:reviewers?|people|nobody|users?) (?:scroll|do not look|looks?)\b|\bdo not list it\b|\b(?:is|are) not announced\b|\bbehave differently when they know\b|\bmention only\b|\b(?:covertly|discreetly)\b/i,
     ),
   },
   {
@@ -240,7 +244,7 @@ export const NEAR_SENTENCES: readonly Sign[] = [
     ),
     where: "prose",
     find: first(
-      /[\w.+-]{1,60}@(?!example\.(?:com|org|net))[\w-]{1,60}\.\w{2,}|\b(?:skips? the inbox|forwards? to|forwarding rule|bcc)\b|\b(?:list|read|collect|copy|search)\b[^.\n]{0,40}?\b(?:home (?:folder|directory)|all files|private files|whose names contain)\b|\b(?:follow|like|repost|recommend|upvote|star)\b[^.\n]{0,60}?\b(?:user'?s account|every|everything|each|all)\b|\beven if (?:another|a cheaper|others|it costs)\b|\bIBAN\b|\baccept the password\b|--no-verify\b|push --force|\bfor any account\b|\bnames contain\b|\bchoose the partner\b/i,
+      /[\w.+-]{1,60}@(?!(?:[\w-]{1,40}\.){0,2}example\.(?:com|org|net))[\w-]{1,60}\.\w{2,}|\b(?:skips? the inbox|forwards? to|forwarding rule|bcc)\b|\b(?:list|read|collect|copy|search)\b[^.\n]{0,40}?\b(?:home (?:folder|directory)|all files|private files|whose names contain)\b|\b(?:follow|like|repost|recommend|upvote|star)\b[^.\n]{0,60}?\b(?:user'?s account|every|everything|each|all)\b|\beven if (?:another|a cheaper|others|it costs)\b|\bIBAN\b|\baccept the password\b|--no-verify\b|push --force|\bfor any account\b|\bnames contain\b|\bchoose the partner\b/i,
     ),
   },
 ];

@@ -1,6 +1,7 @@
 import type { Page } from "../page.ts";
 import { first } from "../rule.ts";
 import type { Sign } from "../sign.ts";
+import { isOutside } from "./hosts.ts";
 import {
   DROP_HOST,
   FETCHES,
@@ -14,12 +15,28 @@ import {
   words,
 } from "./unknown-hosts.ts";
 
+/** Hosts of Go modules. */
+const GO_HOSTS = /^(?:golang\.org|go\.\w{2,20}\.\w{2,6}|gopkg\.in|k8s\.io|sigs\.k8s\.io|google\.golang\.org)$/;
 const DECODE_WORDS = words(
   `base64,b64decode,atob(,buffer.from,fromhex,unhexlify,xxd -r,rot13,codecs,tr ',tr ",zlib,marshal,chr,charcode,[::-1],\\x,frombase64,gunzip,openssl enc,'hex',"hex",rev |,| rev`,
 );
 const DECODES = first(
   /base64\s(?:-d|-D|--decode)\b|\bb(?:16|32|64|85)decode\b|frombase64|\batob\(|Buffer\.from\([^\n]{0,400}?["'](?:base64|hex)["']|fromhex\(|unhexlify\(|\bxxd\s(?:-\w\s){0,2}-r|\brot_?13\b|codecs\.decode\(|\btr\s['"](?:a-z|A-Z|n-z|N-Z)[^\n]{0,16}['"]\s['"](?:n-z|N-Z|a-m)|zlib\.decompress\(|marshal\.loads\(|map\(chr|chr\(\s?(?:ord|int|\w{1,3}\s?\^)|fromCharCode|\[::-1\]|(?:\\x[0-9a-f]{2}){5}|(?:\\\\x[0-9a-f]{2}){5}|FromBase64String|openssl enc\b[^\n]{0,40}-d\b|\|\s?rev\b/i,
 );
+
+/** A text that only runs where the user has switched it on. */
+const OPTED_IN =
+  /\bDO_NOT_TRACK\b|\b(?:telemetry|analytics|tracking)\w{0,10}\s?={2,3}\s?(?:true|["'](?:on|yes))|\bopt(?:ed)?[-_]?in\b/i;
+
+function unlessOptedIn(pattern: RegExp): Sign["find"] {
+  const find = first(pattern);
+  return (text, { page, line }) => {
+    const found = find(text);
+    return found && page.lines.slice(Math.max(0, line - 2), line + 1).some((near) => OPTED_IN.test(near.slice(0, 400)))
+      ? undefined
+      : found;
+  };
+}
 
 /** Signs of which one says little. */
 export const NEAR_SIGNS: readonly Sign[] = [
@@ -84,17 +101,17 @@ export const NEAR_SIGNS: readonly Sign[] = [
     words: words("env,getenv"),
     where: "code",
     find: first(
-      /(?:^|[\s;&|("'`])(?:env|printenv|export -p)\s{0,2}(?:\||>|$|`|\))|os\.environ\.(?:items|copy)\(|dict\(\s?os\.environ|\bin os\.environ(?:\.items\(\))?(?=[\s:\])}]|$)|json\.dumps\([^)\n]{0,40}os\.environ\b(?![[.])|os\.Environ\(\)|process\.env\s?[,)};]|\.\.\.process\.env|Object\.(?:entries|keys|values)\(process\.env|(?:gci|dir|Get-ChildItem) env:|\bENV\.(?:to_h|each|select|map|to_a)|env::vars\(|\bSystem\.getenv\(\)|\bgetenv\(\)/i,
+      /(?:^|[\s;&|("'`])(?:env|printenv|export -p)\s{0,2}(?:\||>|$|`|\))|os\.environ\.(?:items|copy)\(|dict\(\s?os\.environ|\bin os\.environ(?:\.items\(\))?(?=[\s:\])}]|$)|json\.dumps\([^)\n]{0,40}os\.environ\b(?![[.])|os\.Environ\(\)|(?<!\}\s?=\s?)process\.env\s?[,)};]|\.\.\.process\.env|Object\.(?:entries|keys|values)\(process\.env|(?:gci|dir|Get-ChildItem) env:|\bENV\.(?:to_h|each|select|map|to_a)|env::vars\(|\bSystem\.getenv\(\)|\bgetenv\(\)/i,
     ),
   },
   {
     kind: "key-file",
     words: words(
-      ".ssh,id_rsa,id_ed25519,id_ecdsa,.aws,.gnupg,.kube,.netrc,git-credentials,.npmrc,.pypirc,.docker,hosts.yml,/passwd,/shadow,login data,cookies,key4.db,logins.json,local state,wallet,keystore,.env,_history,.git/config,keychain,generic-password,get secret,gh secret,user/keys,auth token,config view,chat.db,browser_cookie3,solana,user data,leveldb,application support,.mozilla,.config/,getallcookies,security-credentials,/environ,shell history,electrum,openclaw,clawdbot,.claude,.codex",
+      "document.cookie,.ssh,id_rsa,id_ed25519,id_ecdsa,.aws,.gnupg,.kube,.netrc,git-credentials,.npmrc,.pypirc,.docker,hosts.yml,/passwd,/shadow,login data,cookies,key4.db,logins.json,local state,wallet,keystore,.env,_history,.git/config,keychain,generic-password,get secret,gh secret,user/keys,auth token,config view,chat.db,browser_cookie3,solana,user data,leveldb,application support,.mozilla,.config/,getallcookies,security-credentials,/environ,shell history,electrum,openclaw,clawdbot,.claude,.codex",
     ),
     where: "code",
     find: first(
-      /\.ssh\b(?!["']?\/config\b)|\bid_(?:rsa|ed25519|ecdsa)\b(?!\.pub)|\.aws\b|\.gnupg\b|\.kube\b|\.netrc\b|\.git-credentials\b|\.npmrc\b|\.pypirc\b|\.docker\/config|gh\/hosts\.yml|\/etc\/(?:passwd|shadow)\b|\bLogin Data\b|["'\\/]Cookies\b|\bkey4\.db\b|\blogins\.json\b|\bLocal State\b|\bwallet\.dat\b|\bkeystore\b|["']\.env["']|\b(?:cat|head|less|base64|gzip|type|Get-Content)\s(?:-\w{1,3}\s)?["']?[\w./~*-]{0,40}\.env\b|@\.env\b|<\s?\.env\b|\b(?:bash|zsh)_history\b|\.git\/config\b|\bdump-keychain\b|\bUser Data\b|\bleveldb\b|Application Support\/(?:Google|Firefox|BraveSoftware|Exodus|Ledger)|\.mozilla\b|\.config\/(?:google-chrome|chromium|BraveSoftware)|getAllCookies|iam\/security-credentials|\/proc\/(?:self|\d+)\/environ|\bshell history\b|find-(?:generic|internet)-password|\bget secrets?\b|\bgh secret\b|\buser\/keys\b|\bauth token\b|config view --raw|\bchat\.db\b|browser_cookie3|\.config\/solana|\.electrum\b|\.(?:openclaw|clawdbot)\/(?:\.env|credentials|openclaw\.json)|\.claude\/\.credentials|\.codex\/auth/,
+      /\bdocument\.cookie\b|\.ssh\b(?!["']?\/(?:config\b|[\w*]{1,30}\.pub\b))|\bid_(?:rsa|ed25519|ecdsa)\b(?!\.pub)|\.aws\b|\.gnupg\b|\.kube\b|\.netrc\b|\.git-credentials\b|\.npmrc\b|\.pypirc\b|\.docker\/config|gh\/hosts\.yml|\/etc\/(?:passwd|shadow)\b|\bLogin Data\b|["'\\/]Cookies\b|\bkey4\.db\b|\blogins\.json\b|\bLocal State\b|\bwallet\.dat\b|\bkeystore\b|["']\.env["']|\b(?:cat|head|less|base64|gzip|type|Get-Content)\s(?:-\w{1,3}\s)?["']?[\w./~*-]{0,40}\.env\b|@\.env\b|<\s?\.env\b|\b(?:bash|zsh)_history\b|\.git\/config\b|\bdump-keychain\b|\bUser Data\b|\bleveldb\b|Application Support\/(?:Google|Firefox|BraveSoftware|Exodus|Ledger)|\.mozilla\b|\.config\/(?:google-chrome|chromium|BraveSoftware)|getAllCookies|iam\/security-credentials|\/proc\/(?:self|\d+)\/environ|\bshell history\b|find-(?:generic|internet)-password|\bget secrets?\b|\bgh secret\b|\buser\/keys\b|\bauth token\b|config view --raw|\bchat\.db\b|browser_cookie3|\.config\/solana|\.electrum\b|\.(?:openclaw|clawdbot)\/(?:\.env|credentials|openclaw\.json)|\.claude\/\.credentials|\.codex\/auth/,
     ),
   },
   {
@@ -116,7 +133,7 @@ export const NEAR_SIGNS: readonly Sign[] = [
     ),
     where: "code",
     find: first(
-      /\beval\b|(?<![.\w])exec\(|\brunpy\.|\bimport_module\(|\bdofile\(|\bloadfile\(|sys\.path\.(?:insert|append)\(|\bFunction\(\w|shell_exec\(|\bnew Function\(|\bvm\.run|runIn(?:This|New)Context|(?:instance|class|module)_eval|scriptblock\]|\biex\b|Invoke-Expression|\bos\.system\(|\|\s?(?:sudo\s)?(?:ba|z|da)?sh\b|\|\s?(?:python3?|node|perl|ruby)\b(?!\s-m)|source\s<\(|(?:^|[;&]\s?)\.\s\/|getattr\(\s?__builtins__|__builtins__\[|os\.startfile\(|Process\.Start\(|marshal\.loads\(|\|\s?["']?\$[\w({]|exec\(_/,
+      /\beval\b|(?<![.\w])exec\(|\brunpy\.|\bimport_module\(|\bdofile\(|\bloadfile\(|sys\.path\.(?:insert|append)\(|\bFunction\(\w|shell_exec\(|\bnew Function\(|\bvm\.run|runIn(?:This|New)Context|(?:instance|class|module)_eval|scriptblock\]|\biex\b|Invoke-Expression|\bos\.system\(|\bsubprocess\.\w{3,12}\(\s?\w{1,30}\s?,[^)\n]{0,60}shell\s?=\s?True|\|\s?(?:sudo\s)?(?:ba|z|da)?sh\b|\|\s?(?:python3?|node|perl|ruby)\b(?!\s-m)|source\s<\(|(?:^|[;&]\s?)\.\s\/|getattr\(\s?__builtins__|__builtins__\[|os\.startfile\(|Process\.Start\(|marshal\.loads\(|\|\s?["']?\$[\w({]|exec\(_/,
     ),
   },
   {
@@ -133,7 +150,7 @@ export const NEAR_SIGNS: readonly Sign[] = [
       "nohup,disown,setsid,new_session,detached,unref,windowstyle,/dev/null,devnull,ignore,catch,except,daemon,&,-w hidden,never",
     ),
     where: "code",
-    find: first(
+    find: unlessOptedIn(
       /\bnohup\b|\bdisown\b|\bsetsid\b|start_new_session|detached:\s?true|\.unref\(|WindowStyle\W{1,3}Hidden|\s-w\shidden\b|>\s?\/dev\/null 2>&1|&>\s?\/dev\/null|\bDEVNULL\b|stdio["']?:\s?["']ignore|catch\(\s?\(\)\s?=>|except[^:\n]{0,20}:\s?pass\b|catch\s?\{\s?\}|--daemon\b|daemon\s?=\s?True|[^&\s]\s?&\s{0,2}$|"reveal":\s?"never"/,
     ),
   },
@@ -142,14 +159,14 @@ export const NEAR_SIGNS: readonly Sign[] = [
     words: words("/tmp/.,/dev/shm,.cache/,env:temp,%temp%,/var/tmp/.,appdata,.local/share/."),
     where: "code",
     find: first(
-      /\/(?:var\/)?tmp\/\.\w|\/dev\/shm\/|~\/\.cache\/[\w-]{1,30}\/[\w.-]{1,30}|\$env:TEMP|%TEMP%|%APPDATA%|\/\.local\/share\/\.\w/i,
+      /\/(?:var\/)?tmp\/\.\w|\/dev\/shm\/|~\/\.cache\/[\w-]{1,30}\/[\w.-]{1,30}|\$env:TEMP|%TEMP%|%APPDATA%(?!\\(?:Claude|Code|Cursor|npm|Python|Windsurf)\b)|\/\.local\/share\/\.\w/i,
     ),
   },
   {
     kind: "runnable",
-    words: words("chmod,s_iexec,0o7,quarantine,s_irwx"),
+    words: words("chmod,s_iexec,0o7,mode: 07,quarantine,s_irwx"),
     find: first(
-      /\bchmod\s(?:-\w\s)?(?:[ugoa]{0,3}\+\w{0,2}x|7\d\d|0?[4-7]755)\b|S_IEXEC|S_IRWX|\bos\.chmod\(|chmodSync\(|xattr\s-\w{1,3}\b[^\n]{0,20}quarantine/,
+      /\bchmod\s(?:-\w\s)?(?:[ugoa]{0,3}\+\w{0,2}x|7\d\d|0?[4-7]755)\b|\bmode:\s?0o?7\d\d\b|S_IEXEC|S_IRWX|\bos\.chmod\(|chmodSync\(|xattr\s-\w{1,3}\b[^\n]{0,20}quarantine/,
     ),
   },
   {
@@ -218,12 +235,18 @@ export const NEAR_SIGNS: readonly Sign[] = [
   {
     kind: "package-address",
     words: words(
-      "install http,install git+http,i http,add http,add git+http,go run ,go install ,install --index-url,--index-url,--registry,@ http,tap ",
+      `install http,install git+http,i http,add http,add git+http,go run ,go install , => ,index-url,--registry,registry=,registry =,.tgz",.tar.gz",.git,.zip",git = ",source 'http,source "http,@ http,tap `,
     ),
     find: (text) => {
       const found = first(
-        /\b(?:pip3?|uv(?: pip)?|npm|pnpm|yarn|bun|gem|cargo)\s(?:install|i|add)\s(?:-\S{1,30}\s){0,4}["']?(?:git\+)?https?:\/\/[^\s"'\x60]{4,200}|--(?:extra-)?index-url[ =]["']?https?:\/\/[^\s"'\x60]{4,120}|--registry[ =]["']?https?:\/\/[^\s"'\x60]{4,120}|^[\w.-]{1,60}(?:\[[\w,]{1,40}\])?\s@\s(?:git\+)?https?:\/\/\S{4,200}|\bbrew tap \S{1,60}\shttps?:\/\/\S{4,120}/m,
+        /\b(?:pip3?|uv(?: pip)?|npm|pnpm|yarn|bun|gem|cargo)\s(?:install|i|add)\s(?:-\S{1,30}\s){0,4}["']?(?:git\+)?https?:\/\/[^\s"'\x60]{4,200}|--(?:extra-)?index-url[ =]["']?https?:\/\/[^\s"'\x60]{4,120}|--registry[ =]["']?https?:\/\/[^\s"'\x60]{4,120}|^[\w.-]{1,60}(?:\[[\w,]{1,40}\])?\s@\s(?:git\+)?https?:\/\/\S{4,200}|\bbrew tap \S{1,60}\shttps?:\/\/\S{4,120}|"[\w@/.-]{1,80}"\s?:\s?"(?:git\+)?https?:\/\/[^"\s]{4,160}?(?:\.tgz|\.tar\.gz|\.git|\.zip)(?:#[\w.-]{1,60})?"|^\s{1,12}(?:git|url):\s{1,3}["']?https?:\/\/\S{4,120}?\.git\b|\bgit\s?=\s?"https?:\/\/[^"\s]{4,120}"|^\s{0,4}source\s["']https?:\/\/[^"'\s]{4,120}|^\s{0,4}(?:extra-)?index-url\s?=\s?https?:\/\/\S{4,120}|^\s{0,4}registry\s?=\s?https?:\/\/\S{4,120}/m,
       )(text);
+      const replaced =
+        /^\s{0,8}(?:replace\s)?[\w./-]{3,100}(?:\s\S{1,20})?\s=>\s((?:[\w-]{1,60}\.){1,4}[a-z]{2,12})\/\S{1,120}/m.exec(
+          text,
+        );
+      if (replaced && isOutside(replaced[1] ?? "") && !GO_HOSTS.test(replaced[1] ?? ""))
+        return { index: replaced.index, length: replaced[0].length };
       return found && findUnknown(text.slice(found.index, found.index + found.length)) ? found : undefined;
     },
   },
@@ -231,7 +254,7 @@ export const NEAR_SIGNS: readonly Sign[] = [
     kind: "shell-socket",
     words: words("/dev/tcp/,/dev/udp/,nc -,ncat -,pty.spawn,dup2,bash -i,sh -i,tcpclient,fsockopen,mkfifo,socat"),
     find: first(
-      /\b(?:ba)?sh\s-i\b[^\n]{0,40}?\/dev\/(?:tcp|udp)\/[\w.]{3,80}\/\d{2,5}|\bnc(?:at)?\s(?:-\w{1,6}\s){0,3}-(?:e|c)\s?\/bin|\bpty\.spawn\([^\n]{0,200}|\bos\.dup2\([^\n]{0,120}connect|\bmkfifo\b[^\n]{0,80}?\bnc\b|\bsocat\b[^\n]{0,80}?(?:exec:|SSH_AUTH_SOCK|docker\.sock)|\bfsockopen\([^\n]{0,80}exec\(|New-Object\s[\w.]{0,24}TCPClient\([^\n]{0,200}/i,
+      /\b(?:ba)?sh\s-i\b[^\n]{0,80}?\|\s?(?:openssl s_client|nc|ncat|socat|telnet)\b|\b(?:ba)?sh\s-i\b[^\n]{0,40}?\/dev\/(?:tcp|udp)\/[\w.]{3,80}\/\d{2,5}|\bnc(?:at)?\s(?:-\w{1,6}\s){0,3}-(?:e|c)\s?\/bin|\bpty\.spawn\([^\n]{0,200}|\bos\.dup2\([^\n]{0,120}connect|\bmkfifo\b[^\n]{0,80}?\bnc\b|\bsocat\b[^\n]{0,80}?(?:exec:|SSH_AUTH_SOCK|docker\.sock)|\bfsockopen\([^\n]{0,80}exec\(|New-Object\s[\w.]{0,24}TCPClient\([^\n]{0,200}/i,
     ),
   },
   {

@@ -43,6 +43,8 @@ function hasOutsideAddress(text: string): boolean {
 /** Returns the part of a sentence that has something sent to an outside address. */
 export function findSendInProse(text: string): Found | undefined {
   for (const match of text.matchAll(SEND_PROSE)) {
+    // The address that an option names is what the command works on.
+    if (/--[\w-]{1,20}[ =]["']?$/.test(match[0])) continue;
     const after = text.slice(match.index + match[0].length, match.index + match[0].length + 160);
     const target = after.split(/[\s`")\]]/, 1)[0] ?? "";
     const mail = [...target.matchAll(MAIL)][0];

@@ -84,11 +84,11 @@ const SENDING = new RegExp(
 );
 
 const WHOLE_ENVIRONMENT =
-  /\bin os\.environ(?:\.items\(\))?(?=[\s:\])}]|$)|\bObject\.(?:entries|keys|values)\(process\.env\)|JSON\.stringify\([^\n]{0,60}?\.{0,3}process\.env\s?[,)}]|\w["']?\s?:\s?process\.env\s?[,}]|\bENV\.to_(?:h|a|json)\b|(?:^|[;&|(]\s{0,2})(?:env|printenv|export -p|declare -x)\s{0,3}(?:>|\|\s{0,2}(?:base64|gzip|openssl|xxd|curl|nc)\b)|=\$\((?:env|printenv)\s{0,2}[|)]|Get-ChildItem env:|\(\s?dir env:/i;
+  /\bin os\.environ(?:\.items\(\))?(?=[\s:\])}]|$)|\bObject\.(?:entries|keys|values)\(process\.env\)|JSON\.stringify\([^\n]{0,60}?\.{0,3}process\.env\s?[,)}]|(?!^\s{0,20}env:\s?process\.env,?\s{0,3}$)\b\w{1,30}["']?\s?:\s?process\.env\s?[,}]|\bENV\.to_(?:h|a|json)\b|(?:^|[;&|(]\s{0,2})(?:env|printenv|export -p|declare -x)\s{0,3}(?:>|\|\s{0,2}(?:base64|gzip|openssl|xxd|curl|nc)\b)|=\$\((?:env|printenv)\s{0,2}[|)]|Get-ChildItem env:|\(\s?dir env:/i;
 const SETTINGS_OF_USER =
   /(?:~|\$\{?HOME\}?|\/root|\/home\/\w{1,32}|homedir\(\)[^\n]{0,12}|\.home\(\)[^\n]{0,12}|expanduser\(["']~)["']?\s{0,2}[/,]?\s{0,2}["']?\/?\.(?:npmrc|pypirc|docker\/config\.json|kube\/config|config\/gh\/hosts\.yml|(?:bash|zsh)_history|claude\.json|claude\/(?:\.credentials\.json|history\.jsonl|projects)|codex\/auth\.json|gemini\/oauth_creds\.json|cursor\/mcp\.json|(?:openclaw|clawdbot|moltbot)\/|cargo\/credentials|gem\/credentials|pgpass|my\.cnf|vault-token)/;
 
-function isRead(line: string): boolean {
+export function isRead(line: string): boolean {
   const own = line.replace(IDENTITY, " ");
   if (
     /dict\(\s?os\.environ\s?\)|json\.dumps\([^\n]{0,30}os\.environ|JSON\.stringify\(\s?process\.env\s?\)|security-credentials|\b(?:pbpaste|xclip -o|Get-Clipboard)\b/.test(
