@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, transform } from "esbuild";
+import { build as bundle, transform } from "esbuild";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const { version, exports: published, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
@@ -65,6 +65,11 @@ const OWN_MODULES = {
   "zod/v4-mini": "./node_modules/zod/v4-mini/index.js",
   "zod/v3": "./node_modules/zod/v3/index.js",
 };
+
+/** The file with the licenses of the packages whose code is in dist/. */
+const LICENSES = "THIRD-PARTY-LICENSES.txt";
+/** The folders of those packages, collected while dist/ is built. */
+const bundledPackages = new Set();
 
 const COMMANDER = /[\\/]commander[\\/]/;
 
@@ -124,6 +129,32 @@ await build({
   },
 });
 escapeFile("cli.cjs");
+writeLicenses();
+
+/** Runs esbuild, and records the packages that end up in its output. */
+async function build(options) {
+  const result = await bundle({ ...options, metafile: true });
+  const used = Object.values(result.metafile.outputs).flatMap(({ inputs }) =>
+    Object.entries(inputs).flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? path : [])),
+  );
+  for (const path of used) {
+    const folder = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0];
+    if (folder !== undefined) bundledPackages.add(folder);
+  }
+  return result;
+}
+
+/** Writes the licenses of the bundled packages into one file. Fails when a package declares none. */
+function writeLicenses() {
+  const texts = [...bundledPackages].map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
+    const file = readdirSync(join(root, folder)).find((entry) => /^licen[cs]e(\.|$)/i.test(entry));
+    if (!license) throw new Error(`${name} declares no license, and its code is in dist/`);
+    const text = file ? readFileSync(join(root, folder, file), "utf8").trim() : "The package ships no license text.";
+    return `${name} ${version} (${license})\n\n${text}\n`;
+  });
+  writeFileSync(join(root, "dist", LICENSES), texts.sort().join(`\n${"-".repeat(80)}\n\n`));
+}
 
 /** What several of them share is a file too, so that nothing is loaded twice; only modules of the newer kind can be split so. */
 async function buildApart() {

