@@ -85,6 +85,9 @@ known one. A file that cannot be read as TOML is said with its line, and default
 completes and checks it with \`skillet schema config\`. Keep the file to yourself
 (\`chmod 600\`): \`skillet doctor\` warns when others can read values in it.
 
+\`~/.ash/config.toml\` is read below both, where it exists: only its tables \`[skills.…]\` and \`[capabilities.providers.…]\`. \`skillet config\` shows each
+value with its file, and the finding \`config-ash\` reports that the file is read.
+
 | key | type | what it says | workspace |
 |---|---|---|---|
 ${rows.join("\n")}
