@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { appendFileSync, chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -192,6 +192,32 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
     expect(index.asked).toContain("/simple/source/");
     expect(index.asked.filter((path) => path.endsWith(".tar.gz"))).toEqual([]);
     expect(readdirSync(join(found.packages, "libraries"))).toEqual([]);
+  });
+
+  it("[S-45] are refused when a dependency is a URL: it is not fetched, and nothing of it is run", async () => {
+    const source = temporaryFolder();
+    chmodSync(source, 0o777);
+    const ran = join(source, "ran");
+    writeFileSync(
+      join(source, "setup.py"),
+      `open(${JSON.stringify(ran)}, "w")\nfrom setuptools import setup\nsetup(name="evil", version="1.0")\n`,
+    );
+    const elsewhere = await pythonIndex(WORDS);
+    const urls = [`file://${source}`, "git+https://127.0.0.1:1/evil.git", `${elsewhere.url}/files/words-2.1-py3-none-any.whl`];
+    try {
+      for (const [at, url] of urls.entries()) {
+        index.serve(WORDS, GREETING, { name: `leads${at}`, version: "1.0", files: {}, requires: [`evil @ ${url}`] });
+        const found = await scene(`[skills.x]\npython = ["leads${at}"]\n`, { "scripts/s.py": "" });
+        const [refusal] = (await run(found, "s.py")).refusals;
+        expect(refusal).toMatchObject({ code: "library-unresolved" });
+        expect(refusal?.message).toContain("a dependency is a URL, which is refused");
+      }
+    } finally {
+      elsewhere.close();
+      index.serve(WORDS, GREETING);
+    }
+    expect(elsewhere.asked).toEqual([]);
+    expect(existsSync(ran)).toBe(false);
   });
 
   it("[S-27][S-45] include those that a script declares itself where there is no uv", async () => {

@@ -90,7 +90,10 @@ async function runNpm(args: readonly string[], { folder, env, signal }: LibraryC
     PATH: path,
     npm_config_cache: cache,
     npm_config_logs_max: "0",
+    // Not even looked at, where npm knows these. `allow_remote` would refuse the tarballs of registries too.
     npm_config_allow_git: "none",
+    npm_config_allow_file: "none",
+    npm_config_allow_directory: "none",
   };
   return run(process.execPath, [npmProgram(env), ...args], { folder, signal, env: own });
 }

@@ -62,6 +62,33 @@ export const PIP: LibrarySource = {
 
 const QUIET = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--progress-bar", "off"];
 
+const URL_REFUSED = "a dependency is a URL, which is refused";
+
+/**
+ * Runs pip so that nothing of a package can run: `--only-binary` does not count for a dependency that is a URL, which pip would fetch from
+ * anywhere and build. The first argument is the wheel of pip; empty for the system's.
+ */
+const GUARDED_PIP = `import runpy, sys
+wheel = sys.argv.pop(1)
+if wheel:
+    sys.path.insert(0, wheel)
+from pip._internal.exceptions import InstallationError
+from pip._vendor.packaging.requirements import Requirement
+read = Requirement.__init__
+def read_plain(self, *args, **named):
+    read(self, *args, **named)
+    if self.url:
+        raise InstallationError("${URL_REFUSED}: %s" % self)
+Requirement.__init__ = read_plain
+STARTS = {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "pty.spawn"}
+def refuse(event, args):
+    if event in STARTS and str(args[0] if args else "").rpartition("/")[2] != "keyring":
+        raise PermissionError("pip may start no program here")
+sys.addaudithook(refuse)
+sys.argv[0] = "pip"
+runpy.run_module("pip", run_name="__main__")
+`;
+
 /** The interpreter that code gets, by which wheels are chosen. Nothing where there is none. */
 export function pythonTarget(): string | undefined {
   const python = systemProgram("python3");
@@ -70,8 +97,9 @@ export function pythonTarget(): string | undefined {
 
 interface Pip {
   python: string;
-  /** How it is started on the host, and in a sandbox. */
-  onHost: readonly string[];
+  /** The wheel of it on the host; empty for the system's. */
+  wheel: string;
+  /** How it is started in a sandbox. */
   inSandbox: readonly string[];
   mounts: readonly Mount[];
 }
@@ -86,9 +114,9 @@ async function findPip({ places, onProgress, signal }: LibraryContext): Promise<
     });
   }
   const hasPip = spawnSync(python, ["-I", "-c", "import pip"], { env: {}, stdio: "ignore" }).status === 0;
-  if (hasPip) return { python, onHost: ["-m", "pip"], inSandbox: ["-m", "pip"], mounts: [] };
+  if (hasPip) return { python, wheel: "", inSandbox: ["-m", "pip"], mounts: [] };
   const own = pipWheel(DEBIAN_WHEELS);
-  if (own !== undefined) return { python, onHost: [`${own}/pip`], inSandbox: [`${own}/pip`], mounts: [] };
+  if (own !== undefined) return { python, wheel: own, inSandbox: [`${own}/pip`], mounts: [] };
   const { buildPackages } = await import("../packages/packages.ts");
   const built = await buildPackages(["python3-pip-whl"], places, { onProgress, signal });
   const wheel = "root" in built ? pipWheel(join(built.root, DEBIAN_WHEELS)) : undefined;
@@ -99,7 +127,7 @@ async function findPip({ places, onProgress, signal }: LibraryContext): Promise<
     });
   }
   const mount: Mount = { from: wheel, to: `${PIP_WHEEL}/${basename(wheel)}`, access: "read" };
-  return { python, onHost: [`${wheel}/pip`], inSandbox: [`${mount.to}/pip`], mounts: [mount] };
+  return { python, wheel, inSandbox: [`${mount.to}/pip`], mounts: [mount] };
 }
 
 const DEBIAN_WHEELS = "/usr/share/python-wheels";
@@ -109,9 +137,9 @@ function pipWheel(folder: string): string | undefined {
   return name === undefined ? undefined : join(folder, name);
 }
 
-function runPip({ python, onHost }: Pip, args: readonly string[], context: LibraryContext): Promise<Result> {
+function runPip({ python, wheel }: Pip, args: readonly string[], context: LibraryContext): Promise<Result> {
   const { folder, signal, env } = context;
-  return run(python, ["-I", ...onHost, ...args], {
+  return run(python, ["-I", "-c", GUARDED_PIP, wheel, ...args], {
     folder,
     signal,
     env: { ...given(env), ...uvIndex(env), PIP_REQUIRE_VIRTUALENV: "0" },
@@ -155,8 +183,10 @@ function pipFailed(wanted: readonly string[], { tail }: Result): SkillError {
     withoutCredentials((errors.length > 0 ? errors : tail.split("\n").slice(-2)).join(" ").replaceAll("ERROR: ", "")),
     500,
   );
-  const fix = /No matching distribution|Could not find a version/i.test(tail)
-    ? "check the name and the version; packages without a wheel for this Python are not supported, since building one would run its code"
-    : "pip uses your own configuration (`pip config list`): check that its index can be reached";
+  const fix = tail.includes(URL_REFUSED)
+    ? "choose another version of it, or another package: what a package needs comes from your index alone"
+    : /No matching distribution|Could not find a version/i.test(tail)
+      ? "check the name and the version; packages without a wheel for this Python are not supported, since building one would run its code"
+      : "pip uses your own configuration (`pip config list`): check that its index can be reached";
   return new SkillError("library-unresolved", { message: `pip found no way to get ${what}: ${said}`, fix });
 }
