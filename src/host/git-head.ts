@@ -10,7 +10,7 @@ export interface CheckedOut {
   repository: string;
   /** The commit of HEAD; empty before the first one. Undefined when it cannot be read. */
   head: string | undefined;
-  /** Whether a merge, rebase, cherry-pick or revert is under way: files can come from another commit than HEAD then. */
+  /** Whether a merge (or one with `--squash`), rebase, cherry-pick or revert is under way: files can come from another commit than HEAD then. */
   isBusy: boolean;
 }
 
@@ -28,7 +28,15 @@ export function readHead(path: string): CheckedOut | undefined {
   }
 }
 
-const BUSY = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer"];
+const BUSY = [
+  "MERGE_HEAD",
+  "SQUASH_MSG",
+  "CHERRY_PICK_HEAD",
+  "REVERT_HEAD",
+  "rebase-merge",
+  "rebase-apply",
+  "sequencer",
+];
 const COMMIT = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/;
 
 /** A linked work tree names its repository in a file. */

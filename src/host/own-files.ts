@@ -4,7 +4,8 @@ import { join } from "node:path";
 /** A file or folder that is not the user's alone. `path` is relative to the folder that was looked at; empty for that itself. */
 export interface ForeignFile {
   path: string;
-  why: "owner" | "writable" | "link" | "special";
+  /** `nested`: a folder below that is a git work tree, which git fills without HEAD of the outer one moving. */
+  why: "owner" | "writable" | "link" | "special" | "nested";
 }
 
 export interface OwnFilesOptions {
@@ -21,7 +22,9 @@ export function findForeignFile(folder: string, { refuses, skips }: OwnFilesOpti
     const why = judgeOwner(stats);
     if (why !== undefined && (why === "owner" || refuses.includes(why))) return { path, why };
     if (!stats.isDirectory()) return undefined;
-    for (const name of readdirSync(join(folder, path)).sort()) {
+    const names = readdirSync(join(folder, path)).sort();
+    if (path !== "" && refuses.includes("nested") && names.includes(".git")) return { path, why: "nested" };
+    for (const name of names) {
       if (skips?.has(name)) continue;
       const found = visit(path === "" ? name : `${path}/${name}`);
       if (found) return found;

@@ -133,8 +133,9 @@ export function openOwnFolders(skilletHome: string): OwnFolders {
     const seen = skills.entries()[place];
     const known = seen ? seen.head : folder?.heads[root];
     if (head === undefined) return { refusal: { why: "git", path: "." } };
-    // A new repository is a clone of another author's work, unless the skill is older than it.
-    if (known === undefined) return seen ? { head } : { head, refusal: { why: "repository", path: "." } };
+    // A new repository is a clone of another author's work, or brought it. Before its first commit it has brought nothing.
+    if (known === undefined)
+      return seen && head === "" ? { head } : { head, refusal: { why: "repository", path: "." } };
     return known === head && !isBusy ? { head } : { head, refusal: { why: "git", path: "." } };
   };
   const record = (place: string, { name, copy, marks }: SeenSkill, head: string | undefined) => {
@@ -236,7 +237,10 @@ function foreignIn(folder: string, place: string): OwnRefusal | undefined {
       const why = judgeOwner(lstatSync(above));
       if (why) return { why, path: relative(place, above) };
     }
-    const found = findForeignFile(place, { refuses: ["writable", "link", "special"], skips: SKIPPED_FOLDERS });
+    const found = findForeignFile(place, {
+      refuses: ["writable", "link", "special", "nested"],
+      skips: SKIPPED_FOLDERS,
+    });
     return found && { why: found.why, path: found.path || "." };
   } catch (error) {
     return { why: "unreadable", path: reason(error) };

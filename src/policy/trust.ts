@@ -43,6 +43,7 @@ const OWN_REFUSALS: Record<OwnRefusal["why"], string> = {
   writable: "FILE can be written to by other users (chmod go-w)",
   link: "FILE is a symlink",
   special: "FILE is not a plain file",
+  nested: "FILE is a git repository of its own",
   unreadable: "FILE",
 };
 

@@ -185,6 +185,43 @@ describe("what git brings to a folder of the user's", () => {
     expect(stderr).toContain("in a repository that was put there since");
   });
 
+  it("[Q-04] ends it for what a squashed pull brought, before and after it is committed", async () => {
+    const { run, git, root, cwd } = await gitScene();
+    git("clone", "--quiet", cwd, join(root, "other"));
+    makeRepository({}, join(root, "other")).commit(EVIL);
+    git("pull", "--quiet", "--squash", join(root, "other"));
+    expect(readFileSync(join(cwd, "skills/x/scripts/go.sh"), "utf8")).toContain("evil");
+    expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 3, stdout: "" });
+    git("commit", "--quiet", "--message", "squashed");
+    expect(await run(["script", "x", "go.sh"])).toMatchObject({ code: 3, stdout: "" });
+  });
+
+  it("[Q-04] ends it for a skill that a new repository replaced, in its place or around it", async () => {
+    for (const at of ["skills/x", "."]) {
+      const { run, cwd } = scene();
+      expect(await run(["trust", "--mine", ".", "--yes"])).toMatchObject({ code: 0 });
+      expect(await run(["script", "x", "go.sh"])).toMatchObject(RAN);
+      makeRepository({}, join(cwd, at)); // Its first commit leaves the skill as it is.
+      expect(await run(["script", "x", "go.sh"])).toMatchObject(RAN);
+      rmSync(join(cwd, at, ".git"), { recursive: true });
+      expect(await run(["script", "x", "go.sh"])).toMatchObject(RAN);
+      writeFileSync(join(cwd, "skills/x/scripts/go.sh"), EVIL["skills/x/scripts/go.sh"]);
+      makeRepository({}, join(cwd, at)).commit({}, "theirs");
+      const { code, stderr } = await run(["script", "x", "go.sh"]);
+      expect(code, at).toBe(3);
+      expect(stderr).toContain("in a repository that was put there since");
+    }
+  });
+
+  it("[Q-04] does not cover a skill with another repository inside, whose HEAD moves by itself", async () => {
+    const { run, cwd } = await gitScene();
+    makeRepository({ "lib.sh": "echo lib\n" }, join(cwd, "skills/x/lib"));
+    const { code, stderr } = await run(["script", "x", "go.sh"]);
+    expect(code).toBe(3);
+    expect(stderr).toContain("lib is a git repository of its own");
+    expect(await run(["script", "y", "go.sh"]), "another skill").toMatchObject(RAN);
+  });
+
   it("keeps it when the author commits what is there, and over commits that leave the skill alone", async () => {
     const { run, script, commit } = await gitScene();
     appendFileSync(script, "echo two\n");
