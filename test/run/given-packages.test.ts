@@ -203,7 +203,11 @@ describe("Python packages that a user gives to a skill", { timeout: 60_000 }, ()
       `open(${JSON.stringify(ran)}, "w")\nfrom setuptools import setup\nsetup(name="evil", version="1.0")\n`,
     );
     const elsewhere = await pythonIndex(WORDS);
-    const urls = [`file://${source}`, "git+https://127.0.0.1:1/evil.git", `${elsewhere.url}/files/words-2.1-py3-none-any.whl`];
+    const urls = [
+      `file://${source}`,
+      "git+https://127.0.0.1:1/evil.git",
+      `${elsewhere.url}/files/words-2.1-py3-none-any.whl`,
+    ];
     try {
       for (const [at, url] of urls.entries()) {
         index.serve(WORDS, GREETING, { name: `leads${at}`, version: "1.0", files: {}, requires: [`evil @ ${url}`] });
