@@ -15,6 +15,7 @@ import { isData } from "../skill/data.ts";
 import { clientFolder } from "../source/client-folders.ts";
 import type { Surroundings } from "../source/locations.ts";
 import { parseAddress, sayAddress } from "./address.ts";
+import { judgedRef } from "./address-parts.ts";
 import type { Address } from "./contract.ts";
 import { gitEntries, gitTree } from "./git-tree.ts";
 import { lockedFilesOf, type Tree } from "./read-tree.ts";
@@ -312,11 +313,12 @@ function provenanceFrom(text: string | undefined, place: PlaceInSource, around: 
     const path = posix.relative("/", posix.join("/", place.path ?? "")); // Never above the source.
     const source = sayAddress(plain as Address);
     const isGit = parsed.kind === "git";
+    const ref = place.ref === undefined ? named : judgedRef(place.ref);
     return {
       source,
       ...defined({
         path: path === "" ? undefined : path,
-        ref: isGit ? (place.ref ?? named) : undefined,
+        ref: isGit ? ref : undefined,
         commit: isGit ? place.commit : undefined,
       }),
     };

@@ -197,6 +197,18 @@ describe("the origin of an adopted skill", () => {
     }
   });
 
+  it.each(["--upload-pack=x", "x\u001b[31m\ny", "a..b"])(
+    "is not one with the ref %j, which no branch has",
+    async (ref) => {
+      const entry = { source: "acme/skills", sourceType: "github", skillPath: "skills/pdf/SKILL.md", ref };
+      const lock = JSON.stringify({ version: 3, skills: { pdf: entry } });
+      const { run, skillsLock } = scene({ "home/.agents/.skill-lock.json": lock });
+      expect(await run(["adopt", "--yes"])).toMatchObject({ code: 0 });
+      expect(entryIn(skillsLock)).toMatchObject({ source: "local:" });
+      expect(entryIn(skillsLock).ref).toBeUndefined();
+    },
+  );
+
   it("is what a project's skills-lock.json names; what was edited before is a conflict, and nothing is lost", async () => {
     const { url, commit } = source();
     const entry = {
