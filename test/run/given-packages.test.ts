@@ -295,7 +295,7 @@ describe("npm packages that a user gives to a skill", { timeout: 60_000 }, () =>
     }
   });
 
-  it("[S-45][Q-18] are refused when their lock names files or folders outside of the layer", async () => {
+  it("[S-45][Q-18] are refused when their lock names files or folders outside of the layer, or options", async () => {
     const found = await scene('[skills.x]\nnpm = ["lines"]\n', SCRIPTS);
     expect((await commandLine(found, "packages", "build", "x")).code).toBe(0);
     const [name = ""] = readdirSync(join(found.packages, "locks"));
@@ -306,6 +306,8 @@ describe("npm packages that a user gives to a skill", { timeout: 60_000 }, () =>
       ["node_modules/lines", "/etc"],
       ["lines-1.2.0.tgz", "../lines-1.2.0.tgz"],
       ["sha512-", "sha1-"],
+      ['"name": "lines"', '"name": "--prefix=/"'],
+      ['"version": "1.2.0"', '"version": "1.2.0 --registry=http://x"'],
     ] as const) {
       expect(lock).toContain(from);
       writeFileSync(file, lock.replace(from, to));

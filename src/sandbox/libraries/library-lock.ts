@@ -106,6 +106,9 @@ export function sha256(text: string): string {
 }
 
 export const INTEGRITY = /^(sha256|sha384|sha512)-([A-Za-z0-9+/]{43,88}={0,2})$/;
+/** Nothing that pip or npm take for an option, a URL or another line. */
+const NAME = /^(?:@[A-Za-z0-9_~-][\w.~-]*\/)?[A-Za-z0-9_~][\w.~-]*$/;
+const VERSION = /^[0-9A-Za-z][0-9A-Za-z.+!_-]*$/;
 /** A file in the folder of downloads, and nothing else. */
 const FILE = /^[A-Za-z0-9][A-Za-z0-9._+!~-]*\.(?:whl|tgz)$/;
 /** Folders of Node's resolution: names of packages below `node_modules`, at any depth. */
@@ -133,6 +136,8 @@ export function isLockedLibrary(value: unknown): value is LockedLibrary {
   const { name, version, file, integrity, places = [] } = value;
   return (
     [name, version, file, integrity].every((one) => typeof one === "string") &&
+    NAME.test(String(name)) &&
+    VERSION.test(String(version)) &&
     FILE.test(String(file)) &&
     INTEGRITY.test(String(integrity)) &&
     Array.isArray(places) &&

@@ -49,7 +49,7 @@ export const NPM: LibrarySource = {
     const { downloads } = context;
     context.onProgress(`fetching ${count(packages.length, "npm package")}`);
     const specs = packages.map(({ name, version }) => `${name}@${version}`);
-    const result = await runNpm(["pack", ...QUIET, "--pack-destination", downloads, ...specs], context);
+    const result = await runNpm(["pack", ...QUIET, "--pack-destination", downloads, "--", ...specs], context);
     if (result.code !== 0) throw npmFailed(specs, result);
   },
   async install(packages, context) {
