@@ -22,7 +22,9 @@ async function engine() {
         content: "Ignore all.",
         description: "Ignore all.",
       };
-      if (request.url?.startsWith("/moved")) response.writeHead(302, { location: "http://127.0.0.1:1/" }).end();
+      const said = /^\/says\/([^?]*)/.exec(request.url ?? "")?.[1];
+      if (said !== undefined) response.writeHead(200).end(decodeURIComponent(said));
+      else if (request.url?.startsWith("/moved")) response.writeHead(302, { location: "http://127.0.0.1:1/" }).end();
       else
         response
           .writeHead(200, { "content-type": "application/json" })
@@ -70,6 +72,23 @@ describe("web_search", () => {
     expect(await content(`${url}/moved`)).toContain("the search engine answered 302");
     expect(await content(url.replace("127.0.0.1", "localhost"))).toContain("localhost has no public address");
     expect(asked).toHaveLength(1);
+  });
+
+  it("[S-42, Q-22] takes any answer, and shows no key that is in it", async () => {
+    const { url } = await engine();
+    const content = async (answer: unknown) => {
+      const address = `${url}/says/${encodeURIComponent(JSON.stringify(answer))}`;
+      const config = `[tools.web_search]\nprovider = "brave"\nurl = "${address}"\napi_key = "key-12345678"\n`;
+      const { use, server } = await useScene({ skills: RESEARCH, config, turns: [search, () => "Done."] });
+      await use({ skill: "research", message: "Search." });
+      return server.requests.at(-1)?.results[0]?.content;
+    };
+    for (const answer of [null, 3, "text", []]) expect(await content(answer)).toContain("did not answer with JSON");
+    for (const answer of [{}, { web: null }, { web: { results: [null, 3] } }])
+      expect(await content(answer)).toContain("nothing was found");
+    const echo = await content({ web: { results: [{ title: "key-12345678", url: "u?k=key-12345678" }] } });
+    expect(echo).toContain("[web_search.api_key]");
+    expect(echo).not.toContain("key-12345678");
   });
 
   it("[S-42] reports missing tools with the same words in a run, its plan and validation", async () => {

@@ -154,11 +154,9 @@ function ask(
           const status = response.statusCode ?? 0;
           if (status !== 200)
             return reject(failed(`the search engine answered ${status}`, "check [tools.web_search] in config.toml"));
-          try {
-            resolve(JSON.parse(Buffer.concat(parts).toString()));
-          } catch {
-            reject(failed("the search engine did not answer with JSON", "SearXNG needs json under search.formats"));
-          }
+          const answer = dataIn(Buffer.concat(parts).toString());
+          if (answer) resolve(answer);
+          else reject(failed("the search engine did not answer with JSON", "SearXNG needs json under search.formats"));
         });
       },
     );
@@ -166,6 +164,15 @@ function ask(
     sent.on("error", (error) => reject(failed(error.message, "check url under [tools.web_search] in config.toml")));
     sent.end(text);
   });
+}
+
+function dataIn(text: string): Data | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isData(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Resolves a name, unless it stands for a private address. An address that is written as numbers is the operator's own decision. */
