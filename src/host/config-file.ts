@@ -55,18 +55,19 @@ export function readConfigNow(path: string, owner: ConfigOwner, parse: ParseToml
 function readText(path: string, owner: ConfigOwner): { config: Config; text?: string } {
   const config: Config = { path, owner, exists: false, entries: [], findings: [], rejected: [] };
   const { findings } = config;
+  const code = owner === "ash" ? "config-ash" : "config-syntax"; // The configuration of another program breaks no command of this one.
   try {
     const stats = statSync(path);
     config.exists = true;
     if (!stats.isFile() || stats.size > LARGEST_CONFIG) {
-      findings.push({ code: "config-syntax", message: "is not a regular file of at most 1 MiB" });
+      findings.push({ code, message: "is not a regular file of at most 1 MiB" });
       return { config };
     }
     return { config, text: readRegularText(path, { limit: LARGEST_CONFIG }) };
   } catch (error) {
     if (codeOf(error) !== "ENOENT" && codeOf(error) !== "ENOTDIR") {
       config.exists = true;
-      findings.push({ code: "config-syntax", message: `cannot be read: ${reason(error)}` });
+      findings.push({ code, message: `cannot be read: ${reason(error)}` });
     }
     return { config };
   }
@@ -77,7 +78,6 @@ function parseConfig(config: Config, text: string, whose: ConfigOwner, parse: Pa
   const owner = whose === "ash" ? "user" : whose;
   const read = parse(text);
   if ("problem" in read) {
-    // The configuration of another program breaks no command of this one.
     findings.push(whose === "ash" ? { ...read.problem, code: "config-ash" } : read.problem);
     return config;
   }

@@ -40,10 +40,15 @@ describe("settings", () => {
     expect(command).toMatchObject({ file: join(root, "home/.ash/config.toml"), line: 16 });
   });
 
-  it("[S-41] report a file of ash that is not TOML, and go on without it", async () => {
+  it("[S-41] report a file of ash that is not TOML or too large, and go on without it", async () => {
     const { isBroken, diagnostics } = await settingsOf({ "home/.ash/config.toml": "[skills" });
     expect(isBroken).toBe(false);
     expect(diagnostics).toMatchObject([{ code: "config-ash", message: expect.stringContaining("not valid TOML") }]);
+    const large = await settingsOf({ "home/.ash/config.toml": `# ${"x".repeat(1024 * 1024)}` });
+    expect(large.isBroken).toBe(false);
+    expect(large.diagnostics).toMatchObject([
+      { code: "config-ash", message: expect.stringContaining("at most 1 MiB") },
+    ]);
   });
 
   it("[T-14] hold how code is kept apart and what it may use, each with its default", async () => {
