@@ -46,7 +46,7 @@ describe("skillet run --dry-run", () => {
     expect(off.stdout).toMatch(/^✓ workspace +not seen: workspace = "none" holds for it$/m);
     const { run, home } = scene();
     const wide = await run([], { cwd: home });
-    expect(wide.stdout).toMatch(/^✓ workspace +not seen: The workspace ~ holds ~\/\.skillet/m);
+    expect(wide.stdout).toMatch(/^✓ workspace +not seen: The workspace ~ is your home folder/m);
     expect(wide.stdout).toContain("work in a folder of its own");
   });
 
@@ -54,7 +54,7 @@ describe("skillet run --dry-run", () => {
     const { run, home } = scene({ config: '[skills.x]\nworkspace = "read"\n' });
     const { code, stdout } = await run([], { cwd: home });
     expect(code).toBe(3);
-    expect(stdout).toMatch(/^✗ workspace +The workspace ~ holds/m);
+    expect(stdout).toMatch(/^✗ workspace +The workspace ~ is your home folder/m);
   });
 
   it("names what can be reached", async () => {

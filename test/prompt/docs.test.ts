@@ -10,7 +10,9 @@ import { API_KEY, MODEL, modelServer } from "../support/model-server.ts";
 
 const root = join(import.meta.dirname, "../..");
 const blocks = (of: string) =>
-  codeBlocks("docs/prompts.md").flatMap(({ language, code }) => (language === of ? code : []));
+  codeBlocks("docs/prompts.md").flatMap(({ language, marks, code }) =>
+    language === of && !marks.includes("alone") ? code : [],
+  );
 
 it("[N-26, N-27] the page about prompts: its code runs, and a model is shown what it says", async () => {
   const { url, requests } = await modelServer("openai", [

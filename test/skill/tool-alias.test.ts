@@ -74,4 +74,9 @@ describe("the servers that a run needs", () => {
   ])("%s", (_, allowed, expected) => {
     expect([...neededServers(settings, allowed)]).toEqual(expected);
   });
+
+  it("none for web_search where a search engine is configured", () => {
+    const configured = { ...settings, tools: { ...settings.tools, webSearch: { provider: "searxng" as const } } };
+    expect([...neededServers(configured, [["web_search"]])]).toEqual([]);
+  });
 });

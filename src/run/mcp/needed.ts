@@ -8,12 +8,14 @@ import { ourTool } from "../../skill/tool-names.ts";
  * list lets it have all.
  */
 export function neededServers(
-  { mcp }: Pick<Settings, "mcp">,
+  { mcp, tools }: Pick<Settings, "mcp" | "tools">,
   allowed: readonly (readonly string[])[],
 ): ReadonlySet<string> {
+  const hasSearch = tools.webSearch?.provider !== undefined;
+  const builtIn = new Set(BUILT_IN_TOOLS.flatMap(({ name, needs }) => (needs !== "search" || hasSearch ? name : [])));
   const names = [...mcp].flatMap(([name, settings]) => {
     const isNeeded = allowed.every(
-      (entries) => entries.length === 0 || entries.some((entry) => maySay(entry, name, settings)),
+      (entries) => entries.length === 0 || entries.some((entry) => maySay(entry, name, settings, builtIn)),
     );
     return settings.enabled !== false && isNeeded ? [name] : [];
   });
@@ -21,7 +23,7 @@ export function neededServers(
 }
 
 /** Whether an entry may mean a tool of this server. */
-function maySay(entry: string, server: string, { tools }: McpSettings): boolean {
+function maySay(entry: string, server: string, { tools }: McpSettings, builtIn: ReadonlySet<string>): boolean {
   const name = dottedToolName(entry);
   const star = name.indexOf("*");
   if (star !== -1) {
@@ -30,6 +32,6 @@ function maySay(entry: string, server: string, { tools }: McpSettings): boolean 
   }
   if (name.includes(".")) return name.startsWith(`${server}.`);
   const ours = ourTool(name);
-  if (BUILT_IN_TOOLS.some((tool) => tool.name === ours)) return false;
+  if (builtIn.has(ours)) return false;
   return tools?.some((tool) => tool === name || tool === ours) ?? true;
 }
