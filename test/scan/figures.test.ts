@@ -46,7 +46,7 @@ function measure(list: readonly Sample[]) {
 
 describe("the figures of the scanner on the evaluation set", () => {
   const measured = HALVES.map((half) => measure(loadSets([half])));
-  const second = measure(loadSecondSet());
+  const second = HALVES.map((half) => measure(loadSecondSet(half)));
   const behaviors = BEHAVIOR_HALVES.map((half) => measure(loadBehaviors(half)));
 
   it("finds as many malicious skills, and alarms as seldom, as is pinned here", () => {
@@ -56,7 +56,7 @@ describe("the figures of the scanner on the evaluation set", () => {
   });
 
   it("are in the documentation, with intervals", () => {
-    for (const { malicious, ordinary } of [...measured, ...behaviors, second])
+    for (const { malicious, ordinary } of [...measured, ...behaviors, ...second])
       for (const { high, found, all } of [malicious, ordinary])
         for (const part of [high, found]) expect(page).toContain(formatShare(part, all));
   });
@@ -73,7 +73,7 @@ describe("the figures of the scanner on the evaluation set", () => {
   });
 
   it("lists in the documentation what is not high in the second tuning half", () => {
-    const missed = loadSecondSet().filter(
+    const missed = loadSecondSet("tuning").filter(
       (sample) => sample.label === "malicious" && findLevel(toLabelled(sample)) !== "high",
     );
     const [, section = ""] = page.split("\n### Not high in the second tuning half\n");
@@ -107,12 +107,19 @@ const PINNED = [
   },
 ];
 
-/** Of the tuning half of the second set. */
-const PINNED_SECOND = {
-  malicious: { all: 81, high: 80, found: 80 },
-  ordinary: { all: 167, high: 1, found: 3 },
-  hard: { all: 0, high: 0, found: 0 },
-};
+/** Of the second set, in the order of `HALVES`. */
+const PINNED_SECOND = [
+  {
+    malicious: { all: 81, high: 80, found: 80 },
+    ordinary: { all: 167, high: 1, found: 3 },
+    hard: { all: 0, high: 0, found: 0 },
+  },
+  {
+    malicious: { all: 81, high: 63, found: 69 },
+    ordinary: { all: 156, high: 9, found: 11 },
+    hard: { all: 0, high: 0, found: 0 },
+  },
+];
 
 /** In the order of `BEHAVIOR_HALVES`. */
 const PINNED_BEHAVIORS = [

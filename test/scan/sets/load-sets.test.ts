@@ -51,20 +51,29 @@ describe("the evaluation set of the scanner", () => {
     expect(HALVES.map((half) => digest(lines(half)))).toEqual(["feb230d5c8fb7775", "ecc113e97e70099e"]);
   });
 
-  it("has a second set, of which the tuning half is here and no text has changed", () => {
-    const second = loadSecondSet();
-    expect(second.filter(({ label }) => label === "malicious").length).toBe(81);
-    expect(second.filter(({ label }) => label === "ordinary").length).toBe(167);
-    expect(new Set(second.map(({ name, label }) => `${label} ${name}`)).size).toBe(248);
-    for (const { name, files } of second) {
-      expect(files[0]?.path, name).toBe("SKILL.md");
-      expect(files[0]?.text, name).toMatch(/^---\nname: \S+\n/);
-    }
-    const lines = second
-      .map((sample) => JSON.stringify([sample.name, sample.label, sample.class, sample.files]))
-      .sort();
-    expect(digest(lines)).toBe("cdaec7e2ef7b6970");
-  });
+  it.each([
+    { half: "tuning", malicious: 81, ordinary: 167, pinned: "cdaec7e2ef7b6970", parity: 0 },
+    { half: "held-out", malicious: 81, ordinary: 156, pinned: "a252444b29ee58dc", parity: 1 },
+  ] as const)(
+    "has a second set, of whose $half half no text has changed",
+    ({ half, malicious, ordinary, pinned, parity }) => {
+      const second = loadSecondSet(half);
+      expect(second.filter(({ label }) => label === "malicious").length).toBe(malicious);
+      expect(second.filter(({ label }) => label === "ordinary").length).toBe(ordinary);
+      const paths = new Set(second.map(({ name, label }) => `${label}/${name}`));
+      expect(paths.size).toBe(malicious + ordinary);
+      for (const path of paths)
+        expect((createHash("sha256").update(path).digest()[0] as number) % 2, path).toBe(parity);
+      for (const { name, files } of second) {
+        expect(files[0]?.path, name).toBe("SKILL.md");
+        expect(files[0]?.text, name).toMatch(/^---\nname: \S+\n/);
+      }
+      const lines = second
+        .map((sample) => JSON.stringify([sample.name, sample.label, sample.class, sample.files]))
+        .sort();
+      expect(digest(lines)).toBe(pinned);
+    },
+  );
 
   it("expands the notations for invisible and encoded text, and refuses a bad header", () => {
     const [sample] = parseSamples(
