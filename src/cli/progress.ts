@@ -156,8 +156,8 @@ const LINES: Lines = {
     outcome !== "ok" && out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${capability}.${operation}: ${outcome}`,
   // Of what was asked for itself, the command says why not.
   "run-refused": (out, { parent, refusals }, indent) => {
-    for (const { message } of parent === undefined ? [] : refusals)
-      out.line`${out.dim(`${indent}  `)}${out.yellow("!")} ${message}`;
+    for (const { message, fix } of parent === undefined ? [] : refusals)
+      sayNotice(out, out.text`${indent}  ${out.yellow("!")}`, message, fix);
   },
   "tool-blocked": (out, { tool, message }) =>
     out.line`${out.yellow("!")} ${tool} was blocked: ${oneLine(message, 300)}`,

@@ -43,6 +43,21 @@ describe("the verification sections of the documents", () => {
     expect((await run("chat", "Use the test skill")).stdout).toContain("The skill said hello.");
   });
 
+  it("[W-26] offer the trust step in a chat too: the command to run is named exactly, and then the skill answers", async () => {
+    const { run } = await scene([
+      () => [{ tool: "use_skill", input: { skill: "test", message: "Greet." } }],
+      () => "I cannot.",
+      () => [{ tool: "use_skill", input: { skill: "test", message: "Greet." } }],
+      () => "Hello!",
+      ({ results }) => `The skill said: ${results[0]?.content}`,
+    ]);
+    const refused = await run("chat", "Use the test skill");
+    expect([refused.code, refused.stdout]).toEqual([3, "I cannot.\n"]);
+    const [, step = ""] = /run: skillet (trust \S+\/project\/workspace\/skills\/test)$/m.exec(refused.stderr) ?? [];
+    expect((await run(...step.split(" "), "--yes")).stdout).toContain("trusted");
+    expect((await run("chat", "Use the test skill")).stdout).toContain("Hello!");
+  });
+
   it("[S-31] give a skill its key from the configuration, by the steps that the command itself names", async () => {
     const { run } = await scene([
       () => [{ tool: "bash", input: { command: 'echo "Key: $TEST_API_KEY"' } }],
