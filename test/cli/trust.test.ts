@@ -516,6 +516,18 @@ describe("the code of a workspace", () => {
     });
   });
 
+  it("names the folders whose skills wait, where the workspace has none", async () => {
+    const { run, home, cwd } = scene();
+    writeFiles(home, { ".claude/skills/y/SKILL.md": skillText("y"), ".claude/skills/y/scripts/go.sh": SCRIPT });
+    rmSync(join(cwd, "skills"), { recursive: true });
+    expect(await run(["trust"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /the code of 1 skill in other folders does; run: skillet trust\s+~\/\.claude\/skills/,
+      ),
+    });
+  });
+
   it("[Q-23] cannot act on the terminal of whoever looks at it", async () => {
     const { run } = scene({
       "project/skills/x/scripts/\u001b[2Jevil.sh": "\u001b]52;c;x\u0007",

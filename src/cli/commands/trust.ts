@@ -9,10 +9,11 @@ import { storeSkill } from "../../sandbox/store.ts";
 import { scanSkill } from "../../scan/scan.ts";
 import { SkillError } from "../../shared/error.ts";
 import { isInside } from "../../shared/inside.ts";
-import { oneLine } from "../../shared/text.ts";
+import { count, oneLine } from "../../shared/text.ts";
 import { type Skill, withBody } from "../../skill/skill.ts";
 import { copySkill } from "../../source/digest.ts";
 import { displayPath } from "../../source/locations.ts";
+import { codeWaiting } from "../code-waiting.ts";
 import { EXIT } from "../exit.ts";
 import { discoverFor, folderSaid, requireConfiguration, withCapabilities } from "../found.ts";
 import { type Io, isAgreed, type Printer, printer, printJson } from "../io.ts";
@@ -216,7 +217,8 @@ function question(subjects: readonly Subject[], verb = "Trust"): string {
     : `${verb} these ${subjects.length} skills to be followed, and their code to run in a sandbox?`;
 }
 
-function meant({ catalog, trust: given, around }: Discovered, wanted: string | undefined, cwd: string): Skill[] {
+function meant(found: Discovered, wanted: string | undefined, cwd: string): Skill[] {
+  const { catalog, trust: given, around } = found;
   const named = wanted === undefined ? undefined : catalog.find(wanted);
   const asking = [...catalog.skills, ...catalog.shadowed].filter((skill) => given.standingOf(skill) !== "own");
   if (named) {
@@ -239,15 +241,15 @@ function meant({ catalog, trust: given, around }: Discovered, wanted: string | u
     (skill) => isInside(root, placeOf(skill)) || (!isSkill && isInside(placeOf(skill), root)),
   );
   if (inside.length > 0) return inside;
+  const waiting = wanted === undefined ? codeWaiting(found) : undefined;
+  const names = asking.slice(0, 10).map(({ name }) => name);
+  const others =
+    names.length === 0 ? "`skillet list` shows where each skill comes from" : `there are: ${names.join(", ")}`;
   throw new SkillError("not-found", {
     message: `There is no skill in ${folderSaid(path, around)} that waits for trust`,
-    fix:
-      asking.length === 0
-        ? "`skillet list` shows where each skill comes from"
-        : `there are: ${asking
-            .slice(0, 10)
-            .map(({ name }) => name)
-            .join(", ")}`,
+    fix: waiting
+      ? `the code of ${count(waiting.skills, "skill")} in other folders does; run: ${waiting.command}`
+      : others,
   });
 }
 
