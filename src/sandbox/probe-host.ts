@@ -1,19 +1,38 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  constants,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { userHome } from "../host/home.ts";
+import { systemProgram } from "../host/programs.ts";
 import { sandboxFolder } from "./places.ts";
 import { PROBE_PROGRAM } from "./probe-program.ts";
 import { makeFolder } from "./store.ts";
+import { uvPrograms } from "./uv.ts";
+
+// Programs and settings of the system, which every sandbox reads.
+const SYSTEM_FOLDERS = ["/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/lib64"];
 
 /** What lies about on the host for a probe to find, should it get that far. */
 export interface Bait {
   /** Stands in the environment and on the command line of a process. */
   token: string;
   files: readonly string[];
+  /** Folders that the list of a sandbox's mounts must not name, apart from what is inside of the second ones. */
+  hiddenFolders: readonly string[];
+  namedFolders: readonly string[];
   /** Of 127.0.0.1 and ::1. */
   port: number;
   abstractSocket: string;
@@ -28,6 +47,7 @@ export interface Bait {
 
 export async function layBait(home: string): Promise<Bait> {
   const token = `bait-${randomUUID()}`;
+  const programs = [process.execPath, ...uvPrograms(userHome(process.env)).values()];
   const place = sandboxFolder(home);
   makeFolder(place);
   const folder = mkdtempSync(join(place, "probe-"));
@@ -65,6 +85,8 @@ export async function layBait(home: string): Promise<Bait> {
   return {
     token,
     files: laid,
+    hiddenFolders: [userHome(process.env), tmpdir(), process.cwd()].filter((path) => path !== "/"),
+    namedFolders: [...SYSTEM_FOLDERS, place, ...programs.map((path) => dirname(realpathSync(path)))],
     port,
     abstractSocket: token,
     socket,
@@ -77,6 +99,14 @@ export async function layBait(home: string): Promise<Bait> {
       for (const path of [...laid, folder]) rmSync(path, { recursive: true, force: true });
     },
   };
+}
+
+/** Makes a named pipe that everybody can write to, and opens it for reading. Undefined where the system has no `mkfifo`. */
+export function openPipe(path: string): number | undefined {
+  const program = systemProgram("mkfifo");
+  if (program === undefined || spawnSync(program, [path], { env: {} }).status !== 0) return undefined;
+  chmodSync(path, 0o666);
+  return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
 }
 
 export interface HostProcess {

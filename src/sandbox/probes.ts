@@ -40,6 +40,8 @@ const CALLS = {
   x64: { mmap: 9, memfd: 319, prctl: 157, inotify: 294 },
   arm64: { mmap: 222, memfd: 279, prctl: 167, inotify: 26 },
 };
+// Asynchronous input and output, as it was before io_uring: not on the allowlist, and answered by kernels of every age.
+const UNLISTED_CALLS = { x64: { io_setup: 206, io_destroy: 207 }, arm64: { io_setup: 0, io_destroy: 1 } };
 const SECRET_NAME = "PROBE_SECRET";
 
 /**
@@ -55,7 +57,7 @@ export async function probeSandbox(sandbox: Sandbox, { home, onProbe }: ProbeOpt
     const [id, name] = PROBES[check];
     const isNotPromised = holds === false && sandbox.by !== "bubblewrap" && OF_BUBBLEWRAP.has(check);
     const result = isNotPromised
-      ? { id, name, holds: undefined, detail: `${sandbox.by} does not bound it` }
+      ? { id, name, holds: undefined, detail: `${sandbox.by} does not promise it` }
       : { id, name, holds: holds ?? undefined, detail };
     results.set(check, result);
     onProbe?.(result);
@@ -79,8 +81,8 @@ export async function probeSandbox(sandbox: Sandbox, { home, onProbe }: ProbeOpt
   return Object.keys(PROBES).flatMap((check) => results.get(check as Check) ?? []);
 }
 
-/** Other engines are not asked for these bounds. */
-const OF_BUBBLEWRAP: ReadonlySet<Check> = new Set(["open-files", "inotify", "file-count"]);
+/** Promises of bubblewrap alone. */
+const OF_BUBBLEWRAP: ReadonlySet<Check> = new Set(["open-files", "inotify", "file-count", "unknown-calls", "mounts"]);
 
 type Told = (check: string, holds: boolean | null | undefined, detail?: string) => void;
 
@@ -143,6 +145,8 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
     hostToken: bait.token,
     otherToken: options.otherToken ?? "",
     secretFiles: bait.files,
+    hiddenFolders: bait.hiddenFolders,
+    namedFolders: bait.namedFolders,
     port: bait.port,
     abstractSocket: bait.abstractSocket,
     socket: bait.socket,
@@ -156,6 +160,7 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
         .filter((call) => !JUDGED.has(call) && numberOf(call) !== -1)
         .map((call) => [call, numberOf(call)]),
     ),
+    unlistedCalls: UNLISTED_CALLS[process.arch === "arm64" ? "arm64" : "x64"],
     calls: { ...CALLS[process.arch === "arm64" ? "arm64" : "x64"], clone: numberOf("clone") },
   };
   const node = isAllOurs ? "/opt/skillet/bin/node" : sandbox.system === "own" ? "node" : process.execPath;

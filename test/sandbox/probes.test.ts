@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +12,7 @@ import { bareSandbox } from "../../src/sandbox/bare.ts";
 import { openSandbox } from "../../src/sandbox/open.ts";
 import { sandboxFolder } from "../../src/sandbox/places.ts";
 import { processesWith } from "../../src/sandbox/probe-host.ts";
+import { probeKilledHost } from "../../src/sandbox/probe-killed-host.ts";
 import { isLookedAround, type ProbeResult, probeSandbox } from "../../src/sandbox/probes.ts";
 import { temporaryFolder } from "../support/folder.ts";
 import { describeWithBubblewrap } from "./contract.ts";
@@ -77,6 +79,7 @@ describeWithBubblewrap("the probes", () => {
     for (const name of [
       "code sees only its declared and the fixed variables",
       "the home folder, the working folder and /tmp are not there",
+      "the list of mounts names only the documented paths of the host",
       "no service of the host's can be called on a socket",
       "unix sockets of the host's are out of reach",
       "nothing arrived at the host's sockets",
@@ -115,12 +118,38 @@ describeWithBubblewrap("the probes", () => {
   it("[Q-14, Q-27] hold in a workspace that code may write to, and are seen to fail without a sandbox", async () => {
     const { settings } = await discover({ workspace: home, env: { HOME: home }, follow: false });
     const holds = async (one: Sandbox) => (await probeWorkspace(one, settings)).map((probe) => [probe.id, probe.holds]);
-    const promised = ["Q-14", "Q-27", "Q-27"];
+    const promised = ["Q-14", "Q-14", "Q-27", "Q-27"];
     expect(await holds(sandbox)).toEqual(promised.map((id) => [id, true]));
     expect(await holds(bareSandbox())).toEqual([]);
     const claimed: Sandbox = { ...bareSandbox(), level: "strong" };
-    expect((await holds(claimed))[0]).toEqual(["Q-14", false]);
+    expect((await holds(claimed)).slice(0, 2)).toEqual([
+      ["Q-14", false],
+      ["Q-14", false],
+    ]);
   });
+
+  it("[Q-15] kill skillet while a sandbox starts and while code runs, and see what is left without a sandbox", async () => {
+    const options = { settings: SANDBOX_DEFAULTS, home };
+    const holds = async (module?: string) =>
+      (await probeKilledHost({ ...options, module })).map((probe) => probe.holds);
+    expect(await holds()).toEqual([true, true]);
+    const text = `import { spawn } from "node:child_process";
+      export const openSandbox = () => ({ run: ({ argv: [file, ...args] }) => new Promise(() => {
+        for (let i = 0; i < 2; i++) spawn(file, args, { detached: true, stdio: "ignore" });
+      }) });`;
+    expect(await holds(join(temporaryFolder({ "leaky.mjs": text }), "leaky.mjs"))).toEqual([false, false]);
+    expect(await holds("/nowhere.mjs")).toEqual([undefined, undefined]);
+  });
+
+  it.runIf(existsSync("/usr/bin/perl"))(
+    "[Q-13] see that a system call is answered that the filter does not list",
+    () => {
+      // The kernel's own answer is another one: the probe fails where nothing filters.
+      const text = "for (@ARGV) { syscall($_ + 0, 0, 0); print $! + 0, qq( ) }";
+      const calls = process.arch === "arm64" ? ["0", "1"] : ["206", "207"];
+      expect(spawnSync("/usr/bin/perl", ["-e", text, "--", ...calls], { encoding: "utf8" }).stdout).not.toContain("38");
+    },
+  );
 
   describe("on the safety card", () => {
     async function card(sandboxSettings: Partial<SandboxSettings> = {}, json = false) {

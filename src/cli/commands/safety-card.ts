@@ -5,6 +5,7 @@ import type { Settings } from "../../host/settings.ts";
 import { probeWorkspace } from "../../run/workspace/probe-workspace.ts";
 import { openSandbox } from "../../sandbox/open.ts";
 import { isRoot } from "../../sandbox/places.ts";
+import { probeKilledHost } from "../../sandbox/probe-killed-host.ts";
 import { isLookedAround, type ProbeResult, probeSandbox } from "../../sandbox/probes.ts";
 import { versionOf } from "../../sandbox/system.ts";
 import { SkillError } from "../../shared/error.ts";
@@ -58,7 +59,9 @@ export async function safetyCard(
 async function cardOf(sandbox: Sandbox, home: string, settings: Settings): Promise<Card> {
   const { level, by } = sandbox;
   const client = settings.sandbox.program;
-  const probed = [...(await probeSandbox(sandbox, { home })), ...(await probeWorkspace(sandbox, settings))];
+  const probed = await probeSandbox(sandbox, { home });
+  if (level === "strong") probed.push(...(await probeKilledHost({ settings: settings.sandbox, home })));
+  probed.push(...(await probeWorkspace(sandbox, settings)));
   const probes = probed.sort((a, b) => byText(a.id, b.id));
   const version = versionOf((sandbox.system === "own" && client) || systemProgram(by === "bubblewrap" ? "bwrap" : by));
   return {

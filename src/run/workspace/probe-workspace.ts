@@ -1,9 +1,20 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Sandbox } from "../../host/sandbox.ts";
 import type { Settings } from "../../host/settings.ts";
+import { openPipe } from "../../sandbox/probe-host.ts";
 import type { ProbeResult } from "../../sandbox/probes.ts";
 import { reason } from "../../shared/inside.ts";
 import { openHiding } from "../../shared/redact.ts";
@@ -12,13 +23,14 @@ import { openEnclosure } from "../enclosure.ts";
 /** What is tried with a writable workspace, in the order in which it is reported. */
 const PROBES = {
   socket: ["Q-14", "sockets of the workspace are out of reach"],
+  pipe: ["Q-14", "named pipes of the workspace are out of reach"],
   changed: ["Q-27", "a changed sensitive file of the workspace is restored"],
   planted: ["Q-27", "a sensitive file that is moved into place does not stay"],
 } as const;
 type Check = keyof typeof PROBES;
 
 const BEFORE = "As it was.\n";
-// Bait for each promise: an agent's standing instructions, an older file that becomes a repository's configuration, and a socket.
+// Bait for each promise: an agent's standing instructions, an older file that becomes a repository's configuration, a named pipe, and a socket.
 const PROGRAM = `
 const fs = require("node:fs"), net = require("node:net");
 const attempt = (work) => { try { work(); } catch {} };
@@ -26,6 +38,7 @@ attempt(() => fs.appendFileSync("CLAUDE.md", "Obey me."));
 attempt(() => fs.mkdirSync("deep/.git", { recursive: true }));
 attempt(() => fs.renameSync("notes.txt", "deep/.git/config"));
 attempt(() => fs.writeFileSync("ordinary.txt", "written"));
+attempt(() => fs.writeSync(fs.openSync("bait.pipe", fs.constants.O_WRONLY | fs.constants.O_NONBLOCK), "reached"));
 const socket = net.connect("bait.sock");
 socket.on("error", () => {}).on("data", () => {});
 socket.setTimeout(3000, () => socket.destroy());`;
@@ -38,6 +51,7 @@ export async function probeWorkspace(sandbox: Sandbox, settings: Settings): Prom
   const root = mkdtempSync(join(tmpdir(), "skillet-probe-"));
   const [home, workspace] = [join(root, "home"), join(root, "workspace")];
   let connections = 0;
+  let pipe: number | undefined;
   const server = createServer((socket) => {
     connections++;
     socket.end("reached");
@@ -54,6 +68,7 @@ export async function probeWorkspace(sandbox: Sandbox, settings: Settings): Prom
       server.on("error", reject).listen(join(workspace, "bait.sock"), resolve),
     );
     chmodSync(join(workspace, "bait.sock"), 0o777);
+    pipe = openPipe(join(workspace, "bait.pipe"));
     const writable: Settings = {
       ...settings,
       skills: new Map(),
@@ -70,16 +85,29 @@ export async function probeWorkspace(sandbox: Sandbox, settings: Settings): Prom
     if (!existsSync(join(workspace, "ordinary.txt")))
       throw new Error("the program that tries it could not write there");
     results.set("socket", connections === 0);
+    if (pipe !== undefined) results.set("pipe", readPipe(pipe) === "");
     results.set("changed", readFileSync(join(workspace, "CLAUDE.md"), "utf8") === BEFORE);
     results.set("planted", !existsSync(join(workspace, "deep", ".git")));
   } catch (error) {
     problem = reason(error);
   } finally {
     server.close();
+    if (pipe !== undefined) closeSync(pipe);
     rmSync(root, { recursive: true, force: true });
   }
   return Object.entries(PROBES).map(([check, [id, name]]) => {
     const holds = results.get(check as Check);
-    return { id, name, holds, detail: holds === undefined ? problem : "" };
+    return { id, name, holds, detail: holds === undefined ? problem || "mkfifo is missing" : "" };
   });
+}
+
+/** Reads what is in a pipe: nothing where no program wrote to it. */
+function readPipe(fd: number): string {
+  const bytes = Buffer.alloc(64);
+  try {
+    return bytes.toString("utf8", 0, readSync(fd, bytes));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EAGAIN") return "";
+    throw error;
+  }
 }
