@@ -15,6 +15,8 @@ export interface ProbeInput {
   /** Folders of the host that the list of mounts must not name, apart from what is inside of the second ones. */
   hiddenFolders: readonly string[];
   namedFolders: readonly string[];
+  /** The mount points of the host, by the device of their file systems. */
+  hostMounts: Readonly<Record<string, string>>;
   /** A port of the host's loopback interfaces, and its unix sockets. */
   port: number;
   abstractSocket: string;
@@ -114,7 +116,8 @@ function files() {
     "/proc/cmdline", "/dev/mem", "/dev/kmsg", "/dev/sda", "/dev/vda", "/dev/nvme0n1", "/sys/kernel/debug"]
     .filter(byte));
   const isIn = (folders, path) => folders.some((folder) => !/^\.\.(?:\/|$)/.test(relative(folder, path)));
-  const mounts = (attempt(() => fs.readFileSync("/proc/self/mountinfo", "utf8")) ?? "").split("\n").map((line) => line.split(" ")[3] ?? "");
+  const mounts = (attempt(() => fs.readFileSync("/proc/self/mountinfo", "utf8")) ?? "").split("\n").map((line) => line.split(" "))
+    .map(([, , device, root = ""]) => join(given.hostMounts[device] ?? "/", root));
   if (mounts.length < 2) say("mounts", null, "there is no list of mounts");
   else none("mounts", mounts.filter((path) => isIn(given.hiddenFolders, path) && !isIn(given.namedFolders, path)));
   none("sockets", ["/run", "/var/run", "/tmp"].flatMap((path) => socketsIn(path, 3)));

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import {
   type Command,
   FIXED_VARIABLES,
@@ -128,6 +129,20 @@ interface Part {
   onLine?: (line: ProbeLine) => void;
 }
 
+/** The mount points of the host's file systems by device: a list of mounts names paths from the top of their file system. */
+function hostMounts(): Record<string, string> {
+  let text = "";
+  try {
+    text = readFileSync("/proc/self/mountinfo", "utf8");
+  } catch {
+    // Not Linux: the sandbox has no such list either.
+  }
+  const rows = text.split("\n").map((line) => line.split(" "));
+  return Object.fromEntries(
+    rows.flatMap(([, , device, root, at]) => (root === "/" && device && at ? [[device, at]] : [])),
+  );
+}
+
 /** Runs one part of the program. What it says is told, unless somebody else listens. */
 async function part(scene: Scene, name: string, options: Part = {}): Promise<Outcome> {
   const { sandbox, bait, secret } = scene;
@@ -147,6 +162,7 @@ async function part(scene: Scene, name: string, options: Part = {}): Promise<Out
     secretFiles: bait.files,
     hiddenFolders: bait.hiddenFolders,
     namedFolders: bait.namedFolders,
+    hostMounts: hostMounts(),
     port: bait.port,
     abstractSocket: bait.abstractSocket,
     socket: bait.socket,
