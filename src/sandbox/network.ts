@@ -1,15 +1,27 @@
 import { lookup as systemLookup } from "node:dns/promises";
 import { createServer, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
-import { connect, isIP, type Socket } from "node:net";
+import { type AddressInfo, connect, isIP, type Server, type Socket } from "node:net";
 import { type Duplex, pipeline } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Endpoint } from "../host/sandbox.ts";
 import { endpointText, isPrivate, readEndpoint } from "./endpoint.ts";
 import { listenAlone, type UnixSocketOptions } from "./unix-socket.ts";
+import { basicAuthorization, connectThrough, type UpstreamProxies, upstreamFor } from "./upstream-proxy.ts";
 
-export interface ProxyOptions extends UnixSocketOptions {
+export interface ProxyOptions extends ProxyRules, UnixSocketOptions {}
+
+export interface LoopbackProxyOptions extends ProxyRules {
+  /** Every request needs it: other users of this machine can connect to the port too. */
+  password: string;
+}
+
+interface ProxyRules {
   /** What is open: exactly these hosts, each at its port. */
   endpoints: readonly Endpoint[];
+  /** Opens every other host too, if all of its addresses are public. The endpoints may have private ones then. Defaults to false. */
+  opensPublic?: boolean;
+  /** The user's own proxies, which connections are made through. */
+  upstream?: UpstreamProxies;
   /** For the operator's eyes. Contract: does not throw. */
   onRefused?: (refusal: Refusal) => void;
   /** An operator's own resolver, in place of the system's: all the addresses of a name. */
@@ -36,6 +48,43 @@ export interface Proxy {
  * name stands for, and connects to the very address that it checked. It follows nothing: where an answer leads is asked for anew.
  */
 export async function openProxy(options: ProxyOptions): Promise<Proxy> {
+  const { server, end } = createProxy(options);
+  const { path, close } = await listenAlone(server, "net", options);
+  return {
+    socket: path,
+    async close() {
+      const closed = close();
+      end();
+      await closed;
+    },
+  };
+}
+
+export interface LoopbackProxy {
+  /** Its address with the password: for the environment of a program, never for a command line, which other users can read. */
+  url: string;
+  /** Contract: every connection is gone when it resolves, and the port too. */
+  close(): Promise<void>;
+}
+
+/** The same proxy at a free port of the loopback interface, for a program outside of a sandbox. */
+export async function openLoopbackProxy(options: LoopbackProxyOptions): Promise<LoopbackProxy> {
+  const { server, end } = createProxy(options, options.password);
+  await new Promise<void>((resolve, reject) => server.on("error", reject).listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://${PROXY_USER}:${options.password}@127.0.0.1:${port}`,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      end();
+      await closed;
+    },
+  };
+}
+
+const PROXY_USER = "skillet";
+
+function createProxy(options: ProxyRules, password?: string): { server: Server; end(): void } {
   const sockets = new Set<Duplex>();
   const run: Run = {
     options,
@@ -61,22 +110,26 @@ export async function openProxy(options: ProxyOptions): Promise<Proxy> {
   server.maxConnections = MOST_CONNECTIONS;
   server.timeout = run.idleMs;
   server.on("connection", run.keep);
-  server.on("connect", (request, client, head) => void tunnel(run, request, client as Socket, head));
-  server.on("request", (request, response) => void forward(run, request, response));
+  const isAllowed = ({ headers }: IncomingMessage) =>
+    password === undefined || headers["proxy-authorization"] === basicAuthorization(PROXY_USER, password);
+  server.on("connect", (request, client, head) => {
+    if (isAllowed(request)) void tunnel(run, request, client as Socket, head);
+    else answerSocket(client as Socket, PASSWORD_NEEDED);
+  });
+  server.on("request", (request, response) => {
+    if (isAllowed(request)) void forward(run, request, response);
+    else answer(response, PASSWORD_NEEDED);
+  });
   server.on("clientError", (_, client) => {
     const isAnswering = (client as Socket).bytesWritten > 0;
     if (isAnswering || !client.writable) client.destroy();
     else answerSocket(client as Socket, MALFORMED);
   });
-
-  const { path, close } = await listenAlone(server, "net", options);
   return {
-    socket: path,
-    async close() {
+    server,
+    end() {
       run.isClosed = true;
-      const closed = close();
       for (const stream of sockets) stream.destroy();
-      await closed;
     },
   };
 }
@@ -90,7 +143,7 @@ const ADDRESS_MS = 4000;
 const IDLE_SECONDS = 120;
 
 interface Run {
-  options: ProxyOptions;
+  options: ProxyRules;
   open: ReadonlySet<string>;
   idleMs: number;
   /** Connections to the outside, also those that are being made. One client can ask for several at once. */
@@ -106,6 +159,7 @@ interface Answer {
 
 const MALFORMED: Answer = { status: 400, line: "not opened: the request is not well-formed HTTP" };
 const UNREADABLE: Answer = { status: 403, line: "not opened: ask for CONNECT host:port or http://host:port/ in full" };
+const PASSWORD_NEEDED: Answer = { status: 407, line: "not opened: this proxy is for another program" };
 const BUSY: Answer = { status: 503, line: `not opened: there are ${MOST_CONNECTIONS} connections already` };
 const UNREACHABLE: Answer = { status: 502, line: "the host did not answer, or not in HTTP" };
 
@@ -113,7 +167,7 @@ async function tunnel(run: Run, request: IncomingMessage, client: Socket, head: 
   client.on("error", () => client.destroy());
   client.setTimeout(run.idleMs, () => client.destroy());
   const target = readEndpoint(request.url ?? "");
-  const upstream = target ? await reach(run, target) : UNREADABLE;
+  const upstream = target ? await reach(run, target, "https") : UNREADABLE;
   if ("line" in upstream) return answerSocket(client, upstream);
   upstream.once("close", () => client.destroySoon());
   client.once("close", () => upstream.destroySoon());
@@ -128,7 +182,7 @@ async function forward(run: Run, request: IncomingMessage, response: ServerRespo
   if (!target) return answer(response, UNREADABLE);
   const framing = framingOf(request);
   if (!framing) return answer(response, MALFORMED);
-  const upstream = await reach(run, target.endpoint);
+  const upstream = await reach(run, target.endpoint, "http");
   if ("line" in upstream) return answer(response, upstream);
   response.once("close", () => upstream.destroy());
   if (request.socket.destroyed) return void upstream.destroy();
@@ -168,29 +222,43 @@ function passOn(received: IncomingMessage, response: ServerResponse): void {
 }
 
 /** A connection to an address that was checked, or what to say instead. */
-async function reach(run: Run, endpoint: Endpoint): Promise<Socket | Answer> {
-  if (!run.open.has(endpointText(endpoint))) return refuse(run, endpoint, "closed");
+async function reach(run: Run, endpoint: Endpoint, scheme: "http" | "https"): Promise<Socket | Answer> {
+  const { opensPublic = false, upstream: proxies } = run.options;
+  const isNamed = run.open.has(endpointText(endpoint));
+  if (!isNamed && !opensPublic) return refuse(run, endpoint, "closed");
   if (run.outgoing >= MOST_CONNECTIONS) return BUSY;
   const deadline = performance.now() + CONNECT_MS;
+  const upstream = proxies && upstreamFor(proxies, endpoint, scheme);
   let socket: Socket | undefined;
   run.outgoing++;
   try {
-    const addresses = await addressesOf(run.options, endpoint.host);
+    // The upstream proxy looks up what the user named: often it alone can.
+    const isTrusted = upstream !== undefined && isNamed;
+    const addresses = isTrusted ? [endpoint.host] : await addressesOf(run.options, endpoint.host);
     if (addresses.length === 0) return refuse(run, endpoint, "unresolved");
     // One that is private is enough: a public one beside it may be there to get the name past this.
-    if (isIP(endpoint.host) === 0 && addresses.some(isPrivate)) return refuse(run, endpoint, "private");
-    for (const address of addresses) {
-      if (performance.now() < deadline) socket ??= await connected(run, address, endpoint.port);
+    const mayBePrivate = isNamed && (opensPublic || isIP(endpoint.host) !== 0);
+    if (!mayBePrivate && addresses.some(isPrivate)) return refuse(run, endpoint, "private");
+    for (const host of addresses) {
+      if (socket || performance.now() >= deadline) break;
+      const address = { host, port: endpoint.port };
+      socket = await (upstream
+        ? connectThrough(upstream, address, { keep: run.keep, timeoutMs: CONNECT_MS, idleMs: run.idleMs })
+        : connected(run, address));
     }
     socket?.once("close", () => run.outgoing--);
-    return socket ?? UNREACHABLE;
+    return socket ?? (upstream ? upstreamFailed(upstream) : UNREACHABLE);
   } finally {
     if (!socket) run.outgoing--;
   }
 }
 
+function upstreamFailed({ host }: URL): Answer {
+  return { status: 502, line: `your proxy ${host} made no connection to the host` };
+}
+
 /** An address that the operator wrote stands for itself. */
-async function addressesOf({ lookup = systemAddresses }: ProxyOptions, host: string): Promise<readonly string[]> {
+async function addressesOf({ lookup = systemAddresses }: ProxyRules, host: string): Promise<readonly string[]> {
   if (isIP(host) !== 0) return [host];
   const found = Promise.resolve(host)
     .then(lookup)
@@ -202,7 +270,7 @@ async function systemAddresses(host: string): Promise<string[]> {
   return (await systemLookup(host, { all: true })).map(({ address }) => address);
 }
 
-function connected(run: Run, host: string, port: number): Promise<Socket | undefined> {
+function connected(run: Run, { host, port }: Endpoint): Promise<Socket | undefined> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, allowHalfOpen: true });
     run.keep(socket);
@@ -219,6 +287,7 @@ function connected(run: Run, host: string, port: number): Promise<Socket | undef
 function refuse(run: Run, endpoint: Endpoint, reason: Refusal["reason"]): Answer {
   run.options.onRefused?.({ endpoint, reason });
   const name = `"${endpointText(endpoint)}"`;
+  if (run.options.opensPublic) return { status: 403, line: `not opened: ${name} ${PUBLIC_ONLY[reason]}` };
   // Whether a name stands for a private address or for none is not the code's to learn.
   const line =
     reason === "closed"
@@ -226,6 +295,12 @@ function refuse(run: Run, endpoint: Endpoint, reason: Refusal["reason"]): Answer
       : `not opened: ${name} cannot be looked up or has no public address; the operator can add a private one by its number to network in config.toml`;
   return { status: 403, line };
 }
+
+const PUBLIC_ONLY: Readonly<Record<Refusal["reason"], string>> = {
+  closed: "is not open",
+  private: "has a private address",
+  unresolved: "cannot be looked up",
+};
 
 function readTarget(url: string): { endpoint: Endpoint; path: string } | undefined {
   const [, authority = "", rest = ""] = /^http:\/\/([^/?#]*)([^#]*)/i.exec(url) ?? [];

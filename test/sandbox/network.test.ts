@@ -4,7 +4,14 @@ import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { openProxy, type ProxyOptions, type Refusal } from "../../src/sandbox/network.ts";
+import {
+  type LoopbackProxyOptions,
+  openLoopbackProxy,
+  openProxy,
+  type ProxyOptions,
+  type Refusal,
+} from "../../src/sandbox/network.ts";
+import { upstreamFor } from "../../src/sandbox/upstream-proxy.ts";
 import { temporaryFolder } from "../support/folder.ts";
 
 const IPV4 = "127.0.0.1";
@@ -292,5 +299,99 @@ describe("the proxy of a run", () => {
     expect([statSync(socket).mode & 0o777, statSync(dirname(socket)).mode & 0o777]).toEqual([0o600, 0o700]);
     const folder = join(temporaryFolder({ [`${"x".repeat(90)}/y`]: "" }), "x".repeat(90));
     await expect(openProxy({ endpoints: [], folder })).rejects.toMatchObject({ code: "socket-path" });
+  });
+});
+
+describe("the proxy on loopback", () => {
+  async function loopbackProxy(options: Partial<LoopbackProxyOptions>) {
+    const refusals: string[] = [];
+    const proxy = await openLoopbackProxy({
+      endpoints: [],
+      opensPublic: true,
+      password: "secret",
+      onRefused: ({ endpoint, reason }) => refusals.push(`${endpoint.host} ${reason}`),
+      ...options,
+    });
+    onTestFinished(() => proxy.close());
+    const { port, username, password } = new URL(proxy.url);
+    const send = (target: string, login = `${username}:${password}`): Promise<string> =>
+      new Promise((resolve, reject) => {
+        let received = "";
+        const client = connect(Number(port), IPV4);
+        client.on("data", (data) => {
+          received += data.toString("latin1");
+        });
+        client.once("error", reject).once("close", () => resolve(received));
+        const authorization = `Proxy-Authorization: Basic ${Buffer.from(login).toString("base64")}`;
+        client.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n${authorization}\r\n\r\n${get("/", "Host: x")}`);
+      });
+    return { ...proxy, send, refusals };
+  }
+
+  it("[Q-29] serves no request without its password, and none after it is closed", async () => {
+    const port = await listening(createServer(hello));
+    const own = await loopbackProxy({ endpoints: [{ host: IPV4, port }] });
+    expect(await own.send(`${IPV4}:${port}`)).toContain("hello");
+    expect(await own.send(`${IPV4}:${port}`, "skillet:other")).toMatch(/^HTTP\/1\.1 407 /);
+    await own.close();
+    await expect(own.send(`${IPV4}:${port}`)).rejects.toThrow("ECONNREFUSED");
+  });
+
+  it.each([
+    ["10.1.2.3", []],
+    ["[::1]", []],
+    ["[fd00::1]", []],
+    ["[64:ff9b::7f00:1]", []],
+    ["any.example", ["93.184.215.14", "127.0.0.1"]],
+    ["any.example", ["::1"]],
+  ])("[Q-29] connects to no private address where everything public is open: %s %j", async (host, addresses) => {
+    const own = await loopbackProxy({ lookup: async () => addresses });
+    expect(await own.send(`${host}:443`)).toMatch(/^HTTP\/1\.1 403 not opened: ".*" has a private address\r\n/);
+    expect(own.refusals).toEqual([`${host.replace(/[[\]]/g, "")} private`]);
+  });
+
+  it("[Q-29] gives the user's own proxy the address that was checked, so that the name is not looked up again", async () => {
+    const asked: string[] = [];
+    const upstream = createServer().on("connect", (request, client) => {
+      asked.push(`${request.url} ${request.headers["proxy-authorization"]}`);
+      client.end("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nthrough");
+    });
+    const https = new URL(`http://me:p%40ss@${IPV4}:${await listening(upstream)}`);
+    let lookups = 0;
+    const own = await loopbackProxy({
+      upstream: { https, noProxy: [] },
+      endpoints: [{ host: "registry.corp", port: 443 }],
+      lookup: async () => [lookups++ === 0 ? "93.184.215.14" : "10.1.2.3"],
+    });
+    expect(await own.send("any.example:443")).toContain("through");
+    expect(await own.send("any.example:443")).toContain("has a private address");
+    expect(await own.send("registry.corp:443"), "the user's own name is for the user's own proxy").toContain("through");
+    const login = `Basic ${Buffer.from("me:p@ss").toString("base64")}`;
+    expect(asked).toEqual([`93.184.215.14:443 ${login}`, `registry.corp:443 ${login}`]);
+  });
+
+  it.each([
+    ["*", true],
+    ["corp", true],
+    [".corp:443", true],
+    ["registry.corp:80", false],
+    ["orp", false],
+    ["", false],
+  ])("[S-45] uses the user's own proxy but for hosts in NO_PROXY: %j", (entry, isDirect) => {
+    const https = new URL("http://127.0.0.1:3128");
+    const found = upstreamFor({ https, noProxy: ["a.example", entry] }, { host: "registry.corp", port: 443 }, "https");
+    expect(found).toBe(isDirect ? undefined : https);
+  });
+
+  it.each([
+    ["10.0.0.0/8", "10.1.2.3", true],
+    ["10.1.2.3", "10.1.2.3", true],
+    ["10.0.0.0/16", "10.1.2.3", false],
+    ["2.3", "10.1.2.3", false],
+    ["[::1]:443", "::1", true],
+    ["::1", "::1", true],
+  ])("[S-45] reads addresses and networks in NO_PROXY: %s for %s", (entry, host, isDirect) => {
+    const https = new URL("http://127.0.0.1:3128");
+    expect(upstreamFor({ https, noProxy: [entry] }, { host, port: 443 }, "https")).toBe(isDirect ? undefined : https);
   });
 });
