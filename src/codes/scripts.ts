@@ -143,10 +143,17 @@ export const SCRIPTS = {
   ),
   "package-room": row("There is no room to build packages.", "make room, or name another folder in SKILLET_PACKAGES"),
   "package-aborted": row("Building packages was called off.", "nothing of it is left: build again"),
-  "library-tools": row("pip or npm is needed to fetch packages, and is missing.", "install it, as the message says"),
+  "library-tools": row(
+    "pip or npm, which fetch packages, is missing, or its configuration cannot be used.",
+    "install it or change its configuration, as the message says",
+  ),
   "library-unresolved": row(
     "A Python or npm package cannot be had: it is unknown, has no wheel, or its index cannot be reached.",
     "check its name and version, and your own configuration of pip or npm",
+  ),
+  "library-private-address": row(
+    "A Python or npm package, its index or a dependency names a private address. It was not requested.",
+    "choose another package; if that host is your own, add it as an index to your configuration of pip or npm",
   ),
   "library-install": row("A Python or npm package could not be installed.", "choose another version of it"),
   "library-tampered": row(

@@ -15,6 +15,8 @@ export interface ServedPackage {
   programs?: readonly string[];
   /** Python: it is there as source alone, which has to be built. */
   isSource?: boolean;
+  /** The address that the list of its versions names for its file. Defaults to one of the same server. */
+  fileAt?: string;
   /** npm: keys of its package.json besides name and version. */
   manifest?: Record<string, unknown>;
   /** npm: further entries of its tarball. */
@@ -25,6 +27,10 @@ export interface PackageServer {
   url: string;
   /** The paths that were asked for. */
   asked: string[];
+  /** Addresses that are answered for a path in place of a file. */
+  redirects: Map<string, string>;
+  /** The value of `Authorization` that each request needs. Defaults to none. */
+  authorization: string | undefined;
   /** What is served from now on. */
   serve(...packages: ServedPackage[]): void;
   close(): void;
@@ -32,14 +38,18 @@ export interface PackageServer {
 
 /** An index of wheels on loopback, as pip and uv read it. */
 export async function pythonIndex(...served: ServedPackage[]): Promise<PackageServer> {
-  return startServer(served, "/simple/", (packages, path) => {
+  return startPythonIndex("127.0.0.1", served);
+}
+
+export async function startPythonIndex(host: string, served: readonly ServedPackage[]): Promise<PackageServer> {
+  return startServer(host, served, "/simple/", (packages, path) => {
     const [, name = "", file = ""] = /^\/simple\/([^/]+)\/(.*)$/.exec(path) ?? [];
     const found = packages.filter((one) => one.name === name);
     if (found.length === 0) return undefined;
     if (file === "") {
       const links = found.map((one) => {
         const hash = createHash("sha256").update(fileOf(one)).digest("hex");
-        return `<a href="${fileName(one)}#sha256=${hash}">${fileName(one)}</a>`;
+        return `<a href="${one.fileAt ?? fileName(one)}#sha256=${hash}">${fileName(one)}</a>`;
       });
       return { type: "text/html", body: `<!DOCTYPE html><html><body>${links.join("\n")}</body></html>` };
     }
@@ -50,7 +60,11 @@ export async function pythonIndex(...served: ServedPackage[]): Promise<PackageSe
 
 /** A registry of npm packages on loopback. */
 export async function npmRegistry(...served: ServedPackage[]): Promise<PackageServer> {
-  return startServer(served, "/", (packages, path, url) => {
+  return startNpmRegistry("127.0.0.1", served);
+}
+
+export async function startNpmRegistry(host: string, served: readonly ServedPackage[]): Promise<PackageServer> {
+  return startServer(host, served, "/", (packages, path, url) => {
     const [, name = "", version] = /^\/([^/]+)(?:\/-\/[^/]+-(\d[^/]*)\.tgz)?$/.exec(path) ?? [];
     const found = packages.filter((one) => one.name === name);
     const last = found.at(-1);
@@ -59,7 +73,7 @@ export async function npmRegistry(...served: ServedPackage[]): Promise<PackageSe
     if (version !== undefined) return wanted && { type: "application/octet-stream", body: tarballOf(wanted) };
     const versions = found.map((one) => {
       const integrity = `sha512-${createHash("sha512").update(tarballOf(one)).digest("base64")}`;
-      const dist = { tarball: `${url}${name}/-/${name}-${one.version}.tgz`, integrity };
+      const dist = { tarball: one.fileAt ?? `${url}${name}/-/${name}-${one.version}.tgz`, integrity };
       return [one.version, { name, version: one.version, ...one.manifest, dist }];
     });
     const body = { name, "dist-tags": { latest: last.version }, versions: Object.fromEntries(versions) };
@@ -97,6 +111,7 @@ const fileName = ({ name, version, isSource }: ServedPackage) =>
 type Answer = { type: string; body: string | Buffer } | undefined;
 
 async function startServer(
+  host: string,
   served: readonly ServedPackage[],
   root: string,
   answer: (packages: readonly ServedPackage[], path: string, url: string) => Answer,
@@ -107,15 +122,21 @@ async function startServer(
   const server: Server = createServer((request, response) => {
     const path = decodeURIComponent(request.url ?? "");
     asked.push(path);
+    const to = result.redirects.get(path);
+    if (result.authorization !== undefined && request.headers.authorization !== result.authorization)
+      return void response.writeHead(401, { "www-authenticate": "Basic" }).end();
+    if (to !== undefined) return void response.writeHead(302, { location: to }).end();
     const found = answer(packages, path, url);
     response.writeHead(found ? 200 : 404, { "content-type": found?.type ?? "text/plain" });
     response.end(found?.body ?? "not found");
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${root}`;
-  return {
+  await new Promise<void>((resolve) => server.listen(0, host, resolve));
+  url = `http://${host.includes(":") ? `[${host}]` : host}:${(server.address() as AddressInfo).port}${root}`;
+  const result: PackageServer = {
     url,
     asked,
+    redirects: new Map(),
+    authorization: undefined,
     serve: (...next) => {
       packages = next;
     },
@@ -124,4 +145,5 @@ async function startServer(
       server.close();
     },
   };
+  return result;
 }

@@ -12,6 +12,10 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
     "the index of Python packages for [packages](packages.md): pip prefers its own variable, uv the others",
   ],
   [
+    ["PIP_PROXY"],
+    "the proxy that Python packages are fetched through, before `HTTPS_PROXY` ([packages](packages.md#python-and-npm-packages))",
+  ],
+  [
     ["SKILLET_PACKAGES"],
     "the folder to build packages in, in place of `~/.skillet/packages` (of root: `/var/lib/skillet/packages`)",
   ],
@@ -58,7 +62,7 @@ const VARIABLES: readonly (readonly [names: readonly string[], means: string])[]
   ],
   [
     ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"],
-    "the way to the network, passed on to git and the Claude Agent SDK",
+    "the way to the network, passed on to git and the Claude Agent SDK; pip and npm reach it through [a proxy of skillet](packages.md#python-and-npm-packages)",
   ],
   [
     ["GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSH_AUTH_SOCK", "LC_ALL", "LC_CTYPE"],

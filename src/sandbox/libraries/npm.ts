@@ -18,10 +18,17 @@ import { isInside } from "../../shared/inside.ts";
 import { count, oneLine, withoutCredentials } from "../../shared/text.ts";
 import { isData } from "../../skill/data.ts";
 import { npmName } from "../../skill/package-specifier.ts";
-import { type Result, run } from "../packages/run.ts";
+import { run } from "../packages/run.ts";
+import {
+  environmentProxies,
+  type FetchResult,
+  type FetchSettings,
+  fetchThroughProxy,
+  notLookedUp,
+  withoutProxies,
+} from "./fetch-proxy.ts";
 import type { LibraryContext, LibrarySource } from "./library-layer.ts";
 import { type LockedLibrary, tamperedLibrary } from "./library-lock.ts";
-import { given } from "./pip.ts";
 
 /** At the root, where Node looks last from any folder: `NODE_PATH` counts for `require` alone, and not for `import`. */
 const MODULES = "/node_modules";
@@ -41,7 +48,7 @@ export const NPM: LibrarySource = {
       }),
     );
     writeFileSync(join(context.folder, "package.json"), JSON.stringify({ private: true, dependencies }));
-    const result = await runNpm(["install", "--package-lock-only", ...PLAIN_LOCK, ...QUIET], context);
+    const result = await runNpm(["install", "--package-lock-only", ...PLAIN_LOCK, ...QUIET], wanted, context);
     if (result.code !== 0) throw npmFailed(wanted, result);
     return lockedPackages(join(context.folder, "package-lock.json"));
   },
@@ -49,7 +56,7 @@ export const NPM: LibrarySource = {
     const { downloads } = context;
     context.onProgress(`fetching ${count(packages.length, "npm package")}`);
     const specs = packages.map(({ name, version }) => `${name}@${version}`);
-    const result = await runNpm(["pack", ...QUIET, "--pack-destination", downloads, "--", ...specs], context);
+    const result = await runNpm(["pack", ...QUIET, "--pack-destination", downloads, "--", ...specs], specs, context);
     if (result.code !== 0) throw npmFailed(specs, result);
   },
   async install(packages, context) {
@@ -82,20 +89,82 @@ export function npmTarget(): string {
   return `${process.platform}-${process.arch}`;
 }
 
-async function runNpm(args: readonly string[], { folder, env, signal }: LibraryContext): Promise<Result> {
-  const cache = join(folder, "cache");
-  const path = [dirname(process.execPath), env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"].join(delimiter);
+async function runNpm(
+  args: readonly string[],
+  wanted: readonly string[],
+  { folder, env, signal }: LibraryContext,
+): Promise<FetchResult> {
+  const program = npmProgram(env);
   const own = {
-    ...given(env),
-    PATH: path,
-    npm_config_cache: cache,
+    PATH: [dirname(process.execPath), env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"].join(delimiter),
+    npm_config_cache: join(folder, "cache"),
     npm_config_logs_max: "0",
     // Not even looked at, where npm knows these. `allow_remote` would refuse the tarballs of registries too.
     npm_config_allow_git: "none",
     npm_config_allow_file: "none",
     npm_config_allow_directory: "none",
+    // For an npm that does not know them: git could reach hosts by ssh, past any proxy.
+    npm_config_git: "/dev/null",
   };
-  return run(process.execPath, [npmProgram(env), ...args], { folder, signal, env: own });
+  const settings = await readSettings(program, env, { folder, signal, env: { ...given(env), ...own } });
+  return fetchThroughProxy({ wanted, settings, signal, addIndex: ADD_REGISTRY }, (variables, signal) => {
+    const url = variables["HTTPS_PROXY"] ?? "";
+    // npm ignores an empty `noproxy` and uses that of the user's .npmrc. No host has this name.
+    const proxies = { npm_config_proxy: url, npm_config_https_proxy: url, npm_config_noproxy: "<none>" };
+    const all = { ...withoutProxies(env, own), ...own, ...variables, ...proxies };
+    return run(process.execPath, [program, ...args], { folder, signal, env: all });
+  });
+}
+
+const ADD_REGISTRY = "npm config set @SCOPE:registry URL";
+
+/** Reads the registries and proxies that npm would use. `npm config` leaves out those with a password. */
+async function readSettings(
+  program: string,
+  env: LibraryContext["env"],
+  options: { folder: string; signal: AbortSignal; env: Record<string, string> },
+): Promise<FetchSettings> {
+  const npm = join(dirname(dirname(program)), "lib/npm.js");
+  const { code, stdout, tail } = await run(process.execPath, ["--eval", settingsReader(npm)], options);
+  const found = code === 0 ? JSON.parse(stdout) : undefined;
+  if (!found) {
+    throw new SkillError("library-tools", {
+      message: `npm's configuration cannot be read: ${oneLine(withoutCredentials(tail), 300)}`,
+      fix: "check that `npm config list` works, and that npm is version 9 or later",
+    });
+  }
+  const { http, https, noProxy } = environmentProxies(env);
+  const proxy = found.proxy ?? undefined;
+  return {
+    indexes: found.registries,
+    proxy: {
+      http: proxy ?? https ?? http, // In npm's order.
+      https: proxy ?? https,
+      noProxy: found.noProxy.length > 0 ? found.noProxy : noProxy,
+    },
+  };
+}
+
+/** A program that prints what npm would use. */
+const settingsReader = (npm: string) => `"use strict";
+const Npm = require(${JSON.stringify(npm)});
+(async () => {
+  const npm = new Npm();
+  await npm.load();
+  const { config } = npm;
+  const registries = [];
+  for (const key in config.list[0]) if (/^(?:@.*:)?registry$/.test(key)) registries.push(String(config.get(key)));
+  const proxy = config.get("https-proxy") || config.get("proxy") || null;
+  const noProxy = [config.get("noproxy")].flat().filter(Boolean).flatMap((text) => String(text).split(","));
+  require("node:fs").writeSync(1, JSON.stringify({ registries, proxy, noProxy }));
+})();
+`;
+
+/** The user's own variables, without those that are not set. */
+function given(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
 }
 
 /** npm's own program: beside this Node, of the system, or the user's by the PATH. Never one that a workspace or another user put there. */
@@ -206,10 +275,11 @@ function linkPrograms(draft: string, place: string): void {
   }
 }
 
-function npmFailed(wanted: readonly string[], { tail }: Result): SkillError {
+function npmFailed(wanted: readonly string[], { tail, unresolved }: FetchResult): SkillError {
   const what = oneLine(wanted.join(", "), 200);
   if (/EINTEGRITY/.test(tail))
     return tamperedLibrary(`${what}: the registry gives a file with another hash than it names`);
+  if (unresolved !== undefined) return notLookedUp(wanted, unresolved);
   const lines = withoutCredentials(tail).split("\n");
   const errors = lines.filter((line) => /^npm (?:error|ERR!)/.test(line));
   const said = oneLine(

@@ -6,7 +6,15 @@ import type { Mount } from "../../host/sandbox.ts";
 import { SkillError } from "../../shared/error.ts";
 import { byText, oneLine, withoutCredentials } from "../../shared/text.ts";
 import { pythonName } from "../../skill/package-specifier.ts";
-import { type Result, run } from "../packages/run.ts";
+import { run } from "../packages/run.ts";
+import {
+  environmentProxies,
+  type FetchResult,
+  type FetchSettings,
+  fetchThroughProxy,
+  notLookedUp,
+  withoutProxies,
+} from "./fetch-proxy.ts";
 import type { LibraryContext, LibrarySource } from "./library-layer.ts";
 import { integrityOf, type LockedLibrary, tamperedLibrary } from "./library-lock.ts";
 
@@ -24,7 +32,7 @@ export const PIP: LibrarySource = {
   async resolve(wanted, context) {
     const pip = await findPip(context);
     const args = ["download", ...QUIET, "--only-binary", ":all:", "--dest", context.downloads, "--", ...wanted];
-    const result = await runPip(pip, args, context);
+    const result = await runPip(pip, args, wanted, context);
     if (result.code !== 0) throw pipFailed(wanted, result);
     const files = readdirSync(context.downloads).sort(byText);
     return Promise.all(files.map((file) => lockedWheel(context.downloads, file)));
@@ -35,12 +43,10 @@ export const PIP: LibrarySource = {
     const list = join(context.folder, "requirements.txt");
     writeFileSync(list, requirementsText(packages));
     const only = ["--only-binary", ":all:", "--no-deps", "--require-hashes"];
-    const result = await runPip(pip, ["download", ...QUIET, ...only, "--dest", context.downloads, "-r", list], context);
-    if (result.code !== 0)
-      throw pipFailed(
-        packages.map(({ name, version }) => `${name}==${version}`),
-        result,
-      );
+    const args = ["download", ...QUIET, ...only, "--dest", context.downloads, "-r", list];
+    const wanted = packages.map(({ name, version }) => `${name}==${version}`);
+    const result = await runPip(pip, args, wanted, context);
+    if (result.code !== 0) throw pipFailed(wanted, result);
   },
   async install(packages, context) {
     const pip = await findPip(context);
@@ -137,20 +143,46 @@ function pipWheel(folder: string): string | undefined {
   return name === undefined ? undefined : join(folder, name);
 }
 
-function runPip({ python, wheel }: Pip, args: readonly string[], context: LibraryContext): Promise<Result> {
-  const { folder, signal, env } = context;
-  return run(python, ["-I", "-c", GUARDED_PIP, wheel, ...args], {
-    folder,
-    signal,
-    env: { ...given(env), ...uvIndex(env), PIP_REQUIRE_VIRTUALENV: "0" },
-  });
+async function runPip(
+  pip: Pip,
+  args: readonly string[],
+  wanted: readonly string[],
+  { folder, signal, env }: LibraryContext,
+): Promise<FetchResult> {
+  const own = { ...uvIndex(env), PIP_REQUIRE_VIRTUALENV: "0" };
+  const start = (code: string, rest: readonly string[], more: Readonly<Record<string, string>>, until: AbortSignal) =>
+    run(pip.python, ["-I", "-c", code, pip.wheel, ...rest], {
+      folder,
+      signal: until,
+      env: { ...withoutProxies(env, own), ...own, ...more },
+    });
+  const ofUser = env["PIP_PROXY"] === undefined ? {} : { PIP_PROXY: env["PIP_PROXY"] };
+  const read = await start(READ_SETTINGS, [], ofUser, signal);
+  if (read.code !== 0) throw pipFailed(wanted, read);
+  const settings = fetchSettings(read.stdout, env);
+  return fetchThroughProxy({ wanted, settings, signal, addIndex: ADD_INDEX }, (variables, until) =>
+    start(GUARDED_PIP, args, { ...variables, PIP_PROXY: variables["HTTPS_PROXY"] ?? "" }, until),
+  );
 }
 
-/** The user's own variables, without those that are not set. */
-export function given(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  );
+const ADD_INDEX = "pip config set global.extra-index-url URL";
+
+/** Prints the indexes and the proxy that pip would use, from its files and variables. */
+const READ_SETTINGS = `import json, sys
+wheel = sys.argv.pop(1)
+if wheel:
+    sys.path.insert(0, wheel)
+from pip._internal.commands import create_command
+options, _ = create_command("download").parser.parse_args([])
+indexes = [] if options.no_index else [options.index_url, *options.extra_index_urls]
+print(json.dumps({"indexes": [*indexes, *options.find_links], "proxy": options.proxy}))
+`;
+
+function fetchSettings(text: string, env: LibraryContext["env"]): FetchSettings {
+  const { indexes, proxy } = JSON.parse(text) as { indexes: string[]; proxy: string | null };
+  if (proxy) return { indexes, proxy: { http: proxy, https: proxy, noProxy: [] } };
+  const { http, https, all, noProxy } = environmentProxies(env);
+  return { indexes, proxy: { http: http ?? all, https: https ?? all, noProxy } };
 }
 
 /** Who has an index set for uv alone means it for Python packages. */
@@ -174,10 +206,11 @@ function pipHash(integrity: string): string {
   return `${integrity.slice(0, dash)}:${Buffer.from(integrity.slice(dash + 1), "base64").toString("hex")}`;
 }
 
-function pipFailed(wanted: readonly string[], { tail }: Result): SkillError {
+function pipFailed(wanted: readonly string[], { tail, unresolved }: FetchResult): SkillError {
   const what = wanted.join(", ");
   if (/DO NOT MATCH THE HASHES/i.test(tail))
     return tamperedLibrary(`${what}: the index gives a file with another hash than its lock or its own list says`);
+  if (unresolved !== undefined) return notLookedUp(wanted, unresolved);
   const errors = tail.split("\n").filter((line) => line.startsWith("ERROR:"));
   const said = oneLine(
     withoutCredentials((errors.length > 0 ? errors : tail.split("\n").slice(-2)).join(" ").replaceAll("ERROR: ", "")),

@@ -1,0 +1,144 @@
+import { randomBytes } from "node:crypto";
+import type { Endpoint } from "../../host/sandbox.ts";
+import { SkillError } from "../../shared/error.ts";
+import { oneLine, withoutCredentials } from "../../shared/text.ts";
+import { endpointText, readEndpoint } from "../endpoint.ts";
+import type { Refusal } from "../network.ts";
+import type { Result } from "../packages/run.ts";
+import type { UpstreamProxies } from "../upstream-proxy.ts";
+
+/** The user's own configuration of pip or npm, as far as it names hosts. */
+export interface FetchSettings {
+  /** The addresses of indexes and registries. Local folders among them are ignored. */
+  indexes: readonly string[];
+  /** The user's own proxies, by the scheme of what is requested. */
+  proxy: { http?: string | undefined; https?: string | undefined; noProxy: readonly string[] };
+}
+
+export interface FetchResult extends Result {
+  /** A host that was requested and has no address, as `host:port`. */
+  unresolved?: string | undefined;
+}
+
+export interface FetchOptions {
+  /** The packages that are fetched, for messages. */
+  wanted: readonly string[];
+  /** How the user names a further index, for messages. */
+  addIndex: string;
+  settings: FetchSettings;
+  signal: AbortSignal;
+}
+
+/**
+ * Runs pip or npm so that they reach public addresses and the user's own indexes, and nothing else: what an index or a package names is
+ * not requested at a private address. Throws a SkillError, and ends the program, at the first address that is private.
+ * Contract: `start` gives the program these variables and no other proxy, and ends it with the signal.
+ */
+export async function fetchThroughProxy(
+  { wanted, addIndex, settings, signal }: FetchOptions,
+  start: (variables: Readonly<Record<string, string>>, signal: AbortSignal) => Promise<Result>,
+): Promise<FetchResult> {
+  const upstream = readProxies(settings.proxy);
+  const endpoints = settings.indexes.flatMap((index) => endpointsOf(index, upstream));
+  const { openLoopbackProxy } = await import("../network.ts"); // Node's HTTP is heavy for who only imports the library.
+  const refused = new AbortController();
+  const refusals: Refusal[] = [];
+  const proxy = await openLoopbackProxy({
+    endpoints,
+    opensPublic: true,
+    upstream,
+    password: randomBytes(24).toString("hex"),
+    onRefused(refusal) {
+      refusals.push(refusal);
+      if (refusal.reason === "private") refused.abort();
+    },
+  });
+  const privateOne = () => refusals.find(({ reason }) => reason === "private");
+  try {
+    const result = await start(proxyVariables(proxy.url), AbortSignal.any([signal, refused.signal]));
+    // npm goes on without an optional package.
+    if (refused.signal.aborted) throw refused.signal.reason;
+    return { ...result, unresolved: refusals[0] && endpointText(refusals[0].endpoint) };
+  } catch (error) {
+    const found = signal.aborted ? undefined : privateOne();
+    throw found ? privateAddress(wanted, found, addIndex) : error;
+  } finally {
+    await proxy.close();
+  }
+}
+
+/** The variables of the environment that both programs may be given: without those of any proxy, and without other spellings of `own`. */
+export function withoutProxies(
+  env: Readonly<Record<string, string | undefined>>,
+  own: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const plain = (name: string) => name.toLowerCase().replaceAll("-", "_");
+  const names = new Set(Object.keys(own).map(plain));
+  return Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) =>
+      value === undefined || /proxy/i.test(name) || names.has(plain(name)) ? [] : [[name, value]],
+    ),
+  );
+}
+
+/** The proxies that variables of the environment name. In lower case first, as curl reads them. */
+export function environmentProxies(
+  env: Readonly<Record<string, string | undefined>>,
+): FetchSettings["proxy"] & { all?: string | undefined } {
+  const value = (name: string) => env[name] || env[name.toUpperCase()] || undefined;
+  return {
+    http: value("http_proxy"),
+    https: value("https_proxy"),
+    all: value("all_proxy"),
+    noProxy: (value("no_proxy") ?? "").split(","),
+  };
+}
+
+function proxyVariables(url: string): Record<string, string> {
+  const names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+  return { ...Object.fromEntries(names.map((name) => [name, url])), NO_PROXY: "", no_proxy: "" };
+}
+
+function readProxies({ http, https, noProxy }: FetchSettings["proxy"]): UpstreamProxies {
+  return { http: readProxy(http), https: readProxy(https), noProxy };
+}
+
+function readProxy(text: string | undefined): URL | undefined {
+  if (text === undefined || text === "") return undefined;
+  const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
+  if (url && /^https?:$/.test(url.protocol)) return url;
+  throw new SkillError("library-tools", {
+    message: `packages cannot be fetched through the proxy ${oneLine(withoutCredentials(text), 200)}: it is not an HTTP proxy`,
+    fix: "set HTTPS_PROXY, or the proxy in your configuration of pip or npm, to an address that starts with http:// or https://",
+  });
+}
+
+/**
+ * PyPI has its files at another host. Both are public, and only an upstream proxy needs to be given that name: many refuse an address
+ * in place of a name, and some networks can look up names only there.
+ */
+const FILE_HOSTS: Readonly<Record<string, Endpoint>> = {
+  "pypi.org:443": { host: "files.pythonhosted.org", port: 443 },
+};
+
+function endpointsOf(index: string, upstream: UpstreamProxies): Endpoint[] {
+  const url = URL.parse(index);
+  if (!url || !/^https?:$/.test(url.protocol)) return [];
+  const endpoint = readEndpoint(`${url.hostname}:${url.port || (url.protocol === "https:" ? 443 : 80)}`);
+  const files = endpoint && upstream.https ? FILE_HOSTS[endpointText(endpoint)] : undefined;
+  return [endpoint, files].filter((one) => one !== undefined);
+}
+
+function privateAddress(wanted: readonly string[], { endpoint }: Refusal, addIndex: string): SkillError {
+  return new SkillError("library-private-address", {
+    message: `${oneLine(wanted.join(", "), 200)}: the package, its index or a dependency names ${endpointText(endpoint)}, which is a private address. It was not requested`,
+    fix: `choose another version or another package. If that host is your own, add it as an index: ${addIndex}`,
+  });
+}
+
+export function notLookedUp(wanted: readonly string[], host: string): SkillError {
+  return new SkillError("library-unresolved", {
+    message: `${oneLine(wanted.join(", "), 200)} cannot be fetched: ${host} cannot be looked up`,
+    fix: "check the name in your configuration of pip or npm, and that this machine can look up names",
+  });
+}
