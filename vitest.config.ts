@@ -6,7 +6,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** What mostly waits for processes, servers and terminals of its own: with twice as many no processor is idle. */
 const WAITING = [
-  ...["ai", "capability", "claude", "cli", "clients", "e2e", "mcp", "run", "sandbox", "session"].map(
+  ...["ai", "capability", "claude", "cli", "mcp-clients", "e2e", "mcp", "run", "sandbox", "session"].map(
     (folder) => `test/${folder}/**/*.test.ts`,
   ),
   "test/bad-input/{broker,config-run,mcp,packages,runs,scripts,session,sources,toolsets,trust}.test.ts",
@@ -17,22 +17,22 @@ const WAITING = [
   "test/docs-code.test.ts",
 ];
 
-/** True when the packages of test/clients are installed, which `npm ci` does not do: `npm test` does. */
-const HAS_CLIENTS = existsSync(join(import.meta.dirname, "test/clients/node_modules"));
-if (!HAS_CLIENTS) process.stderr.write("test/clients is left out: run `node tools/install-clients.mjs` first\n");
-const NONE = ["test/fixtures/**", "**/node_modules/**", ...(HAS_CLIENTS ? [] : ["test/clients/**"])];
+/** True when the packages of test/mcp-clients are installed, which `npm ci` does not do: `npm test` does. */
+const HAS_CLIENTS = existsSync(join(import.meta.dirname, "test/mcp-clients/node_modules"));
+if (!HAS_CLIENTS) process.stderr.write("test/mcp-clients is left out: run `node tools/install-clients.mjs` first\n");
+const NONE = ["test/fixtures/**", "**/node_modules/**", ...(HAS_CLIENTS ? [] : ["test/mcp-clients/**"])];
 
 /** What takes longest, and would be waited for alone if it began late. Where nothing was run before, larger files are first otherwise. */
 const LONGEST = [
   "sandbox/packages/packages",
   "run/mcp",
-  "clients/conformance",
+  "mcp-clients/conformance",
   "e2e/package",
   "run/journal-port",
   "sandbox/packages/scripts",
   "claude/evaluate",
   "bad-input/toolsets",
-  "clients/inspector",
+  "mcp-clients/inspector",
   "e2e/journey",
   "bad-input/mcp",
   "install/apply-bad-input",

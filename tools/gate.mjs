@@ -21,7 +21,7 @@ const STEPS = [
   ["build", "node", ["tools/build.mjs"]],
   ["types", "tsc", ["-p", "tsconfig.json"]],
   // They need packages of their own, which `npm ci` does not install.
-  ["types of test/clients", "tsc", ["-p", "test/clients"]],
+  ["types of test/mcp-clients", "tsc", ["-p", "test/mcp-clients"]],
   [
     "tests",
     "vitest",
@@ -144,7 +144,7 @@ let isBuilt = false;
 const installing = { clients: installClients(), claude: installClaude() };
 let preparing = isFresh() ? prepare() : undefined;
 for (const [name, command, args] of STEPS) {
-  if (name === "types of test/clients" && !(await installing.clients)) failed++;
+  if (name === "types of test/mcp-clients" && !(await installing.clients)) failed++;
   if (name === "tests") {
     preparing ??= prepare();
     await preparing;

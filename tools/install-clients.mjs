@@ -14,7 +14,7 @@ const SAYING = ["--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeo
 
 const PACKAGES = {
   // What only the Inspector's web page and key ring need is left out.
-  clients: { what: "the MCP clients", size: "140 MB", args: ["--omit=optional"], isWhole: () => true },
+  "mcp-clients": { what: "the MCP clients", size: "140 MB", args: ["--omit=optional"], isWhole: () => true },
   // Types alone need its peers. Its program is an optional package, one a system, which npm leaves out without a word.
   claude: {
     what: "the Claude Agent SDK",
@@ -27,7 +27,7 @@ const PACKAGES = {
 
 /** Contract: gives false when they could not be installed, which has been said. */
 export function installClients() {
-  return install("clients");
+  return install("mcp-clients");
 }
 
 /** Contract: gives false when it could not be installed, which has been said: its tests are skipped. */
